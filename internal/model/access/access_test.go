@@ -15,13 +15,13 @@ import (
 
 func yes[T any](v T) *T { return &v }
 
-// town is a state with an environment: boss is a user of the configuration, and data has the table ks.t.
-type town struct {
+// fixture is a state with an environment in which boss is a user of the configuration and the table ks.t exists.
+type fixture struct {
 	t     *testing.T
 	state *State
 }
 
-func (w *town) world(actor string) *Environment {
+func (w *fixture) environment(actor string) *Environment {
 	return &Environment{
 		Actor: actor, Datacenters: []string{"dc1"}, Configured: ConfiguredUsers{"boss": ""},
 		Exists: func(r Resource) bool {
@@ -30,9 +30,9 @@ func (w *town) world(actor string) *Environment {
 	}
 }
 
-// do applies a change and returns the client's view of the result: an error, or the warnings.
-func (w *town) do(actor string, c Change) string {
-	next, warnings, err := Apply(w.state, c, w.world(actor))
+// do applies a change and returns the error or the warnings that the client receives.
+func (w *fixture) do(actor string, c Change) string {
+	next, warnings, err := Apply(w.state, c, w.environment(actor))
 	w.state = next
 	if err != nil {
 		return err.Error()
@@ -40,8 +40,8 @@ func (w *town) do(actor string, c Change) string {
 	return strings.Join(warnings, "; ")
 }
 
-func newTown(t *testing.T) *town {
-	w := &town{t: t, state: (&State{}).WithRole(&Role{Name: "boss", Login: true, Superuser: true, Configured: true})}
+func newFixture(t *testing.T) *fixture {
+	w := &fixture{t: t, state: (&State{}).WithRole(&Role{Name: "boss", Login: true, Superuser: true, Configured: true})}
 	for _, name := range []string{"low", "other", "group", "wide"} {
 		w.must("boss", &CreateRole{Name: name, Attributes: Attributes{Login: yes(true)}})
 	}
@@ -49,7 +49,7 @@ func newTown(t *testing.T) *town {
 	return w
 }
 
-func (w *town) must(actor string, c Change) {
+func (w *fixture) must(actor string, c Change) {
 	w.t.Helper()
 	if got := w.do(actor, c); got != "" {
 		w.t.Fatalf("%T: %s", c, got)
@@ -61,9 +61,9 @@ const (
 	ownStatus  = "You aren't allowed to alter your own superuser status or that of a role granted to you"
 )
 
-// TestRefusals checks the texts with which changes are rejected, and the precedence of errors.
+// TestRefusals checks the error texts of rejected changes, and the precedence of errors.
 func TestRefusals(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
 	table := OfTable("ks", "t")
 	for _, test := range []struct {
@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 // TestLesserSuperusers checks that a role with CREATE, DROP, and AUTHORIZE on all roles can neither create nor drop
 // superusers.
 func TestLesserSuperusers(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.must("boss", &Grant{Permissions: Of(Create, Drop, Alter), On: Resource{Kind: AllRoles}, Role: "low"})
 	for _, test := range []struct {
 		c    Change
@@ -176,9 +176,9 @@ func TestLesserSuperusers(t *testing.T) {
 	}
 }
 
-// TestDropRole checks AC4.
+// TestDropRole checks that dropping a role removes all grants on it and all its memberships (AC4).
 func TestDropRole(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
 	w.must("boss", &Grant{Permissions: Of(Alter), On: OfRole("group"), Role: "other"})
 	w.must("boss", &AddIdentity{Identity: "i", Role: "group"})
@@ -194,9 +194,10 @@ func TestDropRole(t *testing.T) {
 	}
 }
 
-// TestMay checks that permissions apply to contained resources, that members inherit them, and that AC3 holds.
+// TestMay checks that permissions apply to contained resources, and that members inherit them. It also checks that a
+// grant on all keyspaces excludes the server's own keyspaces (AC3).
 func TestMay(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
 	w.must("boss", &Grant{Permissions: Of(Select), On: OfTable("ks", "t"), Role: "group"})
 	w.must("boss", &Grant{Permissions: Of(Modify), On: OfKeyspace("ks"), Role: "low"})
@@ -243,9 +244,9 @@ func TestMay(t *testing.T) {
 	}
 }
 
-// TestAdmit checks from which data centers and addresses roles are served.
+// TestAdmit checks that a role is served only in its data centers and to clients at its addresses.
 func TestAdmit(t *testing.T) {
-	w := newTown(t)
+	w := newFixture(t)
 	at := netip.MustParseAddr
 	w.must("boss", &SetGroup{Name: "office", CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"),
 		netip.MustParsePrefix("2001:db8::/32")}})
@@ -279,7 +280,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// TestHashes checks which hashes are accepted. Checking a password must not take hours.
+// TestHashes checks which password hashes are accepted. Checking a password must not take hours.
 func TestHashes(t *testing.T) {
 	const good = "$2a$10$JSJEMFm6GeaW9XxT5JIheuEtPvat6i7uKbnTcxX3c1wshIIsGyUtG"
 	for hash, ok := range map[string]bool{
@@ -295,7 +296,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestTexts checks the texts and paths of resources.
+// TestTexts checks the results of String and Path for resources.
 func TestTexts(t *testing.T) {
 	var got []string
 	for _, r := range []Resource{
@@ -324,11 +325,11 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestLaws checks for random changes that the changed records, encoded and decoded again, produce the next state, and
-// that memberships contain no cycle (AC2).
+// TestLaws makes random changes. It checks that the changed records, encoded and decoded again, produce the next state,
+// and that memberships contain no cycle (AC2).
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &town{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}
+		w := &fixture{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}
 		read := &State{}
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d", ""})
 		on := rapid.SampledFrom([]Resource{OfTable("ks", "t"), OfKeyspace("ks"), OfRole("a"), {Kind: AllRoles},
@@ -386,8 +387,8 @@ func TestLaws(t *testing.T) {
 	})
 }
 
-// TestRecordsOfLaterBuilds checks that fields of later builds are preserved, and that unknown formats and resources are
-// rejected by name.
+// TestRecordsOfLaterBuilds checks that fields of later builds are preserved, and that errors name unknown formats and
+// resources.
 func TestRecordsOfLaterBuilds(t *testing.T) {
 	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"}, Low: true,
 		ID: RoleID{1, 15: 2}, Credentials: 300,

@@ -15,7 +15,7 @@ type Change interface {
 	apply(s *State, w *Environment) (next *State, warnings []string, err error)
 }
 
-// Environment is the information, other than the roles, that a change requires.
+// Environment holds the information that a change requires in addition to the roles.
 type Environment struct {
 	// Actor is the role that requests the change.
 	Actor string
@@ -35,7 +35,7 @@ func (u ConfiguredUsers) Has(name string) bool {
 	return ok
 }
 
-// Apply applies a change. The next state is s itself if nothing changes. Warnings are for the client.
+// Apply applies a change. The returned state is s itself if nothing changes. Warnings are for the client.
 func Apply(s *State, c Change, w *Environment) (next *State, warnings []string, err error) {
 	next, warnings, err = c.apply(s, w)
 	if err != nil {
@@ -74,8 +74,8 @@ type Attributes struct {
 	// Hash is the bcrypt hash of the new password. Hashed means that the client sent the hash.
 	Hash   *string
 	Hashed bool
-	// Low is the value of the option priority. Options means that other OPTIONS were specified, which roles do not
-	// have.
+	// Low is the value of the option priority. Options reports whether the statement specified other OPTIONS, which
+	// roles do not support.
 	Low     *bool
 	Options bool
 	// Datacenters and Groups are empty for ALL.

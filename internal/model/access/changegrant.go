@@ -9,7 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Grant is GRANT permissions ON resource TO role, or REVOKE .. FROM if Revoke is true.
+// Grant represents GRANT permissions ON resource TO role. If Revoke is true, it represents REVOKE permissions ON
+// resource FROM role.
 type Grant struct {
 	Revoke      bool
 	Permissions Permissions

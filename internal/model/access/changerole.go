@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// CreateRole is CREATE ROLE and CREATE USER.
+// CreateRole represents the statements CREATE ROLE and CREATE USER.
 type CreateRole struct {
 	Name        string
 	IfNotExists bool
@@ -46,7 +46,7 @@ func (c *CreateRole) apply(s *State, w *Environment) (*State, []string, error) {
 // NameBytesMax is the maximum length of a role's name.
 const NameBytesMax = 1024
 
-// AlterRole is ALTER ROLE and ALTER USER.
+// AlterRole represents the statements ALTER ROLE and ALTER USER.
 type AlterRole struct {
 	Name       string
 	IfExists   bool
@@ -105,7 +105,7 @@ func (c *AlterRole) authorize(who *Subject) error {
 	return nil // every role may change its own password
 }
 
-// DropRole is DROP ROLE and DROP USER.
+// DropRole represents the statements DROP ROLE and DROP USER.
 type DropRole struct {
 	Name     string
 	IfExists bool
@@ -132,7 +132,7 @@ func (c *DropRole) apply(s *State, w *Environment) (*State, []string, error) {
 	return s.WithoutRole(c.Name), nil, nil
 }
 
-// GrantRole is GRANT role TO role, or REVOKE role FROM role if Revoke is true.
+// GrantRole represents GRANT role TO role or, if Revoke is true, REVOKE role FROM role.
 type GrantRole struct {
 	Revoke        bool
 	Role, Grantee string
@@ -165,7 +165,7 @@ func (c *GrantRole) apply(s *State, w *Environment) (*State, []string, error) {
 	return s.WithRole(&next), nil, nil
 }
 
-// AddIdentity is ADD IDENTITY, which maps a certificate's identity to a role.
+// AddIdentity represents ADD IDENTITY, which maps a certificate's identity to a role.
 type AddIdentity struct {
 	Identity, Role string
 	IfNotExists    bool
@@ -192,7 +192,7 @@ func (c *AddIdentity) apply(s *State, w *Environment) (*State, []string, error) 
 	return s.WithIdentity(c.Identity, c.Role), nil, nil
 }
 
-// DropIdentity is DROP IDENTITY.
+// DropIdentity represents the statement DROP IDENTITY.
 type DropIdentity struct {
 	Identity string
 	IfExists bool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package access implements access control: roles, their grants, and changes of both. All functions are pure functions
-// over an immutable State, with Cassandra's rules and texts.
+// of an immutable State. They follow Cassandra's rules and return Cassandra's error texts.
 //
 // Guarantees:
 //
@@ -10,7 +10,7 @@
 //   - (AC3) A grant on all keyspaces does not include the server's own keyspaces.
 //   - (AC4) Dropping a role removes all grants on it and all its memberships.
 //
-// The package does not depend on sessions or passwords. Hashes are opaque texts.
+// The package does not depend on sessions or passwords.
 //
 // Start reading at Apply for changes and at State.Resolve for queries.
 package access

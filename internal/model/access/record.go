@@ -17,7 +17,7 @@ import (
 // ErrMalformed reports that bytes are not a valid record.
 var ErrMalformed = errors.New("malformed record")
 
-// These are the key prefixes of the records. Each is followed by a name.
+// These are the key prefixes of the records. A name follows each prefix.
 const (
 	roleKey     = "role/"
 	groupKey    = "cidr/"
@@ -87,8 +87,8 @@ func addDeleted[V any](out map[string][]byte, prefix string, old, next map[strin
 	}
 }
 
-// WithRecords returns the state after records have changed. A nil value deletes a record. Records of unknown kinds are
-// ignored. Errors are ErrMalformed or a *feature.Newer.
+// WithRecords returns the state that results from applying changed records. A nil value deletes a record. Records of
+// unknown kinds are ignored. On failure, it returns ErrMalformed or a *feature.Newer.
 func (s *State) WithRecords(records map[string][]byte) (*State, error) {
 	if len(records) == 0 {
 		return s, nil

@@ -103,7 +103,7 @@ func (r Resource) Within() []Resource {
 	return chain
 }
 
-// String returns the resource as in Cassandra's messages: <table ks.t>.
+// String returns the resource in the notation of Cassandra's messages, for example <table ks.t>.
 func (r Resource) String() string {
 	switch r.Kind {
 	case AllKeyspaces:
@@ -135,8 +135,8 @@ func (r Resource) String() string {
 	return ""
 }
 
-// Path returns the name under which Cassandra stores the resource: data/ks/t. Cassandra lists resources in the order of
-// their paths.
+// Path returns the name under which Cassandra stores the resource, for example data/ks/t. Cassandra lists resources in
+// the order of their paths.
 func (r Resource) Path() string {
 	switch r.Kind {
 	case AllKeyspaces:
@@ -201,7 +201,7 @@ func (r Resource) Class() string {
 	return "DataResource"
 }
 
-// protected reports whether a keyspace belongs to the server, or is presented as such.
+// protected reports whether a keyspace belongs to the server or is presented as a server keyspace.
 func protected(keyspace string) bool {
 	switch keyspace {
 	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":
@@ -210,7 +210,7 @@ func protected(keyspace string) bool {
 	return false
 }
 
-// grantable returns the permissions on the resource that can be granted at all.
+// grantable returns the permissions that can be granted on the resource.
 func (r Resource) grantable() Permissions {
 	switch r.Kind {
 	case Keyspace, AllTables, Table:
@@ -221,8 +221,8 @@ func (r Resource) grantable() Permissions {
 	return AllPermissions
 }
 
-// Readable reports whether every role may read the whole table, because drivers require it. In system_traces, a role
-// may read its own traces, which the session checks.
+// Readable reports whether every role may read the whole table. Drivers require access to such tables. In
+// system_traces, a role may read its own traces, which the session checks.
 func Readable(keyspace, table string) bool {
 	switch keyspace {
 	case "system_schema", "system_virtual_schema":

@@ -15,25 +15,27 @@ type Role struct {
 	Login, Superuser bool
 	// Hash is the bcrypt hash of the password. If it is empty, no password is accepted.
 	Hash string
-	// MemberOf lists the roles granted to this role, ascending.
+	// MemberOf lists the roles granted to this role, in ascending order.
 	MemberOf []string
-	// Datacenters lists the data centers whose nodes serve the role, ascending. If it is empty, all do.
+	// Datacenters lists the data centers whose nodes serve the role, in ascending order. If it is empty, all nodes
+	// serve the role.
 	Datacenters []string
-	// Groups lists the CIDR groups from whose addresses the role is served, ascending. If it is empty, the role is
-	// served from all addresses.
+	// Groups lists the CIDR groups whose addresses may use the role, in ascending order. If it is empty, all addresses
+	// may use the role.
 	Groups []string
 	// Low means that the requests of the role have low priority.
 	Low bool
-	// Configured means that the record was created for a user of a configuration, which contains the password.
+	// Configured means that the record was created for a user that a configuration file defines. The configuration file
+	// contains the password.
 	Configured bool
 	// ID identifies the record. A role that is created after a role of the same name was dropped has a different ID. It
-	// is zero in records of builds without this field, and for users of a configuration.
+	// is zero for users of a configuration, and in records from builds without this field.
 	ID RoleID
-	// Credentials is the number of changes of the password and of LOGIN.
+	// Credentials counts the changes to the password and to LOGIN.
 	Credentials uint64
 	// Grants are the permissions granted to the role itself. Empty sets are omitted.
 	Grants map[Resource]Permissions
-	// rest holds the encoded fields that a later build has added.
+	// rest holds encoded fields that later builds have added.
 	rest []byte
 }
 
@@ -50,8 +52,8 @@ func (r *Role) with(on Resource, p Permissions) *Role {
 	return &next
 }
 
-// without returns a copy of r without the grants on the resources for which gone returns true, or r itself if none
-// exist.
+// without returns a copy of r without the grants on the resources for which gone returns true. It returns r itself if
+// no such grants exist.
 func (r *Role) without(gone func(Resource) bool) *Role {
 	next := r
 	for on := range r.Grants {

@@ -46,14 +46,14 @@ func compare(a, b string) int {
 	return 0
 }
 
-// WithRole returns a state with a role, which replaces the role of the same name.
+// WithRole returns a state that contains the given role instead of any role of the same name.
 func (s *State) WithRole(r *Role) *State {
 	next := *s
 	next.roles = with(s.roles, r.Name, r)
 	return &next
 }
 
-// WithoutRole returns a state without a role and without everything that refers to it.
+// WithoutRole returns a state without a role and without all references to the role.
 func (s *State) WithoutRole(name string) *State {
 	next := *s
 	next.roles = maps.Clone(s.roles)
@@ -73,7 +73,7 @@ func (s *State) WithoutRole(name string) *State {
 	return next.WithoutGrantsOn(func(r Resource) bool { return r == OfRole(name) })
 }
 
-// WithGroup returns a state with a CIDR group, which replaces the group of the same name.
+// WithGroup returns a state that contains the given CIDR group instead of any group of the same name.
 func (s *State) WithGroup(g *Group) *State {
 	next := *s
 	next.groups = with(s.groups, g.Name, g)
@@ -104,8 +104,8 @@ func (s *State) WithoutIdentity(identity string) *State {
 	return &next
 }
 
-// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true, or s itself if none
-// exist.
+// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true. It returns s itself
+// if no such grants exist.
 func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	next := s
 	for _, r := range s.roles {
@@ -116,8 +116,8 @@ func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	return next
 }
 
-// WithCreator returns a state in which a role has all permissions on the resources that it has created, or s itself if
-// the role has no record.
+// WithCreator returns a state in which a role has all permissions on the resources that it has created. It returns s
+// itself if the role has no record.
 func (s *State) WithCreator(role string, made ...Resource) *State {
 	r := s.Role(role)
 	if r == nil {
@@ -129,8 +129,8 @@ func (s *State) WithCreator(role string, made ...Resource) *State {
 	return s.WithRole(r)
 }
 
-// Memberships returns the role itself, followed by the roles granted to it, directly and then indirectly, each once. A
-// role without a record has no other memberships.
+// Memberships returns the role itself, followed by the roles granted to it directly, and then by the roles granted
+// indirectly. Each role is listed once. A role without a record has no other memberships.
 func (s *State) Memberships(name string) []string {
 	list := []string{name}
 	for i := 0; i < len(list); i++ {

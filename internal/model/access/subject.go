@@ -26,8 +26,8 @@ type Subject struct {
 	restricted bool
 	groups     []*Group
 	grants     map[Resource]Permissions
-	// everywhere holds the permissions on all keyspaces. spaces holds the permissions of keyspaces with additional
-	// permissions.
+	// everywhere holds the permissions on all keyspaces. spaces holds the permissions for each keyspace on which
+	// additional permissions were granted.
 	everywhere Permissions
 	spaces     map[string]*space
 }
@@ -65,13 +65,13 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 	return out
 }
 
-// Version returns the version of the record from which the subject was resolved, or zero if there was none.
+// Version returns the version of the record from which the subject was resolved, or zero if no record existed.
 func (s *Subject) Version() RoleVersion { return s.version }
 
 // Ended returns the subject of a session whose role has been dropped. It has no permissions.
 func Ended(name string) *Subject { return &Subject{Name: name, Roles: []string{name}} }
 
-// index prepares the lookups that every statement needs.
+// index prepares the data structures for the lookups of every statement.
 func (s *Subject) index() {
 	s.everywhere = s.grants[Resource{Kind: AllKeyspaces}]
 	s.spaces = map[string]*space{}
@@ -117,7 +117,7 @@ func (s *Subject) May(p Permission, on Resource) bool {
 	return false
 }
 
-// Check is May with an error for the client.
+// Check is like May, but returns an error for the client.
 func (s *Subject) Check(p Permission, on Resource) error {
 	if s.May(p, on) {
 		return nil
@@ -125,8 +125,9 @@ func (s *Subject) Check(p Permission, on Resource) error {
 	return dberr.Unauthorizedf("User %s has no %s permission on %s or any of its parents", s.Name, p, on)
 }
 
-// Admit returns an error if the subject is not served in a data center to a client at an address: it has lost LOGIN, or
-// is restricted to other data centers or addresses. An invalid address stands for a caller in the same process.
+// Admit returns an error if the subject must not be served in the given data center to a client at the given address.
+// This applies if the role has lost LOGIN or is restricted to other data centers or addresses. An invalid address
+// stands for a caller in the same process.
 func (s *Subject) Admit(datacenter string, from netip.Addr) error {
 	switch {
 	case !s.Login, !s.Superuser && len(s.datacenters) > 0 && !slices.Contains(s.datacenters, datacenter):

@@ -66,7 +66,7 @@ func TestChangeStaysLocal(t *testing.T) {
 		}
 	}
 	if i != len(values) {
-		t.Fatalf("%d records came back, %d were written", i, len(values))
+		t.Fatalf("decoded %d records, want %d", i, len(values))
 	}
 	values[len(values)/2] = []byte("changed")
 	after, _ := files(t, len(values), of)

@@ -28,7 +28,7 @@ func ValidID(id string) bool {
 	})
 }
 
-// ValidName reports whether name is valid as a file name: the hexadecimal digest of the file's records.
+// ValidName reports whether name is valid as a file name. A file name is the hexadecimal digest of the file's records.
 func ValidName(name string) bool { return isHex(name, 2*sha256.Size) }
 
 func isHex(text string, length int) bool {
@@ -54,7 +54,7 @@ func (m *Manifest) check() error {
 	case !printable(m.Software):
 		return wrong("the version", m.Software)
 	}
-	if m.Metadata.Name != "" { // the manifest of a single partition has none
+	if m.Metadata.Name != "" { // the manifest of a single partition has no metadata file
 		if err := m.Metadata.check(); err != nil {
 			return fmt.Errorf("manifest: %w", err)
 		}

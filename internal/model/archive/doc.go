@@ -10,7 +10,7 @@
 //	            length of the value (uvarints), rest, value. Keys are those of package keys without the table ID.
 //
 // File boundaries depend only on nearby keys and value sizes (see IsFileBoundary). A change of a few rows therefore
-// changes only the files that contain these rows, and a backup transfers only files that it has not transferred before.
+// changes only the files that contain these rows. A backup transfers only files that it has not transferred before.
 //
 // Guarantees:
 //

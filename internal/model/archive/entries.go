@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// EntriesMax is the response size, in bytes, from which a node adds no further entries.
+// EntriesMax is the response size in bytes above which a node adds no further entries.
 const EntriesMax = 8 << 20
 
 // Entries is the response to a request for log entries. It holds as many entries as fit.

@@ -41,9 +41,9 @@ var (
 )
 
 var zstdCodecs = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
-	// these calls fail
+	// NewWriter fails only on invalid options
 	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2))
-	// only on invalid options
+	// NewReader fails only on invalid options
 	d, _ := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(plainMax), zstd.WithDecoderConcurrency(2))
 	return e, d
 })
@@ -88,7 +88,7 @@ func IsFileBoundary(plain int, key []byte, size int) bool {
 	return plain >= FileMin && uint64(crc32.ChecksumIEEE(key))*FileMean < uint64(size)<<32
 }
 
-// Full reports whether the file must end here.
+// Full reports whether the file must end after the last added record.
 func (b *Builder) Full() bool { return b.full }
 
 // Records returns the number of records.
@@ -97,7 +97,7 @@ func (b *Builder) Records() int { return b.records }
 // Plain returns the encoded, uncompressed records, on which the file name is based.
 func (b *Builder) Plain() []byte { return b.plain }
 
-// File returns the manifest's description of the file.
+// File returns the description of the file for the manifest.
 func (b *Builder) File() File {
 	return File{Name: FileName(b.plain), Records: b.records, Bytes: int64(len(b.plain)), First: b.first}
 }

@@ -22,7 +22,7 @@ const manifestMagic = "ilion-backup "
 
 // Manifest describes the content of a backup. A backup without a manifest is incomplete.
 type Manifest struct {
-	// ID is the name of the backup: the time at which it started.
+	// ID is the name of the backup, which is the time at which it started.
 	ID string `json:"id"`
 	// Time is the time of the backup's snapshot, by the clock of the node that received the request. Completed is the
 	// time at which the backup was complete.
@@ -33,7 +33,7 @@ type Manifest struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
 	// Archived means that the snapshot is also a restore point of the archive stored with the backups. The archive
-	// starts or continues there.
+	// starts or continues at this point.
 	Archived bool `json:"followed,omitempty"`
 	// Metadata is the file with the cluster metadata: schema, topology, nodes, roles, and settings.
 	Metadata File `json:"records"`

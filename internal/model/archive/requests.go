@@ -23,7 +23,7 @@ type Snapshot struct {
 	Metadata     []byte `json:"records,omitempty"`
 	MetadataFile string `json:"described,omitempty"`
 	// Nodes lists the nodes whose change buffers may hold the changes between an earlier restore point and this one.
-	// Incarnation identifies the process of a standalone node: a later process may have different entries at the same
+	// Incarnation identifies the process of a standalone node. A later process may have different entries at the same
 	// log positions.
 	Nodes       []string `json:"nodes,omitempty"`
 	Incarnation string   `json:"run,omitempty"`
@@ -127,7 +127,7 @@ type RestoredTable struct {
 	Resumed bool `json:"begun,omitempty"`
 }
 
-// BatchReplay tells a node how to finish the atomic batches in a file.
+// BatchReplay specifies how a node finishes the atomic batches in a file.
 type BatchReplay struct {
 	// Tables maps the table IDs of the backup to the table IDs of the cluster. Other tables are skipped.
 	Tables map[uint32]uint32 `json:"tables"`

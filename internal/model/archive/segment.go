@@ -36,10 +36,10 @@ const (
 type Segment struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
-	// Incarnation is the incarnation at the last restore point, see Snapshot.
+	// Incarnation is the incarnation at the last restore point (see Snapshot).
 	Incarnation string `json:"run,omitempty"`
 	// Previous is the digest of the previous segment, or empty for the first segment of a log. The first restore point
-	// of the first segment has only metadata; a backup of the same time holds the data.
+	// of the first segment has only metadata. A backup of the same time holds the data.
 	Previous string `json:"before,omitempty"`
 	// RestorePoints are ascending in time.
 	RestorePoints []RestorePoint `json:"marks"`

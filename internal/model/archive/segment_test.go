@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestSegment checks that a segment survives its encoding, including its name, and that every changed byte is detected.
+// TestSegment checks that a segment and its name survive encoding, and that every changed byte is detected.
 func TestSegment(t *testing.T) {
 	at := time.Date(2026, 11, 26, 1, 2, 3, 4e6, time.UTC)
 	s := &Segment{Cluster: "c", Previous: FileName(nil), RestorePoints: []RestorePoint{{Time: at},

@@ -12,11 +12,12 @@
 //
 // A tag is twice the number of the field, plus one if a reader that does not know the field must not ignore it.
 //
-// A Writer allocates only to grow its buffer. A Reader does not allocate: it returns slices of its input. After the
-// first malformed value, all reads return zero values, so a decoder needs only one check at the end. A length or count
-// that exceeds the remaining input is rejected, so a decoder's memory use is proportional to its input.
+// A Writer allocates only to grow its buffer. A Reader does not allocate, because it returns slices of its input. After
+// the first malformed value, all reads return zero values, so a decoder needs only one check at the end. A length or
+// count that exceeds the remaining input is rejected, so a decoder's memory use is proportional to its input.
 //
-// The package knows no records, versions, or errors. The package that owns a record defines them.
+// The package does not define records, versions, or errors. The package that owns a record defines its format and
+// errors.
 package codec
 
 import "encoding/binary"
@@ -42,10 +43,10 @@ func (w *Writer) Fixed(v uint64) { *w = binary.BigEndian.AppendUint64(*w, v) }
 // Flag appends v as 1 byte.
 func (w *Writer) Flag(v bool) { *w = append(*w, Bit(v)) }
 
-// Bytes appends the length of v, then v. It does not distinguish nil from empty, see Null.
+// Bytes appends the length of v, then v. It does not distinguish nil from an empty slice; see Null.
 func (w *Writer) Bytes(v []byte) { *w = AppendBytes(*w, v) }
 
-// Text is Bytes for a string.
+// Text is like Bytes, but appends a string.
 func (w *Writer) Text(v string) { *w = AppendText(*w, v) }
 
 // Null appends bytes and distinguishes nil from the empty slice.
@@ -65,7 +66,7 @@ func (w *Writer) Field(number uint64, must bool, value []byte) {
 	w.Bytes(value)
 }
 
-// EndFields ends the list of fields. Without fields, it appends the empty list, 1 byte.
+// EndFields ends the list of fields. If no fields were written, it appends an empty list of 1 byte.
 func (w *Writer) EndFields() { w.Byte(0) }
 
 // AppendBytes is Writer.Bytes for callers that append to a plain slice.

@@ -122,7 +122,7 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		src  []byte
-		read func(r *Reader) bool // whether something came back
+		read func(r *Reader) bool // reports whether the value is not zero
 	}{
 		{"byte of nothing", nil, func(r *Reader) bool { return r.Byte() != 0 }},
 		{"number without an end", long[:3], func(r *Reader) bool { return r.Uint() != 0 }},
@@ -193,8 +193,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// FuzzReader drives a reader of one input by another input. It checks that the reader never panics, never grows, and
-// never accepts a count that exceeds the input.
+// FuzzReader reads one input with a sequence of calls that another input selects. It checks that the
+// reader never panics, that the unread rest never grows, and that no accepted count exceeds the input.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []byte("\x01\x80\x01\x00some input that is long enough for all"))
 	f.Fuzz(func(t *testing.T, program, src []byte) {

@@ -30,7 +30,7 @@ func (r *Reader) Err() error {
 	return nil
 }
 
-// End is Err, and also returns an error if any input remains.
+// End is like Err, but also returns an error if any input remains.
 func (r *Reader) End() error {
 	if len(r.b) > 0 {
 		r.Fail()
@@ -63,7 +63,7 @@ func (r *Reader) Uint() uint64 {
 	return v
 }
 
-// UpTo consumes a number that must be at most most.
+// UpTo consumes a number that must not exceed most.
 func (r *Reader) UpTo(most uint64) uint64 {
 	v := r.Uint()
 	if v > most {
@@ -131,7 +131,7 @@ func (r *Reader) Take(n uint64) []byte {
 // Bytes consumes a length and that many bytes.
 func (r *Reader) Bytes() []byte { return r.Take(r.Uint()) }
 
-// Text is Bytes, but returns a string, which is a copy.
+// Text is like Bytes, but returns a copy as a string.
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
 // Null consumes bytes for which nil differs from the empty slice.
@@ -163,8 +163,8 @@ type Field struct {
 	Value []byte
 }
 
-// Field consumes the next field after the field with number after, or 0 for the first. The returned Number is 0 if
-// there are no more fields, or after a failure.
+// Field consumes the next field after the field with number after, or 0 for the first. The returned Number is 0 after
+// the last field and after a failure.
 func (r *Reader) Field(after uint64) Field {
 	if len(r.b) > 0 && r.b[0] == 0 {
 		r.b = r.b[1:]

@@ -60,7 +60,7 @@ func (k *Condition) holds(r *row.Row) (bool, error) {
 	return false, nil
 }
 
-// subject returns the type and the value that the condition compares; the value is nil for null. A non-frozen list,
+// subject returns the type and the value that the condition compares. The value is nil for null. A non-frozen list,
 // set, or map without elements equals an empty one but is neither less nor greater than any value, as in Cassandra 5.0.
 // Function satisfies recognizes these types with isCollection.
 func (k *Condition) subject(cells []row.Cell) (*cqltype.Type, []byte, error) {
@@ -136,7 +136,7 @@ func valueAt(cells []row.Cell, path []byte) []byte {
 	return nil
 }
 
-// listIndex reads an int. It rejects null, as Cassandra does.
+// listIndex decodes a list index, which is an int. It rejects null, as Cassandra does.
 func listIndex(wire []byte) (int, error) {
 	if len(wire) != 4 {
 		return 0, dberr.Invalidf("Invalid null value for list index")

@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding. It is the first byte of every encoded command; the second byte is the kind.
-// The version changes only if the common structure of all commands changes. All other additions use a new field or a
-// new kind (RFC 0006).
+// Version is the version of the encoding. It is the first byte of every encoded command, and the second byte is the
+// kind. The version changes only if the common structure of all commands changes. All other additions use a new field
+// or a new kind (RFC 0006).
 const Version = 2
 
 // kind is the kind of an encoded command.
@@ -31,9 +31,9 @@ const (
 	kindEntry       kind = 6
 )
 
-// mutationPrincipal is a field of a mutation. Every command has a list of fields (see codec) between its fixed part and
-// its lists. In a mutation, field 1 is reserved for the region of origin. Field 2 is reserved for its transaction and
-// must be understood.
+// mutationPrincipal is the field number of a mutation's principal. Every command has a list of fields (see codec)
+// between its fixed part and its lists. In a mutation, field 1 is reserved for the region of origin. Field 2 is
+// reserved for its transaction and must be understood.
 const mutationPrincipal = 3
 
 // AppendMutation appends the encoded form of m.
@@ -67,7 +67,7 @@ func (a *appender) mutation(m *Mutation) {
 	a.ops(m.Ops, row.Unstamped)
 }
 
-// heading appends the part before the operands. If sent is true, it includes the state of the attempt.
+// heading appends the part before the operands. If sent is true, this part includes the state of the attempt.
 func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 	a.Uint(uint64(m.Table))
 	a.position(m.Table, m.Token, m.Low)

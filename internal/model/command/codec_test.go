@@ -204,7 +204,8 @@ func (p pick) foundRow() *row.Row {
 	return r
 }
 
-// same compares two values. EquateEmpty is right where nil and empty mean the same; distinct compares the rest.
+// same compares two values. EquateEmpty treats nil and empty slices as equal, and distinct compares the fields in which
+// they differ.
 func same(t *rapid.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -275,7 +276,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("the first %d of %d bytes were accepted", n, len(b))
 		}
 		if err := decode(append(bytes.Clone(b), 0)); !errors.Is(err, ErrMalformed) {
-			t.Fatalf("bytes behind the end: %v", err)
+			t.Fatalf("bytes after the end: %v", err)
 		}
 		newer := bytes.Clone(b)
 		newer[0] = Version + 1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command defines the commands that a coordinator sends to a replica, the responses, and their versioned
-// encoding: Mutation, Conditional, Read, Sweep, and the Entry of a replica set's log.
+// Package command defines the commands that a coordinator sends to a replica, their responses, and their versioned
+// encoding. The commands are Mutation, Conditional, Read, Sweep, and the Entry of a replica set's log.
 //
 // Guarantees:
 //
@@ -34,7 +34,7 @@ const (
 	OpRow OpKind = iota
 	// OpHeader merges into the partition header: static cells, the partition deletion, deleted ranges.
 	OpHeader
-	// OpIndex records that the row may have Op.Value in index Op.Index. Index entries are hints: a reader checks the
+	// OpIndex records that the row may have Op.Value in index Op.Index. Index entries are hints. A reader checks the
 	// row, and sweeps remove stale entries. Writing an entry therefore requires no read of the old value.
 	OpIndex
 	// OpChange adds the row to the change log at the mutation's timestamp. It requires feature level 4 (RFC 0024).
@@ -48,8 +48,8 @@ const (
 	// ChangeKept stores Op.Operand until it expires. The operand is a row that describes the change (see ChangeBefore).
 	ChangeKept
 	// ChangePointed marks a row that does not store the timestamp of its log entry. A separate key stores it. This flag
-	// requires feature level 5. The presence of entries follows ChangeLatest and the previous timestamp, and does not
-	// depend on the row.
+	// requires feature level 5. ChangeLatest and the previous timestamp determine whether an entry exists, independent
+	// of the row.
 	ChangePointed
 	// ChangeRanges adds a deletion of row ranges, or of the whole partition, instead of a row. The entry is kept and
 	// precedes the row changes of the same mutation.
@@ -65,7 +65,7 @@ const (
 )
 
 // These column IDs encode a kept change of a CQL table. Each column holds a row in stored form, including timestamps
-// and times to live: the row after the change, the row before it, and the range deletions.
+// and times to live. The columns hold the row after the change, the row before it, and the range deletions.
 const (
 	ChangeRowAfter uint32 = ChangeKind - 1 - iota
 	ChangeRowBefore
@@ -117,8 +117,9 @@ type Mutation struct {
 	Dedupe DedupeID
 	// Retried means that an earlier attempt with this ID may have been executed. Sent means that no earlier attempt can
 	// have been executed and that the command came from another node. Such a command can arrive long after it was sent,
-	// even after later attempts. Known applies to both: it is the newest value of partition.Host.DedupeEpoch that the
-	// target node had reported before the first attempt that may have been executed, or 0 if it had reported none.
+	// even after later attempts. Known applies to both flags. It is the newest value of partition.Host.DedupeEpoch that
+	// the target node had reported before the first attempt that may have been executed. It is 0 if the node had not
+	// reported a value.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. It is 0 before that.
@@ -153,7 +154,7 @@ type Read struct {
 	Range token.Range
 	Resume
 	// Slices restricts the rows in every partition. They are sorted and disjoint, and empty means all rows. If Reversed
-	// is set, rows are returned in descending order; slices are still ascending.
+	// is set, rows are returned in descending order. Slices are still in ascending order.
 	Slices   []Slice
 	Reversed bool
 	// Statics requests static cells. NoRows requests partitions without rows. With either of them, the visitor's
@@ -170,8 +171,8 @@ type Read struct {
 	// Pushdown, if not nil, lets the replica process the rows and return the result. The visitor must be a
 	// PushdownVisitor, and receives either results or rows.
 	Pushdown *Pushdown
-	// Limit is the maximum number of rows that the caller can use, or 0 if it is unknown. It is a hint: the visitor
-	// decides when to stop.
+	// Limit is the maximum number of rows that the caller can use, or 0 if it is unknown. It is a hint, because the
+	// visitor decides when to stop.
 	Limit int
 	// Now is the time at which expiry is evaluated, in seconds since the epoch.
 	Now int64
@@ -179,16 +180,16 @@ type Read struct {
 	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
-	// Continued means that the command continues another command of the same request in the same physical partition, so
-	// the base price of a read has already been charged.
+	// Continued means that the command continues another command of the same request in the same physical partition.
+	// The base price of a read has then already been charged.
 	Continued bool
 	// Owed and Wanted are request units, in fractions of ru.Unit, that a follower on the sender's node reports to the
 	// leader. Owed has already been spent. Wanted is the amount that the follower would like to borrow.
 	Owed, Wanted int64
 	// Peek means that the read only estimates the cost of another read. It has its own price.
 	Peek bool
-	// Principal is as in Mutation. NoWait means that the requester cannot wait for throughput to become available.
-	// NoWait is not sent to other nodes.
+	// Principal has the same meaning as in Mutation. NoWait means that the requester cannot wait for throughput to
+	// become available. NoWait is not sent to other nodes.
 	Principal fairshare.Principal
 	NoWait    bool
 	// Deadline ends the read if it is earlier than the read timeout. The zero value sets no deadline. It is not sent to
@@ -219,10 +220,10 @@ type ChangesRead struct {
 	// Kept selects the kept changes, with all images. Otherwise each row whose last change is in the interval is
 	// returned once, in its current state.
 	Kept bool
-	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon are
-	// applied there, and later commits have higher timestamps. The horizon is returned as a row without cells, whose
-	// clustering key is the timestamp in 8 bytes. Its partition key is the position at which the horizon's validity
-	// begins.
+	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon have
+	// been applied in the partition, and later commits have higher timestamps. The horizon is returned as a row without
+	// cells, whose clustering key is the timestamp in 8 bytes. Its partition key is the position at which the horizon's
+	// validity begins.
 	Horizon bool
 }
 
@@ -236,17 +237,17 @@ type IndexLookup struct {
 	Any [][][]byte
 	// End, if not nil, selects the values in [Value, End). Rows are returned in the order of their values (descending
 	// if Read.Reversed is set), and rows with equal values in table order. Each row is returned once, with its current
-	// value. This requires an index whose entries are ordered by value. First, if set, is a separate value: one row
-	// that has it, if there is one, is returned before all others.
+	// value. This requires an index whose entries are ordered by value. First, if set, is a separate value. If rows
+	// have this value, one of them is returned before all other rows.
 	End, First []byte
-	// After is the value of the row that Read.AfterKey and Read.AfterClustering identify, in a read of such a range.
+	// In a read of a value range, After is the value of the row that Read.AfterKey and Read.AfterClustering identify.
 	After []byte
 	// All, if not empty, lists conditions on one or more indexes, equality conditions first. Each row that meets all
 	// conditions is returned once, in table order. Other rows can be returned too, so the caller must check them.
 	All []IndexTerm
 	// Near, if not nil, is a vector in wire form. Rows near it are returned in the order that their index entries
 	// indicate, most promising rows first. After the first set of lists is exhausted, the rows of the next lists follow
-	// in the same way. Generation is the generation of the lists. Nearest, if not 0, is the number of wanted rows: a
+	// in the same way. Generation is the generation of the lists. Nearest, if not 0, is the number of wanted rows. A
 	// higher number widens the first set of lists.
 	Vector     []byte
 	Generation uint32
@@ -258,7 +259,7 @@ type IndexLookup struct {
 type IndexTerm struct {
 	Index      uint32
 	Value, End []byte
-	// Whole means that an entry stands for all rows of its logical partition.
+	// Whole means that an entry represents all rows of its logical partition.
 	Whole bool
 }
 
@@ -277,8 +278,8 @@ const (
 	Enough
 )
 
-// EntryVisitor is a Visitor that is notified of each index entry before the corresponding row is looked up. The row
-// may not exist.
+// EntryVisitor is a Visitor that receives each index entry before the corresponding row is looked up. The row may not
+// exist.
 type EntryVisitor interface {
 	Entry(clustering []byte) error
 }
@@ -291,8 +292,8 @@ type Visitor interface {
 	Row(clustering []byte, r *row.Row) (Step, error)
 }
 
-// ProgressVisitor is a Visitor that is also notified of the progress of a range read that finds no rows. A table may
-// contain millions of deleted partitions. The visitor can stop the read there, and another command can resume it.
+// ProgressVisitor is a Visitor that also receives the progress of a range read that finds no rows. A table may contain
+// millions of deleted partitions. The visitor can stop the read there, and another command can resume it.
 type ProgressVisitor interface {
 	Visitor
 	// Passed reports the number of keys examined since the last result or the last call. All partitions up to the end

@@ -2,7 +2,7 @@
 
 package command
 
-// Completion is notified once of the outcome of a write. Callers implement it on a pooled struct, so that a write
+// Completion receives the outcome of a write exactly once. Callers implement it on a pooled struct, so that a write
 // allocates nothing.
 //
 // Done may be called on the same goroutine before the function that received the Completion returns, or later on
@@ -14,24 +14,24 @@ type Completion interface{ Done(o Outcome) }
 type Outcome struct {
 	// Err is nil if the write has reached the requested durability. After an error, all other fields are zero.
 	Err error
-	// Index is a position in the log of the partition at or after which the write is applied; 0 if it is unknown. A
-	// read on this node that must see the write passes it to partition.Replica.NoteAcknowledged.
+	// Index is a log position of the partition at or after which the write is applied, or 0 if it is unknown. A read on
+	// this node that must see the write passes it to partition.Replica.NoteAcknowledged.
 	Index uint64
 	// Charge is the cost of the write in the unit of ru.Units. Attempts that were repeated are not charged.
 	Charge int64
-	// CAS is the result of a Conditional, which belongs to the receiver; nil for other writes.
+	// CAS is the result of a Conditional, or nil for other writes. The receiver owns it.
 	CAS *CASResult
 }
 
 // Failed returns the outcome of a write that failed.
 func Failed(err error) Outcome { return Outcome{Err: err} }
 
-// Decided returns the outcome of a Conditional that was evaluated. The other rules of Outcome apply to index.
+// Decided returns the outcome of a Conditional that was evaluated. index has the meaning of Outcome.Index.
 func Decided(d *CASResult, index uint64) Outcome {
 	return Outcome{Index: index, Charge: d.Charge, CAS: d}
 }
 
-// OutcomeChannel is a Completion for a caller that blocks. It must have room for one outcome.
+// OutcomeChannel is a Completion for a caller that blocks. Its buffer must have room for one outcome.
 type OutcomeChannel chan Outcome
 
 // Done implements Completion.

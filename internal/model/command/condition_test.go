@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 	null := [][]byte{nil}[0]
 	for _, tc := range []struct {
 		name  string
-		cells []row.Cell // nil: no row
+		cells []row.Cell // nil if the row does not exist
 		c     Condition
 		want  bool
 		err   string

@@ -14,7 +14,7 @@ import (
 // written unless all conditions hold.
 type Conditional struct {
 	Mutation Mutation
-	// Serial is the serial consistency level of a lightweight transaction, or 0 if there are no conditions.
+	// Serial is the serial consistency level of a lightweight transaction, or 0 if the command has no conditions.
 	Serial dberr.Consistency
 	// Rows lists the rows that Conditions and Updates refer to by index. Each row is listed at most once.
 	Rows       []RowRef
@@ -22,7 +22,7 @@ type Conditional struct {
 	Updates    []Update
 	// First selects a row of the partition that the response shows if the conditions do not hold.
 	First First
-	// Program, if not nil, makes the command a transaction: the leader runs the program, which determines the writes.
+	// Program, if not nil, makes the command a transaction. The leader runs the program, which determines the writes.
 	// Ops, Rows, Conditions, and Updates are then empty. The program is opaque in this package.
 	Program []byte
 	// Dry requests the cost of a transaction: its program is run, but its writes are discarded.
@@ -32,12 +32,12 @@ type Conditional struct {
 	// Log, if not nil, makes the leader add the changes to the change log, because the leader knows the rows before and
 	// after the change.
 	Log *ChangeLog
-	// Now is the second at which expiry is evaluated; a client can choose it. Dropped is as in Read.
+	// Now is the second at which expiry is evaluated. A client can choose it. Dropped has the same meaning as in Read.
 	Now     int64
 	Dropped []cqltype.Dropped
-	// Issued is the second at which the coordinator received the request, by the clocks of a quorum. A leader that has
-	// no dedupe record of the command compares it with its own clock. It is 0 if it is unknown, as in commands of
-	// earlier builds.
+	// Issued is the second at which the coordinator received the request, according to the clocks of a quorum. A leader
+	// that has no dedupe record of the command compares it with its own clock. It is 0 if the time is unknown, as in
+	// commands of earlier builds.
 	Issued int64
 }
 
@@ -71,8 +71,8 @@ type RowRef struct {
 // Operator compares a stored value with the value of the condition.
 type Operator uint8
 
-// These are the operators of a Condition. Exists and NotExists test the row. The others test a column or an element of
-// it.
+// These are the operators of a Condition. Exists and NotExists test the row. The other operators test a column or an
+// element of it.
 const (
 	Exists Operator = iota
 	NotExists
@@ -98,7 +98,7 @@ type Condition struct {
 	// Element, if not nil, selects an element of a map (wire form of the key), a list (wire form of an int index), or a
 	// UDT (wire form of a smallint field index). The comparison then uses the element's type.
 	Element []byte
-	// Values holds one value (nil for null), or any number of values for In.
+	// Values holds one value (nil for null) or, for In, any number of values.
 	Values [][]byte
 }
 
@@ -111,16 +111,16 @@ const (
 	ListSetAt                      // Args[0] = int index, Args[1] = value (nil deletes the element)
 	ListDiscard                    // Args = values to remove
 	ListDeleteAt                   // Args[0] = int index
-	// ListPut adds elements whose paths are known: Args = path, value, path, value, ... It depends on no stored data,
-	// but the updates after it count indexes that include its elements.
+	// ListPut adds elements whose paths are known: Args alternates paths and values. It depends on no stored data, but
+	// the updates after it count indexes that include its elements.
 	ListPut
-	// SumAdd adds to a number or appends to a text that is not null. Args[0] is the addend. The other arguments are the
-	// IDs, as ints, of the indexes that receive the sum. An ID that is followed by another int receives the sum's
+	// SumAdd adds to a number, or appends to a text that is not null. Args[0] is the addend. The other arguments are
+	// the IDs, as ints, of the indexes that receive the sum. An ID that is followed by another int receives the sum's
 	// ordered form (cqltype.AppendKey), truncated to that many bytes.
 	SumAdd
 )
 
-// Update is a change that the leader resolves into operands. They get the timestamps of the mutation.
+// Update is a change that the leader resolves into operands. The operands get the timestamps of the mutation.
 type Update struct {
 	Row    int
 	Kind   UpdateKind
@@ -131,7 +131,7 @@ type Update struct {
 	// the same statement, but not the changes of other statements. Counter updates see all changes.
 	Statement int
 	// Timestamp is the operand's timestamp, or row.Unstamped for the leader's timestamp, which counters always use. TTL
-	// and Expiry are as in row.Cell.
+	// and Expiry have the same meaning as in row.Cell.
 	Timestamp int64
 	TTL       int32
 	Expiry    int64

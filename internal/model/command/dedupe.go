@@ -4,7 +4,7 @@ package command
 
 import "time"
 
-// A conditional stores a dedupe record next to its rows, by which a retry is recognized. These two limits are the same
+// A conditional stores a dedupe record next to its rows. The record identifies retries. These two limits are the same
 // on every node, regardless of its options.
 const (
 	// DedupeSeconds is the minimum number of seconds for which a dedupe record is kept. The record of a part of an
@@ -12,6 +12,6 @@ const (
 	DedupeSeconds = 120
 	// DedupeReach is the maximum age at which a conditional without a dedupe record may still be evaluated. An older
 	// conditional may already have been applied and its record swept. The difference from DedupeSeconds allows for
-	// clocks: they are rounded to seconds, and the clocks of two nodes differ by at most a few seconds.
+	// clocks that are rounded to seconds and differ by a few seconds between nodes.
 	DedupeReach = DedupeSeconds / 2 * time.Second
 )

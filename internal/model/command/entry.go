@@ -31,8 +31,8 @@ const (
 	// EntrySplit moves the end of the partition's span to a new partition. It requires feature level 2.
 	EntrySplit EntryKind = 7
 	// EntryFreeze makes the partition reject all commands, because its left neighbor is about to take over its data.
-	// EntryUnfreeze undoes that and raises the epoch. EntryMerge adds the span of a frozen right neighbor. These kinds
-	// require feature level 2.
+	// EntryUnfreeze undoes EntryFreeze and raises the epoch. EntryMerge adds the span of a frozen right neighbor. These
+	// kinds require feature level 2.
 	EntryFreeze   EntryKind = 8
 	EntryUnfreeze EntryKind = 9
 	EntryMerge    EntryKind = 10
@@ -72,9 +72,9 @@ type Entry struct {
 // ended. Every replica of Right has frozen at index Frozen of Right's log, at the epoch RightEpoch.
 type Merge struct{ Right, Frozen, RightEpoch uint64 }
 
-// Split describes an EntrySplit: a new partition takes over the positions from At on. Its members are on the nodes of
-// the old partition's members. Until its first election timeout has passed, they vote only for the member on Leader,
-// because the leader of the old partition may serve reads until it has applied the entry.
+// Split describes an EntrySplit. A new partition takes over the positions from At on. Its members are on the nodes of
+// the old partition's members. Until its first election timeout has passed, the members vote only for the member on
+// Leader. The leader of the old partition may serve reads until it has applied the entry.
 type Split struct {
 	// Child is the ID of the new partition.
 	Child uint64
@@ -134,7 +134,7 @@ const (
 	entryExpired = 3
 	// entryDropped is Sweep.Dropped. It requires feature level 8.
 	entryDropped = 4
-	// entryFields is the highest field that this build knows.
+	// entryFields is the highest field number that this build supports.
 	entryFields = entryDropped
 )
 
@@ -211,7 +211,7 @@ func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(dst, m, stamp, stamp) }
 
 // AddWriteAt is AddWrite for a mutation whose operands get a different timestamp than the mutation. The operands'
-// timestamp only needs to exceed the data that they must replace. The leader's timestamp may be far higher, and must
+// timestamp only needs to exceed the data that they must replace. The leader's timestamp may be much higher, and must
 // not raise the timestamps of other keys.
 func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	size := headingSlack + len(m.Key)

@@ -80,7 +80,7 @@ func TestEntries(t *testing.T) {
 		t.Errorf("%+v %v", c, err)
 	}
 	if err := DecodeRecords(&c, AppendEntry(nil, &entries()[0])); err == nil {
-		t.Error("a write was taken for records")
+		t.Error("a write was accepted as records")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestAddWrite(t *testing.T) {
 	}
 }
 
-// FuzzEntry checks that no bytes make the decoder panic, and that decoded entries are encoded the same again.
+// FuzzEntry checks that no input makes the decoder panic, and that re-encoding a decoded entry yields the same bytes.
 func FuzzEntry(f *testing.F) {
 	for _, e := range entries() {
 		f.Add(AppendEntry(nil, &e))

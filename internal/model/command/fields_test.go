@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// laterField is a field that no build knows.
+// laterField is the number of a field that no build supports.
 const laterField = 77
 
 // withField inserts a field into encoded bytes in place of their empty list of fields. at is the list's offset from the

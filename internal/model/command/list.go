@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// listState is a list as one statement sees it while its updates are resolved: the stored elements, modified by the
-// statement's earlier updates.
+// listState is a list while the updates of one statement are resolved: the stored elements, modified by the statement's
+// earlier updates.
 type listState struct {
 	statement int
 	column    uint32
@@ -57,8 +57,8 @@ func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 }
 
 // operandFor returns the builder for the values that u sets, and their timestamp. While the leader's timestamp is not
-// known, values with client timestamps go into a separate operand. The merge of the two operands then decides which of
-// two values of one element wins.
+// known, values with client timestamps go into a separate operand. The merge of the two operands then determines which
+// of two values of one element wins.
 func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 	switch {
 	case u.Timestamp == row.Unstamped:
@@ -72,7 +72,7 @@ func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 }
 
 // wins reports whether a value of u, nil for a deletion, would be visible instead of a cell of the list, by the merge
-// rule. A stored cell has a timestamp, and the leader's future timestamp is higher than it.
+// rule. The leader's future timestamp is higher than the timestamp of every stored cell.
 func (u *Update) wins(c *row.Cell, value []byte) bool {
 	switch {
 	case u.Timestamp == c.Timestamp:
@@ -101,7 +101,7 @@ func (l *listState) pathAt(u *Update, ifNull string) ([]byte, error) {
 	return l.cells[i].Path, nil
 }
 
-// having lists the paths of the elements whose values are in values.
+// having returns the paths of the elements whose values are in values.
 func (l *listState) having(values [][]byte) (paths [][]byte) {
 	for i := range l.cells {
 		if slices.ContainsFunc(values, func(v []byte) bool { return bytes.Equal(v, l.cells[i].Value) }) {

@@ -10,8 +10,9 @@ import (
 )
 
 // Pushdown asks a replica to process the rows that a Read finds, for example to filter and count them, instead of
-// returning them. It is an offer. A replica that does not know the program, has no memory for it, or fails to run it
-// returns the rows as usual. A build without pushdown support does the same. The requester must be prepared for both.
+// returning them. A replica may decline the request. A replica may not know the program, have no memory for it, or fail
+// to run it. In these cases, it returns the rows as usual. A build without pushdown support does the same. The
+// requester must be prepared for results and for rows.
 type Pushdown struct {
 	// Program describes the processing. It is opaque in this package, and its first byte identifies its owner. It has
 	// at most PushdownBytesMax bytes.
@@ -32,7 +33,8 @@ type PushdownResult struct {
 	// Rows and Bytes are the amounts examined, as ru.Meter counts them.
 	Rows, Bytes int64
 	// More means that processing stopped before the end of the read: after the row (Key, Clustering), or after that
-	// whole logical partition if AfterPartition is set. Key is empty if nothing was examined; More is then false.
+	// whole logical partition if AfterPartition is set. Key is empty if no row was examined. In that case, More is
+	// false.
 	More           bool
 	Token          token.Token
 	Key            []byte
@@ -40,12 +42,12 @@ type PushdownResult struct {
 	AfterPartition bool
 }
 
-// PushdownVisitor is a Visitor that can receive pushdown results instead of rows. One read may deliver both: physical
-// partitions are visited in order, and each delivers either a result or rows.
+// PushdownVisitor is a Visitor that can receive pushdown results instead of rows. One read may deliver both. Physical
+// partitions are visited in order, and each of them delivers either a result or rows.
 type PushdownVisitor interface {
 	Visitor
-	// PushedDown is called once per physical partition, after everything else of that partition. A result with More set
-	// ends the read, regardless of the returned Step.
+	// PushedDown is called once per physical partition, after all other calls for that partition. A result with More
+	// set ends the read, regardless of the returned Step.
 	PushedDown(f *PushdownResult) (Step, error)
 }
 

@@ -58,7 +58,7 @@ func TestPushdownResult(t *testing.T) {
 		}
 		r = codec.NewReader(b[:rapid.IntRange(0, len(b)-1).Draw(t, "cut")], ErrMalformed)
 		if TakePushdownResult(&r); r.Err() == nil {
-			t.Fatal("cut off it is taken for whole")
+			t.Fatal("a truncated list was accepted")
 		}
 	})
 	r := codec.NewReader(AppendPushdownResult(nil, &PushdownResult{More: true}), ErrMalformed)

@@ -50,7 +50,7 @@ func (k OpKind) Replay() Replay {
 		return ReplayRows
 	case OpIndex: // index entries and view hints are rebuilt from the rows
 		return ReplayNothing
-	case OpChange: // the change log of a restored table starts with the writes after the restore
+	case OpChange: // the change log of a restored table starts with the first write after the restore
 		return ReplayNothing
 	}
 	return 0

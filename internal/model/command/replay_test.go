@@ -19,10 +19,10 @@ func TestReplayIsDecided(t *testing.T) {
 		var back Entry
 		if err := DecodeEntry(&back, AppendEntry(nil, &e)); err == nil {
 			if entries++; kind.Replay() == 0 {
-				t.Errorf("it is not decided what a restore does with entries of kind %d", k)
+				t.Errorf("the treatment of entries of kind %d in a restore is undefined", k)
 			}
 		} else if kind.Replay() != 0 {
-			t.Errorf("there are no entries of kind %d: %v", k, err)
+			t.Errorf("no entries of kind %d exist: %v", k, err)
 		}
 		op := OpKind(k)
 		m := Mutation{Table: 1024, Key: []byte{1}, Ops: []Op{{Kind: op}}}
@@ -32,15 +32,15 @@ func TestReplayIsDecided(t *testing.T) {
 		switch {
 		case err == nil:
 			if ops++; op.Replay() == 0 {
-				t.Errorf("it is not decided what a restore does with operands of kind %d", k)
+				t.Errorf("the treatment of operands of kind %d in a restore is undefined", k)
 			}
 		case !errors.As(err, &newer):
 			t.Errorf("operands of kind %d: %v", k, err)
 		case op.Replay() != 0:
-			t.Errorf("there are no operands of kind %d", k)
+			t.Errorf("no operands of kind %d exist", k)
 		}
 	}
 	if entries != int(entryKinds) || ops != int(OpChange)+1 {
-		t.Errorf("%d kinds of entries and %d of operands were looked at", entries, ops)
+		t.Errorf("checked %d kinds of entries and %d kinds of operands", entries, ops)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Resolve turns the updates of c into operands and appends them to ops. found is as for Check. stamp is the leader's
-// timestamp, or row.Unstamped if the leader assigns it later.
+// Resolve turns the updates of c into operands and appends them to ops. found has the same meaning as in Check. stamp
+// is the leader's timestamp, or row.Unstamped if the leader assigns it later.
 //
 // An update sees the found row, modified by the earlier updates of the same statement. A counter update sees all
 // additions before it. A counter cell always gets the leader's timestamp, so that additions are never reordered. Errors
@@ -129,7 +129,7 @@ func (r *resolver) resolve(u *Update, found *row.Row) error {
 	return nil
 }
 
-// add adds to a counter. The sum wraps around, as in Cassandra.
+// add applies an increment to a counter. The sum wraps around, as in Cassandra.
 func (r *resolver) add(u *Update, cells []row.Cell) error {
 	if len(u.Args) != 1 || len(u.Args[0]) != 8 {
 		return dberr.Invalidf("Invalid null value for counter increment")

@@ -20,7 +20,7 @@ type sum struct {
 	value  []byte
 }
 
-// sum adds to a number or text. Null stays null, as in Cassandra.
+// sum adds to a number or text. Null remains null, as in Cassandra.
 func (r *resolver) sum(u *Update, cells []row.Cell) error {
 	if len(u.Args) == 0 || u.Args[0] == nil {
 		return fmt.Errorf("an addition without a value: %w", ErrMalformed)

@@ -9,7 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// typeDepthMax is the maximum nesting depth of types in a command. CREATE TYPE and CREATE TABLE stay far below it.
+// typeDepthMax is the maximum nesting depth of types in a command. The types in CREATE TYPE and CREATE TABLE are much
+// less deeply nested.
 const typeDepthMax = 64
 
 // frozenBit marks a frozen type in its kind byte.

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ErrMalformed reports that bytes are not an encoded command: they are truncated, too long, or contain a value that is
+// ErrMalformed reports that bytes are not an encoded command. They are truncated, too long, or contain a value that is
 // out of range.
 var ErrMalformed = errors.New("malformed command")
 
@@ -29,7 +29,8 @@ func (a *appender) columns(v []uint32) {
 	}
 }
 
-// dropped appends the columns of which all cells have been dropped. Function droppedUpto appends the others.
+// dropped appends the columns of which all cells have been dropped. Function droppedUpto appends the partially dropped
+// columns.
 func (a *appender) dropped(list []cqltype.Dropped) {
 	n := 0
 	for _, d := range list {
@@ -86,7 +87,7 @@ func (r *reader) newer(what, unit string, has, newest uint64) {
 	r.Fail()
 }
 
-// end is Reader.End, except that it returns the error of newer.
+// end is like Reader.End, but returns the error that newer has recorded.
 func (r *reader) end() error {
 	err := r.End()
 	if r.refused != nil {

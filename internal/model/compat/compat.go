@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package compat defines the behavioral differences between Cassandra releases that Ilion can emulate. Each difference
-// is one field of Release. Code that depends on a difference reads the field; it never compares releases. Features that
-// a later release only adds (functions, statements, types) are available in all of them. See
+// is one field of Release. Code that depends on a difference reads the field. It never compares releases. Features that
+// a later release only adds (functions, statements, types) are available in all emulated releases. See
 // docs/rfcs/0026-cassandra-releases.md.
 package compat
 
@@ -17,15 +17,15 @@ type Release struct {
 
 	// OldTimeFunctions enables dateOf and unixTimestampOf.
 	OldTimeFunctions bool
-	// CamelCasts makes texts name the function of a CAST castAsInt instead of cast_as_int.
+	// CamelCasts makes error texts call the function of a CAST castAsInt instead of cast_as_int.
 	CamelCasts bool
-	// CastsToDisambiguate makes the text about operands of unknown types ask for a cast instead of a type hint.
+	// CastsToDisambiguate makes the error for operands of unknown types suggest a cast instead of a type hint.
 	CastsToDisambiguate bool
-	// CamelCellMeta makes texts name the functions writeTime and maxWriteTime. Otherwise texts use lower case, as
-	// results do.
+	// CamelCellMeta makes error texts call the functions writeTime and maxWriteTime. Otherwise error texts use lower
+	// case, like results.
 	CamelCellMeta bool
-	// LiteralTexts makes the text about a list literal for a type other than list name the column instead of the kinds
-	// of types.
+	// LiteralTexts makes the error for a list literal of a type other than list name the column instead of the kinds of
+	// types.
 	LiteralTexts bool
 	// RejectsIn rejects IN restrictions on regular and static columns. Otherwise such a restriction requires ALLOW
 	// FILTERING.
@@ -43,21 +43,21 @@ type Release struct {
 	OldCompression bool
 	// FactorRequired rejects a replication strategy without a replication factor. Otherwise the factor defaults to one.
 	FactorRequired bool
-	// OldOrderTexts makes the texts about CLUSTERING ORDER BY on a column that is not a clustering column omit the
+	// OldOrderTexts makes the error for CLUSTERING ORDER BY on a column that is not a clustering column omit the
 	// column.
 	OldOrderTexts bool
-	// VirtualTexts makes texts distinguish virtual keyspaces from system keyspaces.
+	// VirtualTexts makes error texts distinguish virtual keyspaces from system keyspaces.
 	VirtualTexts bool
-	// MisspelledTexts makes the text about altering the type of a field say "Alterting", and the text about an unknown
-	// field name the keyspace instead of the type.
+	// MisspelledTexts makes the error about altering the type of a field say "Alterting". It also makes the error about
+	// an unknown field name the keyspace instead of the type.
 	MisspelledTexts bool
 	// LooseReAdd allows a dropped column to be added again with a type whose values have a different length.
 	LooseReAdd bool
 	// WideFloatCasts makes CAST(f AS decimal) of a float convert it to a double first, so that 1.1 becomes
 	// 1.100000023841858.
 	WideFloatCasts bool
-	// OldJSON restricts toJson to SELECT, makes errors of fromJson name their function, and uses the texts of an older
-	// JSON parser.
+	// OldJSON restricts toJson to SELECT, makes errors of fromJson name their function, and uses the error texts of an
+	// older JSON parser.
 	OldJSON bool
 	// RejectsContains makes an UPDATE with CONTAINS fail because of CONTAINS. Otherwise the error depends on the
 	// column.
@@ -70,29 +70,29 @@ type Release struct {
 	DateTiered bool
 	// LocalIsConfiguration rejects LocalStrategy as a configuration error instead of an invalid request.
 	LocalIsConfiguration bool
-	// OneDefinition makes the text about a duplicate property say "Multiple definition" instead of "Multiple
+	// OneDefinition makes the error about a duplicate property say "Multiple definition" instead of "Multiple
 	// definitions".
 	OneDefinition bool
-	// NoEntryLists makes the text about a restriction on a list element report that the column is not a map. Otherwise
+	// NoEntryLists makes the error for a restriction on a list element report that the column is not a map. Otherwise
 	// it reports that list elements are not indexed.
 	NoEntryLists bool
 	// WarnsOfUse returns a warning for a connection's first PREPARE after USE that names a table without its keyspace.
 	WarnsOfUse bool
-	// CustomKeyword makes an index a custom index if CUSTOM is specified; a class is then required. Otherwise an index
+	// CustomKeyword makes an index a custom index if CUSTOM is specified. A class is then required. Otherwise an index
 	// is a custom index if it has a class.
 	CustomKeyword bool
-	// PlainOrderText makes the text about ORDER BY combined with an index not mention nearest vectors.
+	// PlainOrderText makes the error for ORDER BY combined with an index omit nearest vectors.
 	PlainOrderText bool
-	// NamesFailedFunction makes the text about a failed user-defined function name the function. Otherwise the text is
-	// only the exception.
+	// NamesFailedFunction makes the error of a failed user-defined function name the function. Otherwise the error text
+	// is only the exception.
 	NamesFailedFunction bool
 	// CellSizes makes the size of a batch count only cells and clustering columns.
 	CellSizes bool
 	// FixedCompact rejects new columns in a table WITH COMPACT STORAGE, and requires DROP COMPACT STORAGE to be enabled
 	// before it can be converted.
 	FixedCompact bool
-	// FunctionsDisabled is the text returned if user-defined functions are disabled. UnknownLanguage is the text for an
-	// unsupported language.
+	// FunctionsDisabled is the error text returned if user-defined functions are disabled. UnknownLanguage is the error
+	// text for an unsupported language.
 	FunctionsDisabled, UnknownLanguage string
 }
 
@@ -132,7 +132,7 @@ var (
 	}
 	Cassandra50 = &Release{
 		Name:            "5.0",
-		Version:         "5.0.0", // the version that cqlsh 6.2 was built for: it warns about all others
+		Version:         "5.0.0", // cqlsh 6.2 was built for this version and warns about all other versions
 		CQLVersion:      "3.4.7",
 		RejectsContains: true,
 		Tables50:        true,

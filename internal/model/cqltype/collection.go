@@ -16,7 +16,7 @@ type cursor struct {
 	rest []byte
 	left int
 	bad  bool
-	// lengths is the length of every value, or a constant that specifies where lengths are stored (see lengths32).
+	// lengths is the length of every value, or a constant that states where the lengths are stored (see lengths32).
 	lengths int
 }
 
@@ -65,7 +65,7 @@ func (c *cursor) next() (value []byte, more bool) {
 	return value, true
 }
 
-// nextElement is next for the elements of a vector.
+// nextElement is the equivalent of next for the elements of a vector.
 func (c *cursor) nextElement() (value []byte, more bool) {
 	n, rest := uint64(c.lengths), c.rest
 	if c.lengths == lengthsVint {
@@ -180,7 +180,8 @@ func (t *Type) Element(wire []byte, i int) []byte {
 	return nil
 }
 
-// Lookup returns the value of a key in a map, or the element itself in a set. ok is false if it is missing.
+// Lookup returns the value of a key in a map, or the element itself in a set. ok is false if the map or set does not
+// contain the key.
 func (t *Type) Lookup(wire, key []byte) (value []byte, ok bool) {
 	c := t.walk(wire)
 	for {
@@ -234,7 +235,7 @@ func AppendValue(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// SortedSet returns the wire form of a set, with sorted and distinct elements. It reorders elems.
+// SortedSet returns the wire form of a set, with sorted and distinct elements. It reorders elems in place.
 func (t *Type) SortedSet(elems [][]byte) []byte {
 	slices.SortStableFunc(elems, t.Elems[0].Compare)
 	elems = slices.CompactFunc(elems, func(a, b []byte) bool { return t.Elems[0].Compare(a, b) == 0 })

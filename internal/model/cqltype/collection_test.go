@@ -47,7 +47,7 @@ func TestCollections(t *testing.T) {
 	}
 }
 
-// TestCanonical checks that elements in any order and with duplicates become one value, at any depth.
+// TestCanonical checks that elements in a different order or with duplicates result in the same value, at any depth.
 func TestCanonical(t *testing.T) {
 	typ := ListOf(SetOf(Native(Int))).Freeze()
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,7 +70,7 @@ func TestCanonical(t *testing.T) {
 	})
 }
 
-// TestWalkingAllocatesNothing checks that reading collections allocates nothing, because filters read them row by row.
+// TestWalkingAllocatesNothing checks that reading collections does not allocate. Filters read collections row by row.
 func TestWalkingAllocatesNothing(t *testing.T) {
 	dict := MapOf(Native(Int), Native(Text))
 	m := dict.SortedMap([][]byte{number(2), []byte("a"), number(1), []byte("b")})

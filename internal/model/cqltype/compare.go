@@ -10,10 +10,10 @@ import (
 	"math/bits"
 )
 
-// Compare compares two values like Cassandra's comparator of the type. Null sorts before empty, and empty before
-// everything else. Invalid values sort after valid ones, by their bytes. Equal values can have different bytes:
-// decimals with different scales, varints with redundant leading bytes, NaNs, booleans other than 0 and 1, and tuples
-// with trailing nulls.
+// Compare compares two values in the same order as Cassandra's comparator of the type. Null sorts before the empty
+// value, and the empty value before all other values. Invalid values sort after valid values, by their bytes. Equal
+// values can have different bytes: decimals with different scales, varints with redundant leading bytes, NaNs, booleans
+// other than 0 and 1, and tuples with trailing nulls.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return compareEmpty(a, b)
@@ -104,7 +104,8 @@ func (k Kind) width() int {
 	return 0
 }
 
-// orderFloat maps the bits of a float to a number in Java's order: -0.0 before 0.0, and all NaNs equal and last.
+// orderFloat maps the bits of a float to a number in Java's order. In this order, -0.0 precedes 0.0, and all NaNs are
+// equal and last.
 func orderFloat(b uint32) uint32 {
 	switch {
 	case b&0x7fffffff > 0x7f800000:
@@ -122,7 +123,7 @@ func unorderFloat(b uint32) uint32 {
 	return ^b
 }
 
-// orderDouble is orderFloat for doubles.
+// orderDouble is the equivalent of orderFloat for doubles.
 func orderDouble(b uint64) uint64 {
 	switch {
 	case b&math.MaxInt64 > 0x7ff0000000000000:

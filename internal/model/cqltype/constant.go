@@ -38,7 +38,8 @@ func (c Constant) String() string {
 	return constantNames[0]
 }
 
-// Preferred returns the type of a constant if the context requires none: the smallest type that can represent it.
+// Preferred returns the type of a constant in a context that does not require a type. It is the smallest type that can
+// represent the constant.
 func (c Constant) Preferred(text string) *Type {
 	switch c {
 	case StringConst:
@@ -128,7 +129,7 @@ func (e *ConstantError) Error() string {
 	return fmt.Sprintf("invalid %s constant (%s) for type %s", e.Constant, e.Text, e.Type)
 }
 
-// For returns the error for the client, with the receiver's name.
+// For returns the error for the client and includes the receiver's name.
 func (e *ConstantError) For(receiver string) error {
 	return dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", e.Constant, e.Text, receiver, e.Type)
 }
@@ -148,7 +149,8 @@ func (t *Type) FromConstant(c Constant, text string) ([]byte, error) {
 	return t.FromText(text)
 }
 
-// floatText converts the special floats, which CQL accepts in any case, to Java's spelling. NaN has no sign.
+// floatText converts the special floating-point values, which CQL accepts in any case, to Java's spelling. NaN has no
+// sign.
 func floatText(text string) string {
 	bare, negative := strings.CutPrefix(text, "-")
 	switch {
@@ -162,14 +164,15 @@ func floatText(text string) string {
 	return text
 }
 
-// FromText parses the text of a literal or a JSON string: any native type, and the colon-separated form of tuples. An
-// empty text is the empty value, except for types that have none. Errors are *dberr.Invalid.
+// FromText parses the text of a literal or of a JSON string. It accepts any native type and the colon-separated form of
+// tuples. An empty text is the empty value, except for types without an empty value. Errors are of the type
+// *dberr.Invalid.
 func (t *Type) FromText(text string) ([]byte, error) {
 	if text == "" {
 		switch t.Kind {
 		case Boolean:
 			return []byte{0}, nil
-		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT, Vector: // handled below
+		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT, Vector: // handled below the switch
 		default:
 			return []byte{}, nil
 		}
@@ -297,7 +300,7 @@ func (k Kind) temporalFromText(text string) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(nil, uint64(v)), nil
 }
 
-// tupleFromText parses components separated by colons. \: is a colon inside a component, and @ is null.
+// tupleFromText parses components separated by colons. The sequence \: is a colon inside a component, and @ is null.
 func tupleFromText(t *Type, text string) ([]byte, error) {
 	var parts []string
 	part := ""

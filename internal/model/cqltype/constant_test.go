@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestFromConstantRecorded compares constants with recorded values and errors of Cassandra 4.0. An expectation that is
-// not hexadecimal is an error.
+// TestFromConstantRecorded compares constants with recorded values and errors of Cassandra 4.0. An expected value that
+// is not hexadecimal is an error text.
 func TestFromConstantRecorded(t *testing.T) {
 	for _, c := range []struct {
 		constant Constant
@@ -71,7 +71,7 @@ func TestFromConstantRecorded(t *testing.T) {
 		{StringConst, "2011-02-03 04:05:00 UTC", Timestamp, "0000012de9b1cde0"},
 		{StringConst, "1969-12-31 23:59:59.999+0000", Timestamp, "ffffffffffffffff"},
 		{StringConst, "1299038700000", Timestamp, "0000012e74bd81e0"},
-		{StringConst, "2011-02-30", Timestamp, "0000012e69907c00"}, // the last of February
+		{StringConst, "2011-02-30", Timestamp, "0000012e69907c00"}, // day 30 becomes the last day of February
 		{StringConst, "", Timestamp, ""},
 		{StringConst, "yesterday", Timestamp, "Unable to parse a date/time from 'yesterday'"},
 		{StringConst, "2011-13-03", Timestamp, "Unable to parse a date/time from '2011-13-03'"},
@@ -183,7 +183,7 @@ func TestPreferred(t *testing.T) {
 	}
 }
 
-// TestFormat checks the literals and texts of values.
+// TestFormat checks the results of Format and Text.
 func TestFormat(t *testing.T) {
 	address := UDTOf("ks", "address", []string{"street", "Zip"}, []*Type{Native(Text), Native(Int)})
 	for _, c := range []struct {

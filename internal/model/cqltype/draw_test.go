@@ -14,7 +14,7 @@ func drawNative(t *rapid.T) *Type {
 	return Native(Kind(rapid.IntRange(int(Ascii), int(Varint)).Draw(t, "kind")))
 }
 
-// drawType draws any type, including composed types up to the depth.
+// drawType draws any type, including composed types up to the given depth.
 func drawType(t *rapid.T, depth int) *Type {
 	if depth == 0 || rapid.Bool().Draw(t, "native") {
 		return drawNative(t)
@@ -35,8 +35,8 @@ func drawType(t *rapid.T, depth int) *Type {
 	return UDTOf("ks", "u", []string{"a", "B c", "d"}, []*Type{part(), part(), part()}).Freeze()
 }
 
-// drawValue draws a valid value. It prefers small numbers and short texts of few letters, so that equal and nearly
-// equal values are compared often.
+// drawValue draws a valid value. It prefers small numbers and short texts with few distinct letters, so that equal and
+// similar values are compared often.
 func drawValue(t *rapid.T, typ *Type) []byte {
 	switch typ.Kind {
 	case List, Set, Map, Tuple, UDT:
@@ -96,7 +96,7 @@ func drawValue(t *rapid.T, typ *Type) []byte {
 		v, _ := typ.Kind.FromInt64(int64(rapid.OneOf(rapid.Int32Range(-3, 3), rapid.Int32()).Draw(t, "date")))
 		return v
 	}
-	v, _ := typ.Kind.FromInt64(number.Draw(t, "number")) // out of range it wraps, which is as good
+	v, _ := typ.Kind.FromInt64(number.Draw(t, "number")) // a number out of range wraps around, which is equally useful
 	return v
 }
 

@@ -18,7 +18,7 @@ type Dropped struct {
 // AllDropped is Dropped.Upto for a column of which all cells have been dropped.
 const AllDropped = math.MaxInt64
 
-// Hides reports whether list, which is in ascending order of columns, contains the cell of a column with a timestamp.
+// Hides reports whether list hides the cell of a column with a timestamp. The list is in ascending order of columns.
 func Hides(list []Dropped, column uint32, timestamp int64) bool {
 	i, found := slices.BinarySearchFunc(list, column, func(d Dropped, c uint32) int { return cmp.Compare(d.Column, c) })
 	return found && timestamp <= list[i].Upto

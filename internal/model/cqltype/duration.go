@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// DurationValue is a duration of months, days, and nanoseconds, which cannot be converted into each other. All have the
-// same sign.
+// DurationValue is a duration in months, days, and nanoseconds. These units cannot be converted into each other. All
+// three numbers have the same sign.
 type DurationValue struct {
 	Months, Days int32
 	Nanos        int64
@@ -38,7 +38,8 @@ func appendVint(dst []byte, v int64) []byte {
 	return appendUvint(dst, uint64(v<<1^v>>63))
 }
 
-// readDuration decodes the three numbers without checking their ranges. As in Cassandra, bytes after them are ignored.
+// readDuration decodes the three numbers without checking their ranges. As in Cassandra, any bytes after the numbers
+// are ignored.
 func readDuration(wire []byte) (months, days, nanos int64, ok bool) {
 	months, wire, ok = readVint(wire)
 	if ok {
@@ -66,8 +67,8 @@ func EncodeDuration(d DurationValue) []byte {
 	return appendVint(dst, d.Nanos)
 }
 
-// durationUnits lists the units in the order in which they must be specified. Each is counted in months, days, or
-// nanoseconds.
+// durationUnits lists the units in the order required in a duration. Each unit is a multiple of a month, a day, or a
+// nanosecond.
 var durationUnits = [...]struct {
 	symbol, name        string
 	months, days, nanos uint64
@@ -84,7 +85,7 @@ var durationUnits = [...]struct {
 	{"ns", "nanoseconds", 0, 0, 1},
 }
 
-// String returns the text as Cassandra formats it, such as -1y2mo3d4h. Zero is the empty text.
+// String returns the text in Cassandra's format, such as -1y2mo3d4h. The zero duration is the empty text.
 func (d DurationValue) String() string {
 	var b []byte
 	if d.Months < 0 || d.Days < 0 || d.Nanos < 0 {
@@ -123,8 +124,8 @@ var (
 	durationISOAltern = regexp.MustCompile(`^P(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})$`)
 )
 
-// ParseDuration parses a duration in any of CQL's forms: 1y2mo3w4d5h6m7s8ms9us10ns, P1Y2M3DT4H5M6S, P5W, or
-// P0001-02-03T04:05:06, each with an optional leading minus. Errors are *dberr.Invalid.
+// ParseDuration parses a duration in any of CQL's forms, each with an optional leading minus. Examples are
+// 1y2mo3w4d5h6m7s8ms9us10ns, P1Y2M3DT4H5M6S, P5W, and P0001-02-03T04:05:06. Errors are of the type *dberr.Invalid.
 func ParseDuration(s string) (DurationValue, error) {
 	text, negative := strings.CutPrefix(s, "-")
 	var d duration
@@ -160,7 +161,7 @@ func ParseDuration(s string) (DurationValue, error) {
 	return d.value(negative), nil
 }
 
-// duration is a duration while it is parsed: its sums, and the last unit.
+// duration is the state of parsing a duration: the sums of its units, and the last unit.
 type duration struct {
 	months, days, nanos uint64
 	last                int // index in durationUnits + 1

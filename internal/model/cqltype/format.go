@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// Format returns the CQL literal of a value, which FromConstant or the parser can read: 'it”s', 0xcafe, [1, 2], {'a':
-// 1}, (1, null), {street: 'x'}. Null is null. An empty value of a type whose text is never empty is formatted as the
-// empty string, and invalid bytes as a blob.
+// Format returns the CQL literal of a value, which FromConstant or the parser can read. Examples are 'it”s', 0xcafe,
+// [1, 2], {'a': 1}, (1, null), and {street: 'x'}. The literal of null is null. An empty value of a type whose text is
+// never empty is formatted as the empty string, and invalid bytes as a blob.
 func (t *Type) Format(wire []byte) string { return string(appendLiteral(nil, t, wire)) }
 
-// Text returns a value as CAST(.. AS text) does: a native value without quotes, and other values as Format does.
+// Text returns the same text for a value as a CAST to text. A native value has no quotes, and other values are
+// formatted as in Format.
 func (t *Type) Text(wire []byte) string {
 	if !t.Kind.IsNative() {
 		return t.Format(wire)
@@ -23,7 +24,7 @@ func (t *Type) Text(wire []byte) string {
 	return string(t.Kind.appendText(nil, wire))
 }
 
-// quoted reports whether the literal of a native value is quoted.
+// quoted reports whether the literal of a native type has quotes.
 func (k Kind) quoted() bool {
 	switch k {
 	case Ascii, Text, Inet, Date, Time, Timestamp:

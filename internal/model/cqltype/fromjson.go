@@ -16,23 +16,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// JSONValueError reports JSON that is not a value of the type; Cassandra throws a MarshalException. INSERT JSON
-// prefixes the message with "Error decoding JSON value for c: ", and fromJson() with "execution of .. failed:
-// org.apache...MarshalException: ". Older is the message in 4.0, or empty if it is the same.
+// JSONValueError reports JSON that is not a value of the type. Cassandra throws a MarshalException in this case. INSERT
+// JSON prefixes the message with "Error decoding JSON value for c: ". The function fromJson() prefixes it with
+// "execution of [...] failed: org.apache[...]MarshalException: ". Older is the message of Cassandra 4.0, or empty if it
+// is the same.
 type JSONValueError struct{ Message, Older string }
 
 func (e *JSONValueError) Error() string { return e.Message }
 
-// Text returns the message; if old, the message of 4.0.
+// Text returns the message, or the message of Cassandra 4.0 if old is true.
 func (e *JSONValueError) Text(old bool) string { return jsonText(e.Message, e.Older, old) }
 
 func jsonErrorf(format string, args ...any) error {
 	return &JSONValueError{Message: fmt.Sprintf(format, args...)}
 }
 
-// FromJSON encodes a parsed JSON value from ParseJSON, or from encoding/json with UseNumber. JSON's null is null.
-// Errors are *JSONValueError, except for a few that Cassandra raises as invalid requests. Those are *dberr.Invalid and
-// have no prefix.
+// FromJSON encodes a JSON value that was parsed by ParseJSON, or by encoding/json with UseNumber. JSON's null becomes
+// CQL's null. Errors are of the type *JSONValueError, except for a few errors that Cassandra raises as invalid
+// requests. Invalid requests are of the type *dberr.Invalid and have no prefix.
 func (t *Type) FromJSON(v any) ([]byte, error) {
 	if v == nil {
 		return nil, nil
@@ -68,7 +69,7 @@ func (t *Type) FromJSON(v any) ([]byte, error) {
 	return nil, jsonErrorf("Expected %s, but got a %s: %s", jsonExpects(t), javaClass(v), javaString(v))
 }
 
-// jsonExpects returns the name of the expected JSON in error texts.
+// jsonExpects returns the description of the expected JSON in error texts.
 func jsonExpects(t *Type) string {
 	switch t.Kind {
 	case Ascii:
@@ -95,7 +96,7 @@ func jsonExpects(t *Type) string {
 	return "a value of type " + t.String()
 }
 
-// stringFromJSON parses a native value from a JSON string. Only errors of durations remain invalid requests.
+// stringFromJSON parses a native value from a JSON string. Only errors in durations are returned as invalid requests.
 func stringFromJSON(t *Type, s string) ([]byte, error) {
 	wire, err := t.FromText(s)
 	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && t.Kind != Duration {
@@ -127,8 +128,8 @@ func numberFromJSON(t *Type, v any) ([]byte, error) {
 	n, isNumber := v.(json.Number)
 	switch {
 	case t.Kind == Varint || t.Kind == Decimal:
-		// Cassandra parses the text of the number that its JSON parser returned. A number with a fraction has been
-		// converted to a double.
+		// Cassandra parses the text of the number that its JSON parser returns. The JSON parser converts a number with
+		// a fraction to a double.
 		wire, err := numberFromText(t, javaString(v))
 		if err != nil {
 			return nil, jsonErrorf("Value '%s' is not a valid representation of a %s value", javaString(v), t)
@@ -153,7 +154,8 @@ func numberFromJSON(t *Type, v any) ([]byte, error) {
 	return nil, jsonErrorf("Expected %s, but got a %s: %s", jsonExpects(t), javaClass(v), javaString(v))
 }
 
-// composedFromJSON encodes collections, tuples, and UDTs. Keys of a JSON object contain them as JSON in a string.
+// composedFromJSON encodes collections, tuples, and UDTs. The keys of a JSON object contain the map's keys as JSON in a
+// string.
 func composedFromJSON(t *Type, v any) ([]byte, error) {
 	if s, ok := v.(string); ok {
 		inner, err := ParseJSON(s)
@@ -319,7 +321,7 @@ func javaString(v any) string {
 				return string(v)
 			}
 			if i, ok := new(big.Int).SetString(string(v), 10); ok {
-				return i.String() // -0 is 0
+				return i.String() // -0 becomes 0
 			}
 			return string(v)
 		}

@@ -57,7 +57,7 @@ func parseIPv4(s string) ([]byte, bool) {
 	return out, true
 }
 
-// plainIPv6 removes leading zeros from the groups of an IPv6 address, because Go accepts only short groups.
+// plainIPv6 removes leading zeros from the groups of an IPv6 address, because Go accepts at most four digits per group.
 func plainIPv6(s string) string {
 	groups := strings.Split(s, ":")
 	for i, g := range groups {

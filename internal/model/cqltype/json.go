@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of a value as in SELECT JSON. Null, NaN, the infinities, and an empty boolean are
-// null. Other empty values are empty strings.
+// AppendJSON appends the JSON form of a value as in SELECT JSON. Null, NaN, the infinities, and an empty boolean become
+// JSON's null. Other empty values become empty strings.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil || len(wire) == 0 && t.Kind == Boolean:

@@ -19,8 +19,8 @@ import (
 
 var udtAB = UDTOf("ks", "u", []string{"a", "b"}, []*Type{Native(Int), Native(Text)})
 
-// TestFromJSONRecorded compares FromJSON with recorded values and errors of Cassandra 4.0. An expectation that is not
-// hexadecimal is an error.
+// TestFromJSONRecorded compares FromJSON with recorded values and errors of Cassandra 4.0. An expected value that is
+// not hexadecimal is an error text.
 func TestFromJSONRecorded(t *testing.T) {
 	for _, c := range []struct {
 		typ  *Type
@@ -87,7 +87,7 @@ func TestFromJSONRecorded(t *testing.T) {
 		wire, err := c.typ.FromJSON(v)
 		got := hex.EncodeToString(wire)
 		if bad, ok := errors.AsType[*JSONValueError](err); ok {
-			got = bad.Text(true) // as in 4.0
+			got = bad.Text(true) // the error text of 4.0
 		} else if bad, ok := errors.AsType[*dberr.Invalid](err); ok {
 			got = "invalid: " + bad.Message
 		} else if wire == nil {
@@ -101,7 +101,7 @@ func TestFromJSONRecorded(t *testing.T) {
 
 // TestParseJSONRecorded compares the parser's errors with Cassandra's texts, including positions.
 func TestParseJSONRecorded(t *testing.T) {
-	for _, c := range []struct{ text, class, want string }{ // as in 4.0
+	for _, c := range []struct{ text, class, want string }{ // the error texts of 4.0
 		{"dog", jsonParse, "Unrecognized token 'dog': was expecting ('true', 'false' or 'null')\n at [Source: " +
 			"(String)\"dog\"; line: 1, column: 7]"},
 		{"bad json", jsonParse,
@@ -120,7 +120,7 @@ func TestParseJSONRecorded(t *testing.T) {
 			t.Errorf("%q: %v\nwant %s", c.text, err, c.want)
 		}
 	}
-	for text, want := range map[string]string{ // as in 5.0
+	for text, want := range map[string]string{ // the error texts of 5.0
 		"dog": "Unrecognized token 'dog': was expecting (JSON String, Number, Array, Object or token 'null', 'true' or " +
 			"'false')\n at [Source: (String)\"dog\"; line: 1, column: 4]",
 		`{"k": 1`: "Unexpected end-of-input: expected close marker for Object (start marker at [Source: " +
@@ -142,10 +142,10 @@ func TestParseJSONRecorded(t *testing.T) {
 	}
 	if o, err := ParseJSONMap(`{"k": 10, "K": "a", "k": 11}`, false); err != nil || len(o.Names) != 2 ||
 		o.Values[0] != json.Number("11") {
-		t.Errorf("a name given twice: %v, %v", o, err)
+		t.Errorf("a duplicate name: %v, %v", o, err)
 	}
 	if _, err := ParseJSON(strings.Repeat("[", 100000)); err == nil {
-		t.Error("depth has no bound")
+		t.Error("depth is not limited")
 	}
 }
 
@@ -263,8 +263,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// exactInJSON reports whether a value's JSON form is lossless. It is not for empty values, NaN, decimals (which are
-// converted to doubles), IPv4-mapped IPv6 addresses, and zero durations.
+// exactInJSON reports whether a value's JSON form is lossless. It returns false for empty values, NaN, decimals (which
+// are converted to doubles), IPv4-mapped IPv6 addresses, and zero durations.
 func exactInJSON(typ *Type, wire []byte) bool {
 	if len(wire) == 0 {
 		return wire == nil || typ.Kind == Text || typ.Kind == Ascii || typ.Kind == Blob
@@ -286,8 +286,8 @@ func exactInJSON(typ *Type, wire []byte) bool {
 	return true
 }
 
-// FuzzJSON checks that no text causes a panic, that encoding/json also accepts the accepted texts (up to the end of the
-// value), and that accepted values are valid for the type.
+// FuzzJSON checks that no text causes a panic, and that accepted values are valid for the type. It also checks that
+// encoding/json accepts every accepted text up to the end of the value.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{`{"a": 1, "B": ["x", null]}`, `[1, "x", 2.5e3]`, `"\ud83d\ude42\u0041\ud800"`, `-0`,
 		`"0xcafe"`, `{"1": true}`, `[1,`, `"P1Y"`, `01`, `1 2`, `{"a":{"a":[[[]]]}}`} {

@@ -14,14 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// JSONObject is a parsed JSON object: its members in order, each name once. The last of several values wins, at the
-// position of the first.
+// JSONObject is a parsed JSON object. It holds its members in order, each name once. Of several values for the same
+// name, the last value is stored at the position of the first.
 type JSONObject struct {
 	Names  []string
 	Values []any
 }
 
-// Get returns the value of a member. ok is false if it is missing.
+// Get returns the value of a member. ok is false if the member is missing.
 func (o *JSONObject) Get(name string) (v any, ok bool) {
 	for i, n := range o.Names {
 		if n == name {
@@ -31,13 +31,13 @@ func (o *JSONObject) Get(name string) (v any, ok bool) {
 	return nil, false
 }
 
-// JSONError reports a text that is not JSON, with the text of Cassandra's parser including the position. Class is the
-// Java exception. Older is the message in 4.0, or empty if it is the same.
+// JSONError reports that a text is not JSON. Its message, including the position, equals the message of Cassandra's
+// parser. Class is the Java exception. Older is the message of Cassandra 4.0, or empty if it is the same.
 type JSONError struct{ Class, Message, Older string }
 
 func (e *JSONError) Error() string { return e.Message }
 
-// Text returns the message; if old, the message of 4.0.
+// Text returns the message, or the message of Cassandra 4.0 if old is true.
 func (e *JSONError) Text(old bool) string { return jsonText(e.Message, e.Older, old) }
 
 func jsonText(message, older string, old bool) string {

@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// These are the maximum sizes of a fixed-size value in JSON, including quotes: of a number, and of others such as a
-// timestamp, a UUID, or a long duration.
+// These are the maximum sizes in bytes of a fixed-size value in JSON, including quotes. They apply to a number, and to
+// other values such as a timestamp, a UUID, or a long duration.
 const (
 	jsonNumber = 32
 	jsonOther  = 64
 )
 
-// JSONSize returns an upper bound for the number of bytes that AppendJSON appends. It is exact for texts. Counting
-// stops once the result exceeds most.
+// JSONSize returns an upper bound for the number of bytes that AppendJSON appends. It is exact for texts. It stops
+// counting once the result exceeds most.
 func (t *Type) JSONSize(wire []byte, most int) int {
 	if len(wire) == 0 && t.Kind != UDT && t.Kind != Tuple {
 		return 4
@@ -37,7 +37,7 @@ func (t *Type) JSONSize(wire []byte, most int) int {
 		for k, v := range t.Entries(wire) {
 			key := t.Elems[0].JSONSize(k, most-size)
 			if !t.Elems[0].Kind.jsonString() {
-				key = 2*key + 2 // a quoted text in a text
+				key = 2*key + 2 // quotes are escaped in a text within a text
 			}
 			if size += 4 + key; size <= most {
 				size += t.Elems[1].JSONSize(v, most-size)

@@ -9,7 +9,7 @@ import (
 )
 
 // These are the markers of the key form. A value is encoded as a marker byte and a self-delimiting body. Concatenated
-// forms therefore compare, as bytes, like tuples of values, and the form of fewer values is a prefix of all forms that
+// forms therefore compare, as bytes, like tuples of values. The form of fewer values is a prefix of all forms that
 // extend it.
 //
 //	marker   body
@@ -23,14 +23,14 @@ import (
 //	                                         nulls)
 //	04       bytes as for text               an invalid value: it is comparable and preserved, and never an error
 //
-// The descending form is the bitwise complement, except for a top-level null. Its form is 01 in both orders, so that
-// null sorts first.
+// The descending form is the bitwise complement, except for a top-level null. The form of null is 01 in both orders, so
+// that null sorts first.
 //
-// Comparing two forms with bytes.Compare gives the same result as Compare of the values, or the opposite if descending
-// and neither is null. Values that compare equal therefore have the same form; in Cassandra they are the same
-// clustering key. Reading the form returns a normalized value: decimals without trailing zeros after the point, varints
-// in the minimum number of bytes, the canonical NaN, booleans 0 or 1, and tuples padded with nulls. All other values
-// are returned unchanged.
+// bytes.Compare of two forms returns the same result as Compare of the values. It returns the opposite result if the
+// forms are descending and neither value is null. Values that compare equal therefore have the same form. In Cassandra,
+// such values are the same clustering key. Reading a form returns a normalized value. Normalization removes trailing
+// zeros after the point of decimals, shortens varints, pads tuples with nulls, and uses the canonical NaN and booleans.
+// All other values are returned unchanged.
 const (
 	keyEnd   = 0x00
 	keyNull  = 0x01
@@ -45,7 +45,7 @@ const (
 // ErrKey reports that bytes are not the key form of the type.
 var ErrKey = errors.New("cqltype: malformed key form")
 
-// AppendKey appends the order-preserving form of a value to dst; if desc is true, the descending form.
+// AppendKey appends the order-preserving form of a value to dst, or its descending form if desc is true.
 func (t *Type) AppendKey(dst, wire []byte, desc bool) []byte {
 	start := len(dst)
 	dst = appendKey(dst, t, wire)
@@ -124,7 +124,7 @@ func appendElementKeys(dst []byte, t *Type, wire []byte) []byte {
 	return append(dst[:end], keyEnd)
 }
 
-// A keyReader reads ascending key forms, or descending ones if the mask is FF.
+// A keyReader reads ascending key forms, or descending forms if the mask is FF.
 type keyReader struct {
 	src  []byte
 	mask byte
@@ -188,8 +188,9 @@ func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
 	}
 }
 
-// ReadKey reads one key form from src and appends the wire value to dst. wire is only that value, or nil for null. It
-// has the remaining capacity of dst, so that a caller with several values can pass wire[len(wire):] as the next dst.
+// ReadKey reads one key form from src and appends the wire value to dst. wire contains only the value, or is nil for
+// null. It has the remaining capacity of dst, so that a caller with several values can pass wire[len(wire):] as the
+// next dst.
 func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
 	out, null, ok := r.readKey(t, dst)
@@ -365,8 +366,8 @@ func (r *keyReader) skipKey(t *Type) bool {
 	return true
 }
 
-// AfterPrefix returns the smallest byte string that is greater than every string with the prefix, or nil if none exists
-// because the prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
+// AfterPrefix returns the smallest byte string that is greater than every string with the prefix. It returns nil if the
+// prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
 func AfterPrefix(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

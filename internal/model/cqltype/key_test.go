@@ -33,8 +33,8 @@ func TestKeyOrder(t *testing.T) {
 	})
 }
 
-// TestNullForm pins the stored form of null, which occurs in the clustering keys of compact tables: the byte 01 in both
-// orders. The form that older builds wrote for null in a descending column can still be read.
+// TestNullForm pins the stored form of null, which occurs in the clustering keys of compact tables. It is the byte 01
+// in both orders. The form that older builds wrote for null in a descending column can still be read.
 func TestNullForm(t *testing.T) {
 	typ := Native(Int)
 	for _, desc := range []bool{false, true} {
@@ -76,7 +76,7 @@ func TestKeyRoundTrip(t *testing.T) {
 			t.Fatalf("%s: %x skipped to %x, %v", typ, src, skipped, err)
 		}
 		if (got == nil) != (wire == nil) || typ.Compare(got, wire) != 0 || typ.Validate(got) != nil {
-			t.Fatalf("%s: %x came back as %x", typ, wire, got)
+			t.Fatalf("%s: %x was decoded as %x", typ, wire, got)
 		}
 		normal, _, err := typ.ReadKey(nil, typ.AppendKey(nil, got, desc), desc)
 		if err != nil || !bytes.Equal(normal, got) {
@@ -177,10 +177,11 @@ func TestEqualValuesShareAKey(t *testing.T) {
 		typ        *Type
 		a, b, back string
 	}{
-		{Native(Decimal), "000000010a", "0000000264", "0000000001"},     // 1.0, 1.00 -> 1
-		{Native(Decimal), "ffffffff01", "000000000a", "000000000a"},     // 1E+1, 10 -> 10
-		{Native(Decimal), "0000000500", "0000000000", "0000000000"},     // 0.00000, 0 -> 0
-		{Native(Decimal), "fffff1f701", "fffff1f800000a", "fffff1f701"}, // too many zeros to write out
+		{Native(Decimal), "000000010a", "0000000264", "0000000001"}, // 1.0 and 1.00 become 1
+		{Native(Decimal), "ffffffff01", "000000000a", "000000000a"}, // 1E+1 and 10 become 10
+		{Native(Decimal), "0000000500", "0000000000", "0000000000"}, // 0.00000 and 0 become 0
+		// the value has too many zeros to write it without an exponent
+		{Native(Decimal), "fffff1f701", "fffff1f800000a", "fffff1f701"},
 		{Native(Varint), "00000005", "05", "05"},
 		{Native(Varint), "ffff80", "80", "80"},
 		{Native(Boolean), "02", "01", "01"},
@@ -198,7 +199,7 @@ func TestEqualValuesShareAKey(t *testing.T) {
 	}
 }
 
-// TestKeysOfExactTypes checks that values of other than numeric and composed types are returned byte for byte.
+// TestKeysOfExactTypes checks that values of types other than numeric and composed types are returned unchanged.
 func TestKeysOfExactTypes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := Native(rapid.SampledFrom([]Kind{Ascii, Bigint, Blob, Date, Duration, Inet, Int, Smallint, Text, Time,
@@ -230,8 +231,8 @@ func TestReadKeyReusesDst(t *testing.T) {
 	}
 }
 
-// FuzzKey checks that reading and skipping never panic and agree, and that accepted bytes produce a value whose key can
-// be read again.
+// FuzzKey checks that reading and skipping never panic and agree with each other. It also checks that accepted bytes
+// produce a value whose key can be read again.
 func FuzzKey(f *testing.F) {
 	for kind := Ascii; kind <= Varint; kind++ {
 		f.Add(uint8(kind), false, Native(kind).AppendKey(nil, []byte{0, 0, 0, 1, 5, 0, 7, 8}, false))
@@ -256,7 +257,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// fuzzType maps a number to a type: the native types and some composed ones.
+// fuzzType maps a number to a native type or to one of several composed types.
 func fuzzType(kind uint8) *Type {
 	switch k := Kind(kind); {
 	case k == List:

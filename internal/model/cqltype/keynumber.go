@@ -7,8 +7,9 @@ import (
 	"math"
 )
 
-// varintShort is the maximum length of a varint with a one-byte header. In keys, a varint is a header that orders by
-// sign and length, followed by the two's complement bytes, at least one and without redundant bytes.
+// varintShort is the maximum length of a varint with a one-byte header. In keys, a varint consists of a header and
+// two's complement bytes. The header orders numbers by sign and length. The number has at least one byte and no
+// redundant bytes.
 //
 //	80+n              n bytes of a number >= 0, n <= 6F
 //	F0+k  length      the length in k bytes
@@ -88,9 +89,9 @@ func skipVarintKey(r *keyReader) bool {
 	return true
 }
 
-// These bytes are the signs of decimals in keys. A decimal is 0.d1d2d3... * 10^exponent, where d1 and the last digit
-// are not zero. It is encoded as a sign, the exponent as a varint key, and the digits in pairs, each 1 to 100,
-// terminated by 0. For a negative number, everything after the sign is complemented.
+// These bytes are the signs of decimals in keys. A decimal is 0.ddd multiplied by a power of 10. The first and the last
+// digit are not zero. It is encoded as a sign, the exponent as a varint key, and the digits in pairs, each from 1 to
+// 100, terminated by 0. For a negative number, everything after the sign is complemented.
 const (
 	signNegative = 0x10
 	signZero     = 0x20
@@ -182,7 +183,7 @@ func skipDecimalKey(r *keyReader) bool {
 	return ok
 }
 
-// plainZerosMax is the maximum number of zeros that a normal value has before its point. Larger values have a negative
+// plainZerosMax is the maximum number of zeros before the point of a normalized value. Larger values have a negative
 // scale.
 const plainZerosMax = 64
 

@@ -59,18 +59,19 @@ func Native(k Kind) *Type {
 	return natives[k].typ
 }
 
-// ByName returns a native type by its CQL name, in any case; "varchar" is text. It returns nil for an unknown name.
+// ByName returns the native type with the given CQL name, in any case. The name "varchar" is an alias of text. It
+// returns nil if the name is unknown.
 func ByName(name string) *Type {
 	return nativeByName[strings.ToLower(name)]
 }
 
-// ListOf returns list<elem>, not frozen.
+// ListOf returns the type list<elem>, which is not frozen.
 func ListOf(elem *Type) *Type { return &Type{Kind: List, Elems: []*Type{elem}} }
 
-// SetOf returns set<elem>, not frozen.
+// SetOf returns the type set<elem>, which is not frozen.
 func SetOf(elem *Type) *Type { return &Type{Kind: Set, Elems: []*Type{elem}} }
 
-// MapOf returns map<key, value>, not frozen.
+// MapOf returns the type map<key, value>, which is not frozen.
 func MapOf(key, value *Type) *Type { return &Type{Kind: Map, Elems: []*Type{key, value}} }
 
 // TupleOf returns tuple<elems...>. Every tuple is frozen, including its elements.
@@ -78,7 +79,7 @@ func TupleOf(elems ...*Type) *Type {
 	return &Type{Kind: Tuple, Frozen: true, Elems: freezeAll(elems)}
 }
 
-// UDTOf returns a user-defined type, not frozen. fields and types are parallel.
+// UDTOf returns a user-defined type, which is not frozen. fields and types are parallel.
 func UDTOf(keyspace, name string, fields []string, types []*Type) *Type {
 	return &Type{Kind: UDT, Keyspace: keyspace, Name: name, Fields: fields, Elems: types}
 }
@@ -92,7 +93,7 @@ func (t *Type) IsCollection() bool { return t.Kind >= List && t.Kind <= Map }
 // MultiCell reports whether a column of this type is stored as one cell per element or field.
 func (t *Type) MultiCell() bool { return !t.Frozen && (t.IsCollection() || t.Kind == UDT) }
 
-// Freeze returns the type that t becomes inside frozen<>. It returns a native type unchanged.
+// Freeze returns the frozen form of t, as in frozen<t>. It returns a native type unchanged.
 func (t *Type) Freeze() *Type {
 	if !t.IsCollection() && t.Kind != UDT && t.Kind != Tuple {
 		return t
@@ -146,8 +147,8 @@ func (t *Type) Contains(k Kind) bool {
 // FieldIndex returns the index of a field of a UDT, or -1 if the field does not exist.
 func (t *Type) FieldIndex(name string) int { return slices.Index(t.Fields, name) }
 
-// String returns the CQL text of the type as in system_schema.columns: frozen<list<int>>, frozen<tuple<int, text>>, and
-// a UDT by its bare name.
+// String returns the CQL text of the type as in system_schema.columns, such as frozen<list<int>> or frozen<tuple<int,
+// text>>. A UDT is formatted as its name without the keyspace.
 func (t *Type) String() string { return string(appendName(nil, t)) }
 
 func appendName(dst []byte, t *Type) []byte {
@@ -196,8 +197,9 @@ func appendElems(dst []byte, t *Type) []byte {
 	return append(dst, '>')
 }
 
-// JavaClass returns the type in Cassandra's class syntax, which custom types on the wire and some error texts use, such
-// as org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type).
+// JavaClass returns the type in Cassandra's class syntax, such as
+// org.apache.cassandra.db.marshal.ListType(org.apache.cassandra.db.marshal.Int32Type). Custom types on the wire and
+// some error texts use this syntax.
 func (t *Type) JavaClass() string { return classOf(t, false) }
 
 func classOf(t *Type, inFrozen bool) string {
@@ -237,7 +239,7 @@ func classOf(t *Type, inFrozen bool) string {
 	return class
 }
 
-// reserved lists the words that Cassandra quotes: the words that CQL does not accept as unquoted names.
+// reserved lists the words that Cassandra quotes. CQL does not accept these words as unquoted names.
 var reserved = func() map[string]bool {
 	words := strings.Fields(`add allow alter and apply asc authorize batch begin by columnfamily create delete desc
 		describe drop entries execute from full grant if in index infinity insert into is keyspace limit materialized
@@ -250,7 +252,7 @@ var reserved = func() map[string]bool {
 	return m
 }()
 
-// QuoteName returns an identifier as CQL text. It is in double quotes if it would otherwise be read differently.
+// QuoteName returns an identifier as CQL text. The text has double quotes if it would otherwise be read differently.
 func QuoteName(name string) string {
 	plain := name != "" && name[0] >= 'a' && name[0] <= 'z' && !reserved[name]
 	for i := 0; plain && i < len(name); i++ {

@@ -54,10 +54,10 @@ func TestFrozenness(t *testing.T) {
 	open := MapOf(Native(Int), inner)
 	frozen := open.Freeze()
 	if !open.MultiCell() || frozen.MultiCell() || open.Frozen || inner.Frozen {
-		t.Error("freezing changed the type or did not make another")
+		t.Error("Freeze changed the type or did not return a new type")
 	}
 	if !frozen.Elems[1].Frozen || frozen.Freeze() != frozen || Native(Int).Freeze() != Native(Int) {
-		t.Error("freezing does not reach inside, or twice is not once")
+		t.Error("Freeze does not freeze nested types, or is not idempotent")
 	}
 	if open.Equal(frozen) || !frozen.Equal(MapOf(Native(Int), SetOf(Native(Int))).Freeze()) {
 		t.Error("Equal does not tell types apart by their parts")

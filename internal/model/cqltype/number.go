@@ -26,7 +26,7 @@ func signExtend(v []byte) int64 {
 }
 
 // Int64 decodes a tinyint, smallint, int, bigint, counter, timestamp (milliseconds), time (nanoseconds), or date (days
-// since 1970-01-01). ok is false for null, empty, or another type.
+// since 1970-01-01). ok is false for null, the empty value, and other types.
 func (k Kind) Int64(wire []byte) (v int64, ok bool) {
 	if len(wire) == 0 || !k.wellFormed(wire) {
 		return 0, false
@@ -59,7 +59,7 @@ func (k Kind) FromInt64(v int64) (wire []byte, ok bool) {
 	return nil, false
 }
 
-// Float64 decodes a float or double. ok is false for null, empty, or another type.
+// Float64 decodes a float or double. ok is false for null, the empty value, and other types.
 func (k Kind) Float64(wire []byte) (v float64, ok bool) {
 	switch {
 	case k == Float && len(wire) == 4:
@@ -70,7 +70,7 @@ func (k Kind) Float64(wire []byte) (v float64, ok bool) {
 	return 0, false
 }
 
-// FromFloat64 encodes a float, rounded, or a double. Every NaN becomes Java's NaN.
+// FromFloat64 encodes a double, or a float after rounding v. Every NaN becomes Java's NaN.
 func (k Kind) FromFloat64(v float64) []byte {
 	if k == Float {
 		if v != v {
@@ -87,7 +87,7 @@ func (k Kind) FromFloat64(v float64) []byte {
 // EncodeBoolean encodes a boolean.
 func EncodeBoolean(v bool) []byte { return []byte{byte(btoi(v))} }
 
-// DecodeVarint decodes a varint. It returns nil for null or empty.
+// DecodeVarint decodes a varint. It returns nil for null and for the empty value.
 func DecodeVarint(wire []byte) *big.Int {
 	if len(wire) == 0 {
 		return nil
@@ -126,7 +126,7 @@ type DecimalValue struct {
 	Scale    int32
 }
 
-// DecodeDecimal decodes a decimal. ok is false for null, empty, or invalid bytes.
+// DecodeDecimal decodes a decimal. ok is false for null, the empty value, and invalid bytes.
 func DecodeDecimal(wire []byte) (d DecimalValue, ok bool) {
 	if len(wire) <= 4 {
 		return DecimalValue{}, false
@@ -143,11 +143,11 @@ func appendDecimal(dst []byte, d DecimalValue) []byte {
 
 const (
 	// NumberBytesMax is the maximum size of a varint, and of the digits of a decimal, in bytes. The time to convert a
-	// number to text and back grows faster than its length. At this limit it takes milliseconds; a number of 4 MB took
-	// a minute.
+	// number to text and back grows faster than its length. At this limit, the conversion takes milliseconds. A number
+	// of 4 MB takes a minute.
 	NumberBytesMax = 16 << 10
-	// digitsMax is the maximum number of digits in the text of a number, as a literal or in JSON. As many fit into
-	// NumberBytesMax.
+	// digitsMax is the maximum number of digits in the text of a number, as a literal or in JSON. This many digits fit
+	// into NumberBytesMax.
 	digitsMax = 39_456
 )
 
@@ -216,8 +216,8 @@ func (d DecimalValue) String() string {
 	return sign + digits + "E" + strconv.FormatInt(adjusted, 10)
 }
 
-// normal is a decimal in the form 0.digits * 10^exponent, without leading or trailing zeros in the digits. For zero,
-// all fields are zero.
+// normal is a decimal in the form 0.digits * 10^exponent. The digits have no leading or trailing zeros. For zero, all
+// fields are zero.
 type normal struct {
 	sign     int
 	exponent int64
@@ -254,8 +254,9 @@ func (d normal) compare(o normal) int {
 	return c * d.sign
 }
 
-// appendJavaFloat formats a floating-point number like Java's Double.toString (bits 64) or Float.toString (32). There
-// is at least one digit on each side of the point, and an exponent outside [1e-3, 1e7).
+// appendJavaFloat formats a floating-point number like Java's Double.toString (if bits is 64) or Float.toString (if
+// bits is 32). The text has at least one digit on each side of the point. It has an exponent if the number is outside
+// [1e-3, 1e7).
 func appendJavaFloat(dst []byte, v float64, bits int) []byte {
 	switch {
 	case v != v:

@@ -8,11 +8,11 @@ import (
 	"math/big"
 )
 
-// ScaleGapMax is the maximum difference between the scales of two decimals that are converted to the same scale. It
-// prevents a short number from expanding to gigabytes.
+// ScaleGapMax is the maximum difference between the scales of two decimals that are converted to the same scale. The
+// limit prevents a short number from expanding to gigabytes.
 const ScaleGapMax = 20_000
 
-// Sums reports whether Sum supports the kind: a number other than a counter, or a text.
+// Sums reports whether Sum supports the type. It supports texts, and numbers other than counters.
 func (k Kind) Sums() bool {
 	switch k {
 	case Tinyint, Smallint, Int, Bigint, Varint, Float, Double, Decimal, Text, Ascii:
@@ -22,8 +22,8 @@ func (k Kind) Sums() bool {
 }
 
 // Sum adds two numbers of the kind, or concatenates two texts. Integers wrap around at their width. An empty number is
-// null, and a sum with it is nil. ok is false if the sum would be too long for the kind, or if the kind is not
-// supported.
+// treated as null, and its sum with any number is nil. ok is false if the sum would be too long for the kind, or if the
+// kind is not supported.
 func (k Kind) Sum(a, b []byte) (sum []byte, ok bool) {
 	switch k {
 	case Text, Ascii:

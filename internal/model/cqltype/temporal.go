@@ -16,16 +16,16 @@ const dateEpoch = 1 << 31
 
 const secondsPerDay = 86400
 
-// isInteger reports whether the text is an optional minus and digits, and so a raw value in a string.
+// isInteger reports whether the text consists of an optional minus and digits. Such a text is a raw value in a string.
 func isInteger(s string) bool { return isDigits(strings.TrimPrefix(s, "-")) }
 
-// A scanner reads a date or time from the front of a text.
+// A scanner reads a date or time from the start of a text.
 type scanner struct {
 	rest string
 	bad  bool
 }
 
-// digits reads a number of least to most digits.
+// digits reads a number of at least least and at most most digits.
 func (s *scanner) digits(least, most int) int {
 	n := 0
 	for n < len(s.rest) && n < most && s.rest[n] >= '0' && s.rest[n] <= '9' {
@@ -40,7 +40,7 @@ func (s *scanner) digits(least, most int) int {
 	return v
 }
 
-// accept reads a byte if it is next.
+// accept consumes the next byte if it equals the given byte.
 func (s *scanner) accept(c byte) bool {
 	if s.rest != "" && s.rest[0] == c {
 		s.rest = s.rest[1:]
@@ -55,7 +55,7 @@ func (s *scanner) expect(c byte) {
 	}
 }
 
-// date reads a year of four digits, or more digits with a sign, followed by month and day.
+// date reads a year, a month, and a day. The year has four digits, or more digits with a sign.
 func (s *scanner) date() (year, month, day int) {
 	switch {
 	case s.accept('-'):
@@ -86,7 +86,8 @@ func daysSinceEpoch(year, month, day int) int64 {
 }
 
 // looseDate reads the date of a timestamp. As in Cassandra, each number may have up to nine digits if a time of day
-// follows. Without a time, the date must have the form that date accepts. strict reports whether it has that form.
+// follows. Without a time, the date must have the form that date accepts. strict reports whether the date has that
+// form.
 func (s *scanner) looseDate() (year, month, day int, strict bool) {
 	exact := *s
 	exact.date()
@@ -108,7 +109,7 @@ func (s *scanner) looseDate() (year, month, day int, strict bool) {
 	return year, month, day, strict
 }
 
-// clock reads HH:mm with optional seconds and fraction, in nanoseconds. 24:00 is the end of the day.
+// clock reads HH:mm with optional seconds and fraction, in nanoseconds. The time 24:00 is the end of the day.
 func (s *scanner) clock() int64 {
 	hour := s.digits(1, 9)
 	s.expect(':')
@@ -126,7 +127,7 @@ func (s *scanner) clock() int64 {
 	return int64(hour)*nanosPerHour + int64(minute)*nanosPerMinute + int64(second)*nanosPerSecond + int64(nanos)
 }
 
-// fraction reads least to nine digits after a point, in nanoseconds.
+// fraction reads between least and nine digits after a point and returns nanoseconds.
 func (s *scanner) fraction(least int) int {
 	before := len(s.rest)
 	nanos := s.digits(least, 9)
@@ -136,8 +137,9 @@ func (s *scanner) fraction(least int) int {
 	return nanos
 }
 
-// zone reads the rest as a time zone: nothing (UTC), Z, +hh, +hhmm, or +hh:mm with an optional space before it, or a
-// space and a name such as UTC, EST, GMT+01:00, or Europe/Oslo. It returns a named zone, or an offset in seconds.
+// zone reads the rest of the text as a time zone. The rest is empty (UTC), Z, an offset (+hh, +hhmm, or +hh:mm) after
+// an optional space, or a space and a name such as EST, GMT+01:00, or Europe/Oslo. It returns a named zone, or an
+// offset in seconds.
 func (s *scanner) zone() (offset int, named *time.Location) {
 	if s.rest == "" {
 		return 0, nil
@@ -162,7 +164,7 @@ func (s *scanner) zone() (offset int, named *time.Location) {
 	return s.offset(), nil
 }
 
-// offset reads +hh, +hhmm, or +hh:mm, at most 18 hours, in seconds.
+// offset reads +hh, +hhmm, or +hh:mm, and returns seconds. The maximum is 18 hours.
 func (s *scanner) offset() int {
 	sign := 1
 	if s.accept('-') {
@@ -179,9 +181,9 @@ func (s *scanner) offset() int {
 	return sign * (hours*3600 + minutes*60)
 }
 
-// ParseTimestamp parses the text of a timestamp and returns milliseconds since the epoch. The text is the number
-// itself, "now", or yyyy-mm-dd[( |T)HH:MM[:SS[.fffffffff]]] with an optional zone (default UTC). A day beyond the end
-// of the month becomes its last day.
+// ParseTimestamp parses the text of a timestamp and returns milliseconds since the epoch. The text is a number, "now",
+// or yyyy-mm-dd[( |T)HH:MM[:SS[.fffffffff]]] with an optional zone (default UTC). A day beyond the end of the month
+// becomes its last day.
 func ParseTimestamp(text string) (int64, error) {
 	if strings.EqualFold(text, "now") {
 		return time.Now().UnixMilli(), nil
@@ -222,7 +224,8 @@ func ParseTimestamp(text string) (int64, error) {
 	return seconds*1000 + millis, nil // in the first second, the product overflows but the sum is right
 }
 
-// parseDate parses the text of a date and returns its wire number. The text is the number itself, or [-]yyyy-mm-dd.
+// parseDate parses the text of a date and returns its wire number. The text is either the number itself or a date in
+// the form [-]yyyy-mm-dd.
 func parseDate(text string) (uint32, error) {
 	if isInteger(text) {
 		v, err := strconv.ParseUint(text, 10, 32)
@@ -246,8 +249,8 @@ func parseDate(text string) (uint32, error) {
 	return uint32(days + dateEpoch), nil
 }
 
-// parseTime parses the text of a time of day and returns nanoseconds. The text is the number itself, or
-// h:m:s[.fffffffff].
+// parseTime parses the text of a time of day and returns nanoseconds. The text is either the number itself or a time in
+// the form h:m:s[.fffffffff].
 func parseTime(text string) (int64, error) {
 	if isInteger(text) {
 		v, err := strconv.ParseInt(text, 10, 64)
@@ -339,7 +342,7 @@ func appendTimestamp(dst []byte, millis int64, separator byte, suffix string) []
 	return append(appendPadded(dst, int64(t.Nanosecond())/nanosPerMilli, 3), suffix...)
 }
 
-// plainYear reports whether a timestamp's year has four digits, so that its text can be parsed again.
+// plainYear reports whether a timestamp's year has four digits. The text of such a timestamp can be parsed again.
 func plainYear(millis int64) bool {
 	year := time.UnixMilli(millis).UTC().Year()
 	return year >= 1 && year <= 9999

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// refused stands for a text that Cassandra 5.0.5 rejects.
+// refused marks a text that Cassandra 5.0.5 rejects.
 const refused = "refused"
 
-// TestTimestampTexts compares the texts of timestamps with Cassandra 5.0.5. Texts that only Ilion accepts are in
-// TestTimestampTextsOfIlion.
+// TestTimestampTexts compares the results of parsing timestamps with Cassandra 5.0.5. Texts that only Ilion accepts are
+// in TestTimestampTextsOfIlion.
 func TestTimestampTexts(t *testing.T) {
 	check(t, Timestamp, `
 		2011-2-3 4:05                      | 1296705900000
@@ -119,8 +119,8 @@ const zoneTexts = `
 // TestZoneNames checks that time zone names have the same meaning as in Cassandra 5.0.5.
 func TestZoneNames(t *testing.T) { check(t, Timestamp, zoneTexts) }
 
-// TestZonesWithoutTheHost checks that time zones do not depend on the host: the results are the same with hidden zone
-// files and another local zone.
+// TestZonesWithoutTheHost checks that time zones do not depend on the host. The results are the same without zone files
+// and with another local zone.
 func TestZonesWithoutTheHost(t *testing.T) {
 	if os.Getenv("TZ") != "Asia/Tokyo" {
 		c := exec.Command(os.Args[0], "-test.run=^TestZonesWithoutTheHost$")
@@ -143,8 +143,8 @@ func TestZonesWithoutTheHost(t *testing.T) {
 	}
 }
 
-// TestTimestampTextsOfIlion checks texts that only one of Ilion and Cassandra 5.0.5 accepts: names that stand for
-// several regions.
+// TestTimestampTextsOfIlion checks texts that only one of Ilion and Cassandra 5.0.5 accepts. Some of them contain zone
+// names that represent several regions.
 func TestTimestampTextsOfIlion(t *testing.T) {
 	check(t, Timestamp, `
 		+10000-01-01 00:00:00.000Z    | 253402300800000
@@ -155,7 +155,7 @@ func TestTimestampTextsOfIlion(t *testing.T) {
 		2011-07-03 04:05:06 BST       | refused`)
 }
 
-// TestTimeTexts compares the texts of times with Cassandra 5.0.5.
+// TestTimeTexts compares the results of parsing times with Cassandra 5.0.5.
 func TestTimeTexts(t *testing.T) {
 	check(t, Time, `
 		8:30:00             | 30600000000000
@@ -181,7 +181,7 @@ func TestTimeTexts(t *testing.T) {
 	}
 }
 
-// TestInetTexts compares the texts of addresses with Cassandra 5.0.5, except host names.
+// TestInetTexts compares the results of parsing addresses with Cassandra 5.0.5, except for host names.
 func TestInetTexts(t *testing.T) {
 	for _, line := range lines(`
 		010.0.0.1         | 10.0.0.1

@@ -4,16 +4,16 @@
 // the bytes that a client has sent or will receive. This package validates such bytes, compares them, and converts them
 // to literals, JSON, and order-preserving keys.
 //
-// nil is CQL's null. An empty, non-nil slice is the empty value that most types allow. Collections, tuples, and UDTs
-// use the encoding of protocol v3 and later, with 32-bit lengths. A Type is immutable and can be shared. The package
-// does not depend on tables, statements, or storage. Start reading at Type.
+// A nil slice is CQL's null. An empty, non-nil slice is the empty value that most types allow. Collections, tuples, and
+// UDTs use the encoding of protocol v3 and later, with 32-bit lengths. A Type is immutable and can be shared. The
+// package does not depend on tables, statements, or storage. Start reading at Type.
 package cqltype
 
 // Kind is the kind of a type. The zero Kind is invalid. The methods of Kind contain the rules for values without
 // components; the methods of Type add the rules for components.
 type Kind uint8
 
-// The native kinds precede the composed ones.
+// The native kinds precede the composed kinds.
 const (
 	Ascii Kind = iota + 1
 	Bigint
@@ -41,7 +41,7 @@ const (
 	Map
 	Tuple
 	UDT
-	// Custom is a Java class without a CQL name. Its values are opaque bytes, and Name is the class.
+	// Custom is a Java class without a CQL name. Its values are opaque bytes, and Name is the class name.
 	Custom
 	// Empty is the type of an expression without a value (Cassandra's EmptyType).
 	Empty
@@ -58,10 +58,10 @@ type Type struct {
 	// Frozen is true for a collection or UDT that was declared frozen or is inside a frozen type. It is always true for
 	// tuples, and false for native types.
 	Frozen bool
-	// Elems holds the element type of a list, set, or vector, the key and value types of a map, the component types of
-	// a tuple, or the field types of a UDT.
+	// Elems holds the element type of a list, set, or vector, or the key and value types of a map. For a tuple or a
+	// UDT, it holds the types of the components or fields.
 	Elems []*Type
-	// Keyspace and Name identify a UDT; for Custom, Name is the Java class.
+	// Keyspace and Name identify a UDT. For Custom, Name is the Java class.
 	Keyspace, Name string
 	// Fields holds the field names of a UDT, parallel to Elems.
 	Fields []string

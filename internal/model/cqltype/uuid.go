@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// ParseUUID parses the canonical text of a UUID, in either case.
+// ParseUUID parses the canonical text of a UUID in lower or upper case.
 func ParseUUID(s string) (u [16]byte, ok bool) {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return u, false
@@ -23,7 +23,7 @@ func ParseUUID(s string) (u [16]byte, ok bool) {
 	return u, err == nil
 }
 
-// appendUUIDText appends the canonical text.
+// appendUUIDText appends the canonical text of a UUID.
 func appendUUIDText(dst, u []byte) []byte {
 	for i, end := range [...]int{4, 6, 8, 10, 16} {
 		begin := [...]int{0, 4, 6, 8, 10}[i]
@@ -76,7 +76,7 @@ func TimeUUIDMillis(u [16]byte) int64 {
 
 // TimeUUIDs generates version 1 UUIDs, each greater than the previous one. It is safe for concurrent use.
 type TimeUUIDs struct {
-	low  uint64 // clock sequence and node
+	low  uint64 // the clock sequence and the node
 	mu   sync.Mutex
 	last int64 // ticks of the last UUID; guarded by mu
 }

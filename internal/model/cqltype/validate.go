@@ -191,8 +191,8 @@ func validateTuple(t *Type, wire []byte) error {
 	return nil
 }
 
-// validJavaUTF8 also accepts the bytes that Cassandra's validator accepts beyond valid UTF-8: C0 80 for NUL, and
-// encoded surrogates.
+// validJavaUTF8 also accepts the bytes that Cassandra's validator accepts in addition to valid UTF-8: C0 80 for NUL,
+// and encoded surrogates.
 func validJavaUTF8(b []byte) bool {
 	for len(b) > 0 {
 		if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {

@@ -44,8 +44,8 @@ const (
 	lengthsVint = -1 // an unsigned vint before each value
 )
 
-// elements returns a cursor over a vector. Elements of a fixed width are concatenated, and other elements follow their
-// lengths.
+// elements returns a cursor over a vector. Elements of a fixed width are concatenated. Each other element is preceded
+// by its length.
 func (t *Type) elements(wire []byte) cursor {
 	c := cursor{rest: wire, left: t.Dimension, lengths: lengthsVint}
 	if w := t.Elems[0].fixedWidth(); w > 0 {
@@ -121,8 +121,8 @@ func (r *keyReader) readVectorKey(t *Type, dst []byte) ([]byte, bool) {
 	return dst, ok && end == keyEnd
 }
 
-// readUvint decodes one of Cassandra's unsigned variable-length integers. The number of leading ones in the first byte
-// is the number of bytes that follow.
+// readUvint decodes one of Cassandra's unsigned variable-length integers. The number of leading 1 bits in the first
+// byte is the number of bytes that follow.
 func readUvint(b []byte) (u uint64, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, false

@@ -11,7 +11,8 @@ import (
 )
 
 // TestVectors checks the wire form, text, class, and validity of vectors against Cassandra 5.0.5. Elements of a fixed
-// width are concatenated, and other elements follow their lengths, even if all values of the type have the same length.
+// width are concatenated. Each other element is preceded by its length, even if all values of the type have the same
+// length.
 func TestVectors(t *testing.T) {
 	for _, c := range []struct {
 		typ        *Type
@@ -40,7 +41,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s, want %s", c.typ, c.name)
 		}
 		if back := ParseJavaClass(c.typ.JavaClass()); back == nil || !back.Equal(c.typ) {
-			t.Errorf("%s reads back as %v", c.typ.JavaClass(), back)
+			t.Errorf("%s was decoded as %v", c.typ.JavaClass(), back)
 		}
 		switch err := c.typ.Validate(wire); {
 		case err != nil && err.Error() != c.err:
@@ -75,13 +76,13 @@ func TestVectorLaw(t *testing.T) {
 			elems = append(elems, e)
 		}
 		if len(elems) != typ.Dimension || !bytes.Equal(typ.AppendVector(nil, elems...), wire) {
-			t.Fatalf("%s: %x is taken apart into %x", typ, wire, elems)
+			t.Fatalf("%s: %x was split into %x", typ, wire, elems)
 		}
 		if err := typ.Validate(wire); err != nil {
 			t.Fatalf("%s: %x: %v", typ, wire, err)
 		}
 		if cut := wire[:rapid.IntRange(0, len(wire)-1).Draw(t, "cut")]; typ.Validate(cut) == nil {
-			t.Fatalf("%s: %x, cut off %x, is valid", typ, cut, wire)
+			t.Fatalf("%s: %x, truncated to %x, is valid", typ, cut, wire)
 		}
 	})
 }

@@ -5,7 +5,7 @@ package cqltype
 import (
 	"archive/zip"
 	"bytes"
-	_ "embed" // zoneinfo.zip
+	_ "embed" // for zoneinfo.zip
 	"io"
 	"strings"
 	"sync"
@@ -13,13 +13,14 @@ import (
 )
 
 // zoneinfo is the time zone database (public domain): a copy of lib/time/zoneinfo.zip of the Go distribution. The
-// database of the host is not used, so that a statement means the same on every node. To renew it, copy the file again.
+// database of the host is not used, so that a statement has the same effect on every node. To update the database, copy
+// the file again.
 //
 //go:embed zoneinfo.zip
 var zoneinfo []byte
 
-// abbreviations are the short names that Cassandra resolves as regions, so that EST in July is daylight saving time in
-// New York. Ambiguous names such as IST and BST are omitted.
+// abbreviations are the short names that Cassandra resolves as regions. EST in July therefore is daylight saving time
+// in New York. Ambiguous names such as IST and BST are omitted.
 var abbreviations = func() map[string]string {
 	m := map[string]string{}
 	for _, line := range strings.Split(`America/New_York: EST EDT
@@ -75,7 +76,7 @@ var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
 })
 
 // zones caches loaded locations, at most one per file in zoneFiles.
-var zones sync.Map // string -> *time.Location
+var zones sync.Map // maps string to *time.Location
 
 // zoneNamed returns the zone with a name such as Europe/Oslo or EST, or nil. Names are case-sensitive.
 func zoneNamed(name string) *time.Location {

@@ -4,8 +4,8 @@ package dberr
 
 import "reflect"
 
-// coded maps codes to the errors that have only a message. Nodes send each other the codes, which must not change.
-// Invalid.Missing is not sent.
+// coded maps codes to the errors that consist only of a message. Nodes send each other the codes, which must not
+// change. Invalid.Missing is not sent.
 var coded = map[byte]func(message string) error{
 	32: func(m string) error { return &Server{m} },
 	33: func(m string) error { return &Protocol{m} },
@@ -26,8 +26,8 @@ var codes = func() map[reflect.Type]byte {
 	return out
 }()
 
-// CodeOf returns the code of an error that has only a message, or 0 for other errors. An error that wraps such an error
-// contains more information and has no code.
+// CodeOf returns the code of an error that consists only of a message, or 0 for other errors. An error that wraps such
+// an error contains more information and has no code.
 func CodeOf(err error) byte { return codes[reflect.TypeOf(err)] }
 
 // WithCode returns the error with a code and a message, or nil for an unknown code.

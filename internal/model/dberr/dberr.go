@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dberr defines the errors that clients can see, independent of any protocol. Each protocol (CQL, HTTP) maps
-// them to its own codes in one file. Errors between packages that clients do not see are not defined here: they are
+// them to its own codes in one file. Errors between packages that clients do not see are not defined here. They are
 // sentinel errors of the package that returns them.
 package dberr
 
@@ -70,8 +70,8 @@ type (
 	Unauthorized struct{ Message string }
 	// Syntax is a statement that cannot be parsed.
 	Syntax struct{ Message string }
-	// Invalid is a statement that can be parsed but is not valid, or an unsuitable value. Missing means that it names a
-	// keyspace or a table that does not exist.
+	// Invalid is a statement that can be parsed but is not valid, or an unsuitable value. Missing means that the
+	// statement names a keyspace or a table that does not exist.
 	Invalid struct {
 		Message string
 		Missing bool

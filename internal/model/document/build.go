@@ -35,7 +35,7 @@ func (s *System) Member(name string) Value {
 const attachments = "attachments/"
 
 // AppendItem appends body with the system properties of s at its end. body must be an object without system properties.
-// Its text is copied byte for byte.
+// The body's text is copied byte for byte.
 func AppendItem(dst, body []byte, s *System) []byte {
 	end := len(body)
 	for end > 0 && body[end-1] != '}' {
@@ -109,7 +109,7 @@ func Without(v Value, remove ...string) Value {
 		if copied < len(s) && s[copied] != '}' {
 			continue
 		}
-		// The last member was removed: remove the comma before it, too.
+		// If the last member was removed, the comma before it must also be removed.
 		for end := len(out); end > 0; end-- {
 			if out[end-1] == ',' {
 				out = out[:end-1]
@@ -127,8 +127,9 @@ func Without(v Value, remove ...string) Value {
 	return View(append(out, s[copied:]...))
 }
 
-// With returns an object with one member set, in place if the member exists, else at the end. The rest is unchanged
-// byte for byte. If v is not an object, it is returned unchanged. Undefined removes the member.
+// With returns an object with one member set. An existing member is replaced in place, and a new member is appended.
+// The rest is unchanged byte for byte. If v is not an object, it is returned unchanged. Setting a member to Undefined
+// removes it.
 func With(v Value, name string, member Value) Value {
 	if !member.IsDefined() {
 		return Without(v, name)
@@ -165,7 +166,7 @@ func With(v Value, name string, member Value) Value {
 	return View(append(out, s[end:]...))
 }
 
-// memberText returns the text of a value that was found in a text.
+// memberText returns the JSON text of a value that was found in a larger text.
 func memberText(v Value) string {
 	if v.form != plain {
 		return v.text

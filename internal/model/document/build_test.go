@@ -26,7 +26,7 @@ func TestSystem(t *testing.T) {
 		}
 		back := WithoutSystem(mustParse(t, got)).String()
 		if strings.Join(strings.Fields(back), "") != strings.Join(strings.Fields(body), "") {
-			t.Errorf("%s came back as %s", body, back)
+			t.Errorf("%s was decoded as %s", body, back)
 		}
 	}
 	s.LSN = 7
@@ -58,7 +58,7 @@ func TestMembersOneByOne(t *testing.T) {
 	}
 }
 
-// TestWithIsWhatObjectsDo checks With and Without against a list of members, for texts and for trees.
+// TestWithIsWhatObjectsDo compares With and Without with a list of members, for values in text form and in tree form.
 func TestWithIsWhatObjectsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(2).Filter(func(v Value) bool { return v.Kind() == Object }).Draw(t, "object")
@@ -152,7 +152,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// BenchmarkGet looks up a member in the middle of a 1 KB item, as a query filter does for each item.
+// BenchmarkGet looks up a member in the middle of a 1 KB item. A query filter makes such a lookup for each item.
 func BenchmarkGet(b *testing.B) {
 	text := []byte(`{"id":"item-000001","pk":"Beef Products","description":"` + strings.Repeat("lorem ipsum ", 30) +
 		`","n":12345,"o":{"a":[1,2,3],"b":"c"},"price":12.5,"tags":["x","y","z"],"rest":"` + strings.Repeat("r", 400) + `"}`)

@@ -8,15 +8,15 @@ import "strings"
 // reuses its memory for the next object.
 type Cursor struct {
 	v    Value
-	at   int // start of the next member that has not been scanned
+	at   int // start of the first member that has not been scanned
 	seen []seenMember
 }
 
-// seenMember is a member that has been scanned.
+// seenMember is a scanned member.
 type seenMember struct {
 	name       string // raw text between the quotes
 	begin, end int32  // position of the value in the text
-	escaped    bool   // reports whether the name contains escapes
+	escaped    bool   // the name contains escapes
 }
 
 // Reset prepares the cursor for lookups in v.
@@ -62,7 +62,7 @@ func (c *Cursor) Get(name string) Value {
 	return Value{}
 }
 
-// valueOf returns the value with a text that contains nothing else.
+// valueOf returns the value of a text that contains only this value.
 func valueOf(s string) Value {
 	if len(s) < 2 {
 		v, _ := valueAt(s, 0)

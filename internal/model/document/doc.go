@@ -23,6 +23,7 @@
 // Decode uses the same parser for JSON in CQL. Its rules differ in details, and its errors state the fault and its
 // position, because clients receive the messages of Cassandra's parser.
 //
-// Start reading at Value, then Parse and its checks in check.go. The paths of keys and indexes are in path.go, changes
-// of documents in build.go, and patches in patch.go.
+// Start reading at Value, then read Parse. The paths of keys and indexes are in path.go, changes
+// of documents in
+// build.go, and patches in patch.go.
 package document

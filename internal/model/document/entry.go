@@ -7,12 +7,12 @@ import (
 	"math"
 )
 
-// FormBytesMax is the number of bytes of a string that its form contains.
+// FormBytesMax is the maximum number of bytes of a string that its form contains.
 const FormBytesMax = 128
 
 // AppendForm appends the order-preserving form of a value that an index uses. If the forms of two values differ,
-// comparing them as bytes gives the result of Compare. Different values have the same form if they are arrays, objects,
-// or strings with the same first FormBytesMax bytes, see IsExact. Undefined has no form.
+// comparing them as bytes gives the result of Compare. Different values have the same form if they are both arrays,
+// both objects, or strings with the same first FormBytesMax bytes (see IsExact). Undefined has no form.
 func AppendForm(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Undefined:

@@ -29,6 +29,6 @@ func TestForms(t *testing.T) {
 		}
 	})
 	if AppendForm(nil, Value{}) != nil || IsExact(nil) {
-		t.Error("what is undefined has a form")
+		t.Error("Undefined has a form")
 	}
 }

@@ -12,15 +12,15 @@ type Step struct {
 	Elements bool
 }
 
-// IndexPath is a path of an indexing policy: /a/? (the scalar at /a), /a/[]/b/? (b in the elements of a), or /a/*
-// (everything below /a). The root path, which includes everything, is written /* or /.
+// IndexPath is a path of an indexing policy. Examples are "/a/?" for the scalar at /a, "/a/[]/b/?" for b in the
+// elements of a, and "/a/*" for everything below /a. The root path, which includes everything, is written /* or /.
 type IndexPath struct {
 	Steps []Step
-	// Below is true if the path ends in *, and false if it ends in ?.
+	// Below is true if the path ends in an asterisk, and false if it ends in a question mark.
 	Below bool
 }
 
-// ParseIndexPath parses a path of an indexing policy. Errors are *PathError.
+// ParseIndexPath parses a path of an indexing policy. Errors are of the type *PathError.
 func ParseIndexPath(text string) (IndexPath, error) {
 	if text == "/" {
 		return IndexPath{Below: true}, nil

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Compare compares any two values: first by kind (Undefined, null, booleans, numbers, strings, arrays, objects). Then
-// false precedes true, numbers compare as doubles, strings by their bytes, arrays by their elements, and objects by
-// their members in order of their names. It returns a negative number, 0, or a positive number. It returns 0 only for
-// equal values.
+// Compare compares any two values, first by kind (Undefined, null, booleans, numbers, strings, arrays, objects). Within
+// a kind, false precedes true, and numbers compare as doubles. Strings compare by their bytes, arrays by their
+// elements, and objects by their members in order of the names. It returns a negative number, 0, or a positive number.
+// It returns 0 only for equal values.
 func Compare(a, b Value) int {
 	if c := cmp.Compare(a.kind, b.kind); c != 0 {
 		return c
@@ -70,7 +70,7 @@ func compareElements(a, b Value) int {
 // elements iterates over the elements of an array.
 type elements struct {
 	v  Value
-	at int // in the text, or among the elements of a computed array
+	at int // position in the text, or index among the elements of a computed array
 }
 
 func elementsOf(v Value) elements {
@@ -97,7 +97,7 @@ func (e *elements) next() (Value, bool) {
 	return v, v.IsDefined()
 }
 
-// fewMembers is the size of the text of an object, in bytes, up to which its members are not counted first.
+// fewMembers is the maximum size in bytes of an object's text for which members are not counted first.
 const fewMembers = 1 << 10
 
 func sortedMembers(v Value) []Member {

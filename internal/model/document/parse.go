@@ -14,7 +14,7 @@ const DepthMax = 128
 // SizeMax is the maximum length of an item's text, in bytes.
 const SizeMax = 2 << 20
 
-// Limits are the limits of Parse. A zero field stands for DepthMax or SizeMax.
+// Limits are the limits of Parse. A zero field selects DepthMax or SizeMax.
 type Limits struct {
 	Depth int
 	Size  int // bytes of text
@@ -42,7 +42,7 @@ func (e *SizeError) Error() string {
 
 // Parse checks that text is one JSON value within the limits, and returns it. The value shares the memory of text,
 // which must not change while the value is used. If duplicate members had to be removed, the value has a separate text.
-// Errors are *SyntaxError and *SizeError.
+// Errors are of the types *SyntaxError and *SizeError.
 func Parse(text []byte, limits Limits) (Value, error) {
 	if limits.Depth == 0 {
 		limits.Depth = DepthMax
@@ -103,8 +103,8 @@ func Decode(text string, d Decoding) (end int, err error) {
 	return c.i, err
 }
 
-// appendUnique appends v without members that later members of the same name replace. Parts without such members keep
-// their text.
+// appendUnique appends v without members that later members of the same name replace. Parts of the text without such
+// members remain unchanged.
 func appendUnique(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Array:

@@ -33,8 +33,8 @@ func (e *PatchError) Error() string {
 	return fmt.Sprintf("For Operation(%d): %s", e.Operation, e.Message)
 }
 
-// ParsePatch parses the body of a patch request: an array of operations, or {"operations":[..],"condition":"from c
-// .."}. Errors are *PatchError.
+// ParsePatch parses the body of a patch request: an array of operations, or an object with the members operations and
+// condition. Errors are of the type *PatchError.
 func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 	list := v
 	if v.kind == Object {
@@ -65,7 +65,7 @@ func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 	return operations, condition, nil
 }
 
-// wrong returns why an operation is invalid for every document, or "".
+// wrong returns the reason why an operation is invalid for every document, or an empty string.
 func (o *Operation) wrong() string {
 	switch o.Op {
 	case "add", "set", "replace", "incr":
@@ -108,8 +108,8 @@ func pointer(path string) (names []string, wrong string) {
 	return names, ""
 }
 
-// Patch applies operations to a document in sequence and returns the result, or a *PatchError. Parts that they do not
-// change keep their text.
+// Patch applies operations to a document in sequence and returns the result, or a *PatchError. Parts of the document
+// that the operations do not change keep their text.
 func Patch(doc Value, operations []Operation) (Value, error) {
 	for i := range operations {
 		o := &operations[i]
@@ -184,7 +184,7 @@ func change(v Value, names []string, path string, f func(in Value, name string) 
 	return ArrayValue(elements), ""
 }
 
-// edit applies one operation to the array or object that has, or will have, the target.
+// edit applies one operation to the array or object that contains, or will contain, the target.
 func edit(in Value, name, op, path string, value Value) (Value, string) {
 	if in.kind == Array {
 		return editArray(in, name, op, path, value)
@@ -249,7 +249,8 @@ func editArray(in Value, name, op, path string, value Value) (Value, string) {
 	return ArrayValue(elements), ""
 }
 
-// sum adds two numbers: exactly if both operands and the sum are 64-bit integers, else as doubles.
+// sum adds two numbers. The addition is exact if both operands and the sum are 64-bit integers. Otherwise it uses
+// doubles.
 func sum(a, b Value) Value {
 	x, errA := strconv.ParseInt(a.String(), 10, 64)
 	y, errB := strconv.ParseInt(b.String(), 10, 64)

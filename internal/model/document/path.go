@@ -20,7 +20,7 @@ type Path []string
 
 // ParsePath parses the path of a partition key or a unique key, such as /a or /a/b. Names consist of letters, digits,
 // and underscores, or are quoted like JSON strings (/"level' 1*()"/"le/vel2"). Single quotes are also accepted. Errors
-// are *PathError.
+// are of the type *PathError.
 func ParsePath(text string) (Path, error) {
 	tokens, err := splitPath(text)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p Path) String() string {
 	return string(b)
 }
 
-// Of returns the property at the path, or Undefined if none exists. A path does not traverse arrays.
+// Of returns the property at the path, or Undefined if it does not exist. A path does not traverse arrays.
 func (p Path) Of(v Value) Value {
 	for _, name := range p {
 		if v = v.Get(name); !v.IsDefined() {

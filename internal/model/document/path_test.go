@@ -31,12 +31,12 @@ func TestPaths(t *testing.T) {
 	}
 	for _, bad := range []string{"", "a", "/", "//a", "/a/", "/a b", "/a-b", `/"a`, `/"a"b`, "/a/*", "/a/?"} {
 		if p, err := ParsePath(bad); err == nil {
-			t.Errorf("%s was taken as %v", bad, p)
+			t.Errorf("%s was accepted as %v", bad, p)
 		}
 	}
 }
 
-// TestIndexPaths checks which paths of indexing policies are accepted, and which properties they include.
+// TestIndexPaths checks which paths are accepted in indexing policies, and which properties they include.
 func TestIndexPaths(t *testing.T) {
 	property := []Step{{Name: "a"}, {Elements: true}, {Name: "b c"}}
 	for _, c := range []struct {
@@ -63,7 +63,7 @@ func TestIndexPaths(t *testing.T) {
 	}
 	for _, bad := range []string{"", "//", "/?", "/a", "/a/*/b/?", "/a/?/*", "a/*", "/a b/?", "/[x]/?"} {
 		if p, err := ParseIndexPath(bad); err == nil {
-			t.Errorf("%s was taken as %v", bad, p)
+			t.Errorf("%s was accepted as %v", bad, p)
 		}
 	}
 }

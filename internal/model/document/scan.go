@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The functions in this file scan texts that have been parsed as JSON before. If a text is not valid, they stop at or
+// The functions in this file scan texts that have already been parsed as JSON. If a text is not valid, they stop at or
 // before its end (JD3).
 
 // These are the classes of bytes outside the strings of a container, used for skipping.
@@ -23,7 +23,7 @@ var classes = func() (c [256]uint8) {
 	return c
 }()
 
-// skipSpace returns the index of the first byte from i on that is not white space.
+// skipSpace returns the index of the first byte at or after i that is not white space.
 func skipSpace(s string, i int) int {
 	for i < len(s) && s[i] <= ' ' {
 		i++
@@ -134,7 +134,7 @@ func skipContainer(s string, i int) int {
 	return i
 }
 
-// valueAt returns the value that starts at i and the index after it. If no value starts there, it returns Undefined.
+// valueAt returns the value that starts at i and the index after it. If no value starts at i, it returns Undefined.
 func valueAt(s string, i int) (Value, int) {
 	if i >= len(s) {
 		return Value{}, i
@@ -190,7 +190,7 @@ func nextItem(s string, i int) int {
 // part is a member in the text of its object: the positions of the quoted name and of the value.
 type part struct {
 	begin, nameEnd, end int
-	escaped             bool // reports whether the name contains escapes
+	escaped             bool // the name contains escapes
 	value               Value
 }
 

@@ -13,7 +13,7 @@ import (
 
 // parseNumber returns the double nearest to the text of a number.
 func parseNumber(s string) float64 {
-	// Integers of up to 15 digits are exact, and are the most common numbers.
+	// Integers of up to 15 digits are exact and are the most common numbers.
 	if len(s) <= 16 {
 		digits, sign := s, 1.0
 		if digits != "" && digits[0] == '-' {
@@ -135,7 +135,7 @@ func unescapeWith(s string, lone rune) string {
 	return string(append(out, s...))
 }
 
-// unescapeRune decodes the \uXXXX at the start of s, or a pair of them, and returns the length. The rune is negative
+// unescapeRune decodes the \uXXXX escape, or the pair of such escapes, at the start of s, and returns the length. The rune is negative
 // for a lone surrogate.
 func unescapeRune(s string) (rune, int) {
 	r, ok := hexRune(s)
@@ -161,8 +161,8 @@ func hexRune(s string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// Append appends the value's JSON: the parsed text byte for byte, or the text of a computed value without white space.
-// It appends nothing for Undefined.
+// Append appends the value's JSON: the parsed text unchanged, or the text of a computed value without white space. It
+// appends nothing for Undefined.
 func (v Value) Append(dst []byte) []byte {
 	if v.form != plain {
 		return append(dst, v.text...)
@@ -203,8 +203,8 @@ func (v Value) JSON() []byte {
 	return unsafe.Slice(unsafe.StringData(v.text), len(v.text))
 }
 
-// AppendCanonical appends the value's JSON in a canonical form that equal values share, except for the order of
-// members: no white space, numbers in JavaScript's format, and no unnecessary escapes.
+// AppendCanonical appends the value's JSON in a canonical form: no white space, numbers in JavaScript's format, and no
+// unnecessary escapes. Equal values have the same canonical form, except for the order of members.
 func (v Value) AppendCanonical(dst []byte) []byte {
 	switch v.kind {
 	case Number:

@@ -34,11 +34,11 @@ func (k Kind) String() string { return kindNames[k] }
 type form uint8
 
 const (
-	// plain: the content is in num (booleans, numbers), text (decoded strings), or tree (arrays, objects).
+	// plain means that the content is in num (booleans, numbers), text (decoded strings), or tree (arrays, objects).
 	plain form = iota
-	// raw: text is the JSON text of the value.
+	// raw means that text is the JSON text of the value.
 	raw
-	// rawEscaped: a string in raw form that contains at least one escape.
+	// rawEscaped means that text is the raw form of a string with at least one escape.
 	rawEscaped
 )
 
@@ -53,12 +53,12 @@ type Value struct {
 
 // tree is a computed array or object.
 type tree struct {
-	names    []string // for an object, parallel to elements
+	names    []string // names of an object's members, parallel to elements
 	elements []Value
-	size     int // TextSize
+	size     int // result of TextSize
 }
 
-// Member is a property of an object.
+// Member is one property of an object.
 type Member struct {
 	Name  string
 	Value Value
@@ -95,7 +95,7 @@ func IntegerValue(n int64) Value {
 // StringValue returns a string. s must be valid UTF-8.
 func StringValue(s string) Value { return Value{kind: String, text: s} }
 
-// ArrayValue returns an array that references elements. Undefined elements are omitted when it is written.
+// ArrayValue returns an array that references elements. Undefined elements are omitted when the array is written.
 func ArrayValue(elements []Value) Value {
 	size := 2
 	for i := range elements {
@@ -107,7 +107,7 @@ func ArrayValue(elements []Value) Value {
 // linearNames is the number of members up to which names are searched without a map.
 const linearNames = 16
 
-// ObjectValue returns an object. Of several members with the same name the last counts, and Undefined members are
+// ObjectValue returns an object. Of several members with the same name, only the last is used. Undefined members are
 // omitted.
 func ObjectValue(members []Member) Value {
 	t := &tree{names: make([]string, 0, len(members)), elements: make([]Value, 0, len(members)), size: 2}
@@ -157,7 +157,7 @@ func (v Value) TextSize() int {
 }
 
 // View returns the value of a text that Parse has returned before, such as a stored body. The text is scanned on
-// demand. It must not change while the value, or a value found in it, is used. Invalid parts of a text read as
+// demand. It must not change while the value, or a value found in it, is used. Invalid parts of the text are treated as
 // Undefined.
 func View(text []byte) Value {
 	return viewString(viewText(text))
@@ -166,7 +166,7 @@ func View(text []byte) Value {
 // viewText returns a string that shares the memory of b.
 func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// ViewText is View for a string.
+// ViewText is like View, but accepts a string.
 func ViewText(text string) Value { return viewString(text) }
 
 func viewString(s string) Value {
@@ -187,10 +187,10 @@ func viewString(s string) Value {
 	return v
 }
 
-// Kind returns the type.
+// Kind returns the kind of the value.
 func (v Value) Kind() Kind { return v.kind }
 
-// IsDefined reports whether the value is anything but Undefined.
+// IsDefined reports whether the value is not Undefined.
 func (v Value) IsDefined() bool { return v.kind != Undefined }
 
 // IsTrue reports whether the value is the boolean true, which is the only value that satisfies a condition.
@@ -224,7 +224,7 @@ func (v Value) Int() (int64, bool) {
 	return int64(f), true
 }
 
-// Clone returns a copy that does not share memory, for callers that keep the value longer than its text.
+// Clone returns a copy that does not share memory. Callers that keep the value longer than its text need such a copy.
 func (v Value) Clone() Value {
 	v.text = strings.Clone(v.text)
 	if v.tree != nil {
@@ -240,7 +240,7 @@ func (v Value) Clone() Value {
 	return v
 }
 
-// Size estimates the memory of a value that does not share memory, in bytes.
+// Size estimates the memory in bytes of a value that does not share memory.
 func (v Value) Size() int {
 	n := int(unsafe.Sizeof(v)) + len(v.text)
 	if v.tree != nil {
@@ -268,7 +268,8 @@ func (v Value) Str() string {
 	}
 }
 
-// Get returns a member of an object by name. It returns Undefined if none exists or the value is not an object.
+// Get returns a member of an object by name. It returns Undefined if the member does not exist or the value is not an
+// object.
 func (v Value) Get(name string) Value {
 	if v.kind != Object {
 		return Value{}

@@ -22,7 +22,8 @@ func mustParse(t testing.TB, text string) Value {
 	return v
 }
 
-// TestParse checks which texts are accepted, with which resulting text, and where others are rejected.
+// TestParse checks which texts are accepted and their resulting text. It also checks the positions of errors in
+// rejected texts.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1}`:                           `{"a":1}`,
@@ -69,7 +70,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	if _, err := Parse([]byte(`"123456"`), Limits{Size: 7}); err == nil {
-		t.Error("a text above the bound was taken")
+		t.Error("a text above the limit was accepted")
 	} else if _, ok := errors.AsType[*SizeError](err); !ok {
 		t.Errorf("%v is not a SizeError", err)
 	}
@@ -230,7 +231,8 @@ func TestOrderIsTotal(t *testing.T) {
 	})
 }
 
-// FuzzLookup checks that no text makes a lookup panic, parsed or not, and that Parse accepts only JSON.
+// FuzzLookup checks that lookups in a text never panic, even if the text was not parsed, and that Parse accepts only
+// JSON.
 func FuzzLookup(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":"\\u00"}]}`,
 		`{"a":`, `["`, `{"\`, `{"a":1,"a":{"b":2}}`, `[[[`, `"\ud83d\u`, "{}", `1e999`} {
@@ -254,10 +256,10 @@ func FuzzLookup(f *testing.F) {
 			return
 		}
 		if !json.Valid([]byte(v.String())) {
-			t.Fatalf("%q was taken", text)
+			t.Fatalf("%q was accepted", text)
 		}
 		if w, err := Parse([]byte(v.String()), Limits{}); err != nil || w.String() != v.String() {
-			t.Fatalf("%q is not taken again: %v", v.String(), err)
+			t.Fatalf("%q is not accepted again: %v", v.String(), err)
 		}
 	})
 }

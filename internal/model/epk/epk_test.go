@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestHashes compares the hashes with the hashes that @azure/cosmos 4.9.3 computes.
+// TestHashes compares the hashes with results of @azure/cosmos 4.9.3.
 func TestHashes(t *testing.T) {
 	for _, c := range []struct {
 		scheme Scheme
@@ -30,7 +30,7 @@ func TestHashes(t *testing.T) {
 		{V2, Key{{}}, "11622DAA78F835834610ABE56EFF5CB5"},
 		{V1, Key{Text("Andrew")}, "05C1D5FD1B291008426F6573667800"},
 		{V1, Key{Float(1)}, "05C1ED172B6B2605BFF0"},
-		// Version 1 contains a hundred characters of a string and an end mark.
+		// Version 1 uses the first hundred characters of a string and an end mark.
 		{V1, Key{Text(strings.Repeat("a", 1024))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 101))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 100))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
@@ -81,8 +81,9 @@ func drawValue(t *rapid.T) Value {
 	return Text(rapid.String().Draw(t, "text"))
 }
 
-// TestTokensAreInOrder checks that tokens are in the order of the hashes, that a key is in its prefix's range, and that
-// its bytes can be parsed back. It also checks that a boundary assigns a key to the same side by token and by hash.
+// TestTokensAreInOrder checks that tokens are in the order of the hashes, and that a key is in its prefix's range. It
+// also checks that the bytes of a key can be parsed back. It also checks that the token and the hash of a key are on
+// the same side of a boundary.
 func TestTokensAreInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom([]Scheme{V1, V2, MultiHash}).Draw(t, "scheme")
@@ -97,7 +98,7 @@ func TestTokensAreInOrder(t *testing.T) {
 		ha, hb := s.Hash(nil, a), s.Hash(nil, b)
 		ta, tb := s.Token(a), s.Token(b)
 		if c := ta.Compare(tb); c != 0 && c != bytes.Compare(ha, hb) {
-			t.Fatalf("%v %x and %v %x stand the other way round", a, ha, b, hb)
+			t.Fatalf("%v %x and %v %x are in the wrong order", a, ha, b, hb)
 		}
 		back, err := ParseKey(AppendKey(nil, a), len(a))
 		if err != nil || s.Token(back) != ta || s.KeyToken(AppendKey(nil, a), len(a)) != ta {
@@ -124,7 +125,7 @@ func TestTokensAreInOrder(t *testing.T) {
 	})
 }
 
-// TestRangesOfRing checks the representation of the ends of the ring, and that invalid ranges are rejected.
+// TestRangesOfRing checks how the ends of the ring are represented, and that invalid ranges are rejected.
 func TestRangesOfRing(t *testing.T) {
 	for _, s := range []Scheme{V1, V2, MultiHash} {
 		if s.Boundary(0) != "" {
@@ -135,7 +136,7 @@ func TestRangesOfRing(t *testing.T) {
 			t.Errorf("%d: the whole ring is %v", s, r)
 		}
 		if _, ok := s.Tokens(Range{Min: []byte{0xff}}); ok {
-			t.Errorf("%d has keys behind its end", s)
+			t.Errorf("partition %d has keys after its end", s)
 		}
 	}
 	half, _ := hex.DecodeString(V2.Boundary(1 << 63))
@@ -144,10 +145,10 @@ func TestRangesOfRing(t *testing.T) {
 	}
 	for _, bad := range []string{"x", "0"} {
 		if _, err := ParseRange(bad, End); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 	if _, err := ParseKey([]byte("x"), 2); err == nil {
-		t.Error("a key of one value was taken for one of two")
+		t.Error("a key of one value was accepted as a key of two values")
 	}
 }

@@ -20,7 +20,7 @@ const (
 	markString = 0x08
 )
 
-// append appends the hash input of a value. end terminates a string.
+// append appends the hash input of a value. end terminates a string in the hash input.
 func (v Value) append(dst []byte, end byte) []byte {
 	switch v.Kind {
 	case None:
@@ -32,7 +32,7 @@ func (v Value) append(dst []byte, end byte) []byte {
 	case True:
 		return append(dst, markTrue)
 	case Number:
-		return binary.LittleEndian.AppendUint64(append(dst, markNumber), math.Float64bits(v.Number+0)) // -0 is 0
+		return binary.LittleEndian.AppendUint64(append(dst, markNumber), math.Float64bits(v.Number+0)) // -0 becomes 0
 	}
 	return append(append(append(dst, markString), v.Text...), end)
 }
@@ -47,7 +47,7 @@ func (v Value) hash() (h [hashLen]byte) {
 	return h
 }
 
-// stringMaxV1 is the number of bytes or characters of a string that version 1 uses.
+// stringMaxV1 is the maximum number of bytes or characters of a string that version 1 hashes.
 const stringMaxV1 = 100
 
 // hashV1 returns the version 1 hash of the first value. It uses the first bytes of a string, but SDKs use the same
@@ -62,7 +62,7 @@ func hashV1(k Key) uint32 {
 // prefixV1 returns the prefix of effective partition keys with a version 1 hash.
 func prefixV1(h uint32) []byte { return appendNumberV1(nil, float64(h)) }
 
-// appendV1 appends the effective partition key by version 1: the hash, followed by the value in an order-preserving
+// appendV1 appends the effective partition key of version 1: the hash, followed by the value in an order-preserving
 // form.
 func appendV1(dst []byte, k Key) []byte {
 	if len(k) == 0 {
@@ -90,8 +90,8 @@ func appendV1(dst []byte, k Key) []byte {
 	}
 }
 
-// firstUnits returns a prefix of a text with at most the given number of UTF-16 units, in which SDKs count characters.
-// It has one unit less if the last unit would be half of a character.
+// firstUnits returns a prefix of a text with at most the given number of UTF-16 units. SDKs count characters in UTF-16
+// units. The prefix has one unit less if the last unit would be half of a character.
 func firstUnits(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -105,8 +105,8 @@ func firstUnits(text string, most int) string {
 	return text
 }
 
-// appendNumberV1 appends a number in an order-preserving form: 8 bits, then 7 bits at a time, each followed by a bit
-// that indicates whether more follow.
+// appendNumberV1 appends a number in an order-preserving form. The form has 8 bits, then groups of 7 bits. Each group
+// is followed by a bit that indicates whether another group follows.
 func appendNumberV1(dst []byte, f float64) []byte {
 	dst = append(dst, markNumber)
 	b := math.Float64bits(f)

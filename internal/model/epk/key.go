@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package epk implements the effective partition keys of containers: the hashes by which Azure Cosmos DB places
-// partition key values on its ring, their hexadecimal form, and their mapping to the tokens of a table.
+// Package epk implements the effective partition keys of containers. These are the hashes by which Azure Cosmos DB
+// places partition key values on its ring, in hexadecimal form. The package also maps them to the tokens of a table.
 //
 // Guarantees:
 //
@@ -24,7 +24,7 @@ import (
 // Kind is the kind of a partition key value.
 type Kind uint8
 
-// These are the kinds. None is a path that the item does not have, or whose value is an object or an array.
+// These are the kinds. None represents a path that the item does not have, or whose value is an object or an array.
 const (
 	None Kind = iota
 	Null
@@ -73,7 +73,7 @@ func (k Key) Equal(o Key) bool { return slices.Equal(k, o) }
 // HasPrefix reports whether k begins with p.
 func (k Key) HasPrefix(p Key) bool { return len(k) >= len(p) && slices.Equal(k[:len(p)], p) }
 
-// Append appends the canonical JSON text of a value. The text of None is {}.
+// Append appends the canonical JSON text of the value. The text of None is {}.
 func (v Value) Append(dst []byte) []byte {
 	switch v.Kind {
 	case None:
@@ -105,7 +105,7 @@ func (k Key) String() string {
 	return string(append(b, ']'))
 }
 
-// appendNumber formats a number like JavaScript: integers up to 1e21 have neither point nor exponent.
+// appendNumber formats a number in JavaScript's format. Integers up to 1e21 have neither point nor exponent.
 func appendNumber(dst []byte, f float64) []byte {
 	switch {
 	case f == 0: // including negative zero
@@ -133,7 +133,7 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// errText reports that bytes are not the canonical text of a value.
+// errText is the error for bytes that are not the canonical text of a value.
 var errText = errors.New("invalid partition key value: expected a JSON string, number, true, false, null, or {}")
 
 // ParseValue parses the output of Append. Texts that are not canonical are rejected.

@@ -77,7 +77,7 @@ func (s Scheme) Boundary(at uint64) string {
 	case s == V1:
 		h := at >> v1Bits
 		if at&(1<<v1Bits-1) != 0 {
-			h++ // no key is between two hashes
+			h++ // no key is between two adjacent hashes
 		}
 		if h > math.MaxUint32 {
 			return End
@@ -90,13 +90,13 @@ func (s Scheme) Boundary(at uint64) string {
 	return strings.ToUpper(hex.EncodeToString(b))
 }
 
-// End is the effective partition key after all others, as clients write it.
+// End is the effective partition key after all other keys, in the notation of clients.
 const End = "FF"
 
 // Range is a byte range of effective partition keys. A nil Max is the end.
 type Range struct{ Min, Max []byte }
 
-// ParseRange parses a range from two hexadecimal numbers. The first is included, the second is not.
+// ParseRange parses a range from two hexadecimal numbers. The first number is inclusive, the second exclusive.
 func ParseRange(low, high string) (r Range, err error) {
 	if r.Min, err = hex.DecodeString(low); err != nil {
 		return r, fmt.Errorf("%q is not an effective partition key: expected a hexadecimal number", low)
@@ -150,8 +150,8 @@ func (s Scheme) step() uint64 {
 	return 1
 }
 
-// floor returns the first position that may have a key at or above an effective partition key. in is false if the key
-// is after the end of the ring.
+// floor returns the first position that may contain a key at or above an effective partition key. in is false if the
+// key is beyond the end of the ring.
 func (s Scheme) floor(b []byte) (at uint64, in bool) {
 	if s != V1 {
 		return ringPosition(b), len(b) == 0 || b[0] < 1<<(8-v2Unset)

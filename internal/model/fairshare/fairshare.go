@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairshare tracks how much of a scarce resource each principal has recently used, and decides who is served
-// next. It reads no clock.
+// Package fairshare tracks how much of a scarce resource each principal has recently used. It determines which
+// principal is served next. The package reads no clock.
 //
 // Guarantees:
 //
@@ -13,7 +13,7 @@
 //
 // The caller keeps a balance that refills over time and shrinks with each admission. It admits a principal while the
 // balance exceeds the fraction that Reserve returns. The reserve grows with the principal's recent use. The balance
-// therefore settles at a level at which the heaviest users wait and the others do not.
+// therefore settles at a level at which only the heaviest users wait.
 package fairshare
 
 import (
@@ -28,12 +28,12 @@ import (
 type Principal struct {
 	// User and Connection identify a user and a connection of the user.
 	User, Connection uint32
-	// Low means that all requests of normal priority take precedence.
+	// Low means that all requests of normal priority take precedence over the principal's requests.
 	Low bool
 }
 
-// Internal is the principal of the database's own work on table rows, such as building an index. It has low priority,
-// except when it temporarily runs at normal priority.
+// Internal is the principal of the database's own operations on table rows, such as building an index. It has low
+// priority, except while it temporarily runs at normal priority.
 var Internal = Principal{User: math.MaxUint32, Connection: math.MaxUint32, Low: true}
 
 // IsInternal reports whether c is Internal, at any priority.
@@ -55,8 +55,8 @@ func (c Principal) Append(dst []byte) []byte {
 	return append(dst, low)
 }
 
-// DecodePrincipal reads the output of Append. ok is false if src is not a principal. Additions of a later build are
-// ignored.
+// DecodePrincipal reads the output of Append. ok is false if src is not a principal. Fields that a later build has
+// added are ignored.
 func DecodePrincipal(src []byte) (c Principal, ok bool) {
 	if len(src) < PrincipalSize || src[8] > 1 {
 		return c, false
@@ -68,31 +68,31 @@ func DecodePrincipal(src []byte) (c Principal, ok bool) {
 const (
 	users       = 64
 	connections = 16
-	// halfLife is the time after which recorded use counts half as much.
+	// halfLife is the time after which the weight of recorded use is halved.
 	halfLife = 512 * time.Millisecond
 )
 
-// These constants are fractions of the maximum reserve, which is 1. A single user's connections need reserves from 0 to
-// ofConnection. A user among others needs up to ofUser more. The range of low priority starts where that of normal
-// priority ends.
+// These constants are fractions of the maximum reserve, which is 1. The connections of a single user need reserves from
+// 0 to ofConnection. A user that competes with other users needs up to ofUser more. The range of low priority starts at
+// the end of the range of normal priority.
 const (
 	ofUser       = 1. / 3
 	ofConnection = 1. / 6
 	low          = ofUser + ofConnection
-	// steep is the slope of the reserve above an equal share. At an eighth of the total above the equal share, the
-	// reserve reaches its maximum.
+	// steep is the slope of the reserve above an equal share. The reserve reaches its maximum at an eighth of the total
+	// above the equal share.
 	steep = 8
 )
 
 // Shares records the recent use of all principals. The zero value has no recorded use. It is safe for concurrent use.
 type Shares struct {
-	// epoch is the number of half-lives up to which the figures have decayed.
+	// epoch is the number of half-lives by which the figures have decayed.
 	epoch atomic.Int64
 	aging sync.Mutex
-	// low is the part of total that low priority has used.
+	// low is the part of total that requests of low priority have used.
 	total, low atomic.Int64
-	// active is the number of users with recorded use. crowded is set if any user has several connections with recorded
-	// use.
+	// active is the number of users with recorded use. crowded is true if any user has several connections with
+	// recorded use.
 	active  atomic.Int64
 	crowded atomic.Bool
 	byUser  [users]user
@@ -105,7 +105,7 @@ type user struct {
 	had  [connections]atomic.Int64
 }
 
-// Took records that a principal has used an amount.
+// Took records that a principal has used the given amount.
 func (s *Shares) Took(c Principal, amount int64) {
 	u := &s.byUser[c.User%users]
 	if u.total.Add(amount) == amount {
@@ -125,7 +125,7 @@ func (s *Shares) Took(c Principal, amount int64) {
 	}
 }
 
-// Rivals reports whether any other principal has recorded use, or c itself at another priority.
+// Rivals reports whether any other principal, or c itself at another priority, has recorded use.
 func (s *Shares) Rivals(c Principal) bool {
 	all, low := s.total.Load(), s.low.Load()
 	return s.crowded.Load() || s.byUser[c.User%users].total.Load() < all || low > 0 && (!c.Low || low < all)
@@ -146,8 +146,8 @@ func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	if of <= 0 || all <= 0 {
 		return need
 	}
-	// Use above an equal share of the total increases the reserve. The deduction is the same for all users and thus
-	// favors none.
+	// Use above an equal share of the total increases the reserve. The deduction is the same for all users and
+	// therefore favors no user.
 	need += ofUser * min(1, max(0, steep*(of/all-1/float64(max(1, s.active.Load())))))
 	if s.crowded.Load() {
 		// The connection with the highest use gets the full increase, regardless of the use of the user's other
@@ -160,8 +160,8 @@ func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	return need
 }
 
-// before reports whether a has lower recent use than b: first compared by user, then by connection of the same user.
-// Low priority comes last. now is as for Reserve.
+// before reports whether a has lower recent use than b. It compares users first, then connections of the same user. Low
+// priority comes after normal priority. now has the same meaning as in Reserve.
 func (s *Shares) before(a, b Principal, now time.Duration) bool {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
 		s.age(epoch)
@@ -179,7 +179,7 @@ func (s *Shares) before(a, b Principal, now time.Duration) bool {
 // age halves the recorded use for each half-life that has passed.
 func (s *Shares) age(epoch int64) {
 	if !s.aging.TryLock() {
-		return // another goroutine does it
+		return // another goroutine ages the figures
 	}
 	defer s.aging.Unlock()
 	by := min(epoch-s.epoch.Load(), 62)

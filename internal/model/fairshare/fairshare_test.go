@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// demand is a principal that makes a number of requests per millisecond, each at a price.
+// demand is a principal with its number of requests per millisecond and their price.
 type demand struct {
 	Principal
 	perMS float64
 	price int64
 }
 
-// divide runs demands for ten seconds against a supply of one unit per microsecond, with a reserve of 40 ms. It returns
-// the fraction that each demand got in the last eight seconds.
+// divide runs the demands for ten seconds with a supply of one unit per microsecond and a reserve of 40 ms. It returns
+// the fraction of the supply that each demand received in the last eight seconds.
 func divide(t *testing.T, demands []demand) []float64 {
 	t.Helper()
 	const reserve, most = 40_000., 60_000.
@@ -64,9 +64,9 @@ func same(t *testing.T, what string, got, want []float64, slack float64) {
 	}
 }
 
-// TestUsers checks SH1 for users. The most demanding user gets no more than others that request at least their share. A
-// user that requests less gets all of it, and the rest is divided evenly. Neither the price of a request nor the number
-// of a user's connections matters.
+// TestUsers checks how a resource is divided among users (SH1). The most demanding user must get no more than other
+// users that request at least their share. A user that requests less than its share gets all of it, and the rest is
+// divided evenly. The price of a request and the number of a user's connections must not matter.
 func TestUsers(t *testing.T) {
 	u := func(user uint32, perMS float64, price int64) demand {
 		return demand{Principal{User: user, Connection: user}, perMS, price}
@@ -94,8 +94,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestConnections checks SH1 for the connections of a user: a connection with thousands of requests does not starve the
-// others.
+// TestConnections checks how a resource is divided among the connections of a user (SH1). A connection with thousands
+// of requests must not starve the other connections.
 func TestConnections(t *testing.T) {
 	demands := []demand{{Principal{User: 7, Connection: 0}, 1000, 100}}
 	want := []float64{0.7}
@@ -108,8 +108,8 @@ func TestConnections(t *testing.T) {
 	same(t, "two that both want more than half", divide(t, demands), []float64{0.5, 0.5}, 0.04)
 }
 
-// TestLow checks SH2: low priority gets nothing while normal priority requests everything, the remainder otherwise, and
-// everything if it is alone.
+// TestLow checks requests of low priority (SH2). They get nothing while normal priority requests everything, the
+// remainder otherwise, and everything if they are alone.
 func TestLow(t *testing.T) {
 	d := func(conn uint32, low bool, perMS float64) demand {
 		return demand{Principal{User: 1, Connection: conn, Low: low}, perMS, 100}
@@ -119,7 +119,7 @@ func TestLow(t *testing.T) {
 	same(t, "low alone", divide(t, []demand{d(2, true, 50)}), []float64{1}, 0.02)
 }
 
-// TestForgets checks that old use no longer counts.
+// TestForgets checks that past use loses its effect after several half-lives.
 func TestForgets(t *testing.T) {
 	var s Shares
 	for i := range uint32(200) {

@@ -13,15 +13,15 @@ import (
 // waitingMax is the maximum number of callers waiting for a slot.
 const waitingMax = 4096
 
-// ErrWaiting reports that too many callers already wait for a slot. ErrLate reports that a caller has waited until its
+// ErrWaiting reports that too many callers already wait for a slot. ErrLate reports that a caller has waited up to its
 // limit.
 var (
 	ErrWaiting = errors.New("too many requests are waiting for a processor")
 	ErrLate    = errors.New("timed out waiting for a processor")
 )
 
-// Slots limits the number of concurrent callers. A freed slot goes to the waiting principal with the lowest recent use,
-// and among equals to the one that has waited longest. It is safe for concurrent use.
+// Slots limits the number of concurrent callers. A freed slot goes to the waiting principal with the lowest recent use.
+// Among equals, it goes to the principal that has waited longest. It is safe for concurrent use.
 type Slots struct {
 	now func() time.Duration
 
@@ -43,8 +43,8 @@ func NewSlots(n int, now func() time.Duration) *Slots { return &Slots{now: now, 
 // Enter acquires a slot. It waits until ctx ends, or up to limit if limit is positive. The error is ErrWaiting,
 // ErrLate, or the error of ctx.
 //
-// Enter derives no context from ctx. The timer of a derived context could use ctx after Enter has returned, when the
-// memory of the request's context may have been reused.
+// Enter does not derive a context from ctx. The timer of a derived context could use ctx after Enter has returned. By
+// then, the memory of the request's context may have been reused.
 func (s *Slots) Enter(ctx context.Context, who Principal, limit time.Duration) error {
 	if s.TryEnter() {
 		return nil

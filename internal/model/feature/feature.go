@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feature defines the feature level, a number by which nodes of different builds agree on the formats they
-// write and on the effect of log entries.
+// Package feature defines the feature level. It is a number by which nodes of different builds agree on the formats
+// that they write and on the effect of log entries.
 //
-// A build understands a range of levels. The level of a partition is installed by an entry of its log and never
-// decreases, so all replicas change their behavior at the same index. Bytes that only a later build can read are
-// rejected with Newer instead of being treated as damaged.
+// A build understands a range of levels. The level of a partition is set by an entry of its log and never decreases.
+// All replicas therefore change their behavior at the same index. Bytes that only a later build can read result in the
+// error Newer. They are not treated as damaged.
 package feature
 
 import (
@@ -13,7 +13,7 @@ import (
 	"fmt"
 )
 
-// Level is a version of the formats. 0 is invalid.
+// Level is a version of the formats. Level 0 is invalid.
 type Level uint32
 
 // These are the levels that this version supports:
@@ -36,8 +36,8 @@ const (
 // TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7
 
-// These features belong to level 8: items are stored with their lifetimes instead of their deadlines, query
-// continuations contain the ID of their container, change feeds have generations, and columns are dropped up to a
+// Level 8 includes several features. Items are stored with their lifetimes instead of deadlines, and query
+// continuations contain the ID of their container. Change feeds have generations, and columns are dropped up to a
 // timestamp.
 const (
 	Lifetimes       Level = 8
@@ -55,7 +55,7 @@ var Known = Range{Oldest, Newest}
 // Has reports whether the level is in the range.
 func (r Range) Has(l Level) bool { return r.Oldest <= l && l <= r.Newest }
 
-// String returns "1 to 2", or "1" for a single level.
+// String returns the range in the form "1 to 2", or "1" for a single level.
 func (r Range) String() string {
 	if r.Oldest == r.Newest {
 		return fmt.Sprint(r.Newest)
@@ -63,22 +63,22 @@ func (r Range) String() string {
 	return fmt.Sprintf("%d to %d", r.Oldest, r.Newest)
 }
 
-// ErrNewer matches every Newer: the data is not damaged, but this build is too old for it.
+// ErrNewer matches every Newer. It means that the data is intact, but that this build is too old to read it.
 var ErrNewer = errors.New("written by a newer version of Ilion")
 
 // Newer describes data that a later build wrote, and the range that this version supports. It matches ErrNewer.
 type Newer struct {
 	// The name of the data, such as "this directory" or "a mutation".
 	What string
-	// Unit names the number Has: "feature level", "format", "entry kind".
+	// Unit is the meaning of the number Has, such as "feature level", "format", or "entry kind".
 	Unit string
 	Has  uint64
-	// Oldest and Newest are the range of Unit that this version supports. Oldest is 0 if only the newest matters.
-	// Newest is 0 if the build understands none.
+	// Oldest and Newest are the range of numbers that this version supports. Oldest is 0 if only Newest matters. Newest
+	// is 0 if the build supports no number.
 	Oldest, Newest uint64
 }
 
-// Error returns a sentence for the operator.
+// Error returns a sentence for an operator.
 func (e *Newer) Error() string {
 	known := fmt.Sprint(e.Newest)
 	switch {

@@ -27,17 +27,17 @@
 //	bit 30 set     tables, bloom filter by row       as tables
 //	bit 31 set     tables on the wide ring           as tables
 //
-// In an ordered index, each zero byte of a value is followed by 0xff, so entries are ordered by their values as bytes.
-// In other indexes, entries are ordered by length first. View hints (RFC 0030) are the only index entries with a value:
-// a timestamp.
+// In an ordered index, each zero byte of a value is followed by 0xff. Entries are therefore ordered by their values as
+// bytes. In other indexes, entries are ordered by length first. View hints (RFC 0030) are the only index entries with a
+// value: a timestamp.
 //
-// All integers are big-endian. A position is the token with its sign flipped, in 8 bytes; in an ID with bit 31, it is
-// 16 bytes of a wider hash. The position precedes the partition key. A token range is therefore a key range, and a
-// split moves no bytes. Partition keys with equal tokens are ordered by length, then by bytes.
+// All integers are big-endian. A position is the token with its sign flipped, in 8 bytes. For a table whose ID has bit
+// 31, it is 16 bytes of a wider hash. The position precedes the partition key. A token range is therefore a key range,
+// and a split moves no bytes. Partition keys with equal tokens are ordered by length, then by bytes.
 //
-// The deleted ranges of kind 1 are disjoint and ordered by their ends. Either the first range that ends after a
-// clustering key covers it, or no range does. A write adds a deleted range to kind 0 without reading the other
-// deletions. The range is moved to kind 1 later.
+// The deleted ranges of kind 1 are disjoint and ordered by their ends. For each clustering key, only the first range
+// that ends after the key can cover it. A write adds a deleted range to kind 0 without reading the other deletions. The
+// range is moved to kind 1 later.
 //
 // The change log (kinds 5 to 7, RFC 0024) follows the rows of its partition, in commit order. It is split, transferred,
 // merged, and truncated with the rows.
@@ -47,6 +47,6 @@
 //   - (KY1) The prefix that Split returns is self-delimiting, so no prefix is the start of another prefix.
 //   - (KY2) No key contains the ID of a physical partition, except the partition's own meta and registry record.
 //
-// Callers reject partition keys and indexed values of more than MaxLen bytes. Longer ones would be truncated. The
-// package does not depend on the format of values or on Pebble. Start reading at AppendRow and Split.
+// Callers reject partition keys and indexed values of more than MaxLen bytes. Longer keys and values would be
+// truncated. The package does not depend on the format of values or on Pebble. Start reading at AppendRow and Split.
 package keys

@@ -8,12 +8,12 @@ import (
 )
 
 // HintSpace marks the hint indexes of a table, one for each of its materialized views (RFC 0030). Their entries have a
-// value of 8 bytes: the timestamp of the mutation that wrote them last.
+// value of 8 bytes: the timestamp of the last mutation that wrote them.
 const HintSpace uint32 = 1 << 27
 
-// These are the values of a hint index. Entries under HintStale identify rows that may be out of sync with the view. In
-// place of the clustering key they contain the output of AppendStaleRow or AppendStaleRange. Entries under HintViewRow
-// identify view rows that a base row may have produced (see AppendViewRow).
+// These are the values of a hint index. Entries under HintStale identify rows that may be out of sync with the view.
+// Instead of the clustering key, they contain the output of AppendStaleRow or AppendStaleRange. Entries under
+// HintViewRow identify view rows that a base row may have produced (see AppendViewRow).
 var (
 	HintStale   = []byte{}
 	HintViewRow = []byte{1}
@@ -25,13 +25,12 @@ const (
 	staleRange byte = 1
 )
 
-// AppendStaleRow appends the rest of the hint that a row may be out of sync.
+// AppendStaleRow appends the rest of a hint that a row may be out of sync.
 func AppendStaleRow(dst, clustering []byte) []byte {
 	return append(append(dst, staleRow), clustering...)
 }
 
-// AppendStaleRange appends the rest of the hint that the rows in [start, end) may be out of sync. A nil end is
-// unbounded.
+// AppendStaleRange appends the rest of a hint that the rows in [start, end) may be out of sync. A nil end is unbounded.
 func AppendStaleRange(dst, start, end []byte) []byte {
 	dst = append(appendEscaped(append(dst, staleRange), start), 0, valueEnd)
 	if end == nil {
@@ -40,15 +39,15 @@ func AppendStaleRange(dst, start, end []byte) []byte {
 	return append(append(dst, 1), end...)
 }
 
-// StaleRangeBounds returns the bounds of the rests of all hints about ranges.
+// StaleRangeBounds returns the bounds of the rests of all range hints.
 func StaleRangeBounds() (lower, upper []byte) { return []byte{staleRange}, []byte{staleRange + 1} }
 
-// StaleHint is the decoded rest of a hint under HintStale: a row, or the rows of [Start, End).
+// StaleHint is the decoded rest of a hint under HintStale. It identifies a row, or the rows in [Start, End).
 type StaleHint struct {
 	Range bool
 	// Clustering is the key of the row.
 	Clustering []byte
-	// End is nil if the range has no end.
+	// End is nil if the range is unbounded.
 	Start, End []byte
 }
 
@@ -102,8 +101,8 @@ func unescaped(b []byte) []byte {
 	return bytes.ReplaceAll(b, []byte{0, valueZero}, []byte{0})
 }
 
-// AppendHintRemoval appends the form in which a sweep names an entry of a hint index. The sweep removes the entry
-// unless it has been rewritten with a higher timestamp.
+// AppendHintRemoval appends the form in which a sweep identifies an entry of a hint index. The sweep removes the entry
+// unless a later write has raised its timestamp.
 func AppendHintRemoval(dst, key []byte, stamp int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, key...), uint64(stamp))
 }

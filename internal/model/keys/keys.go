@@ -24,8 +24,8 @@ const (
 	FirstTable uint32 = 512
 )
 
-// MetadataVersionKey is the key under MetaID whose value, 8 bytes, is the version of all other keys under MetaID. The
-// other keys start with a higher byte.
+// MetadataVersionKey is the key, under MetaID, of the version of all other keys under MetaID. The version has 8 bytes.
+// The other keys start with a higher byte.
 const MetadataVersionKey = "\x00"
 
 // These bits of an ID define the layout of its keys.
@@ -51,7 +51,7 @@ const (
 	// See AppendChange.
 	Latest byte = 5
 	Change byte = 6
-	// Pointer stores the timestamp, 8 bytes, of a row's change log entry if the row itself does not store it.
+	// Pointer stores the timestamp of a row's change log entry, in 8 bytes, if the row itself does not store it.
 	Pointer byte = 7
 )
 
@@ -118,7 +118,7 @@ type DedupeID struct {
 // partNumbers is the limit of the numbers of batch parts. Nodes assign higher sequence numbers to their commands.
 const partNumbers = 1 << 32
 
-// MayBePart reports whether the ID can belong to a part of an atomic batch, and so consists of the batch ID and the
+// MayBePart reports whether the ID can belong to a part of an atomic batch. Such an ID consists of the batch ID and the
 // part number.
 func (id DedupeID) MayBePart() bool { return id.Sequence < partNumbers }
 
@@ -176,7 +176,7 @@ func appendEscaped(dst, value []byte) []byte {
 }
 
 // escapedEnd returns the end, after the end mark, of the value of an ordered index that starts at pos. It returns 0 if
-// none exists.
+// the value has no end mark.
 func escapedEnd(key []byte, pos int) int {
 	for {
 		n := bytes.IndexByte(key[min(pos, len(key)):], 0)
@@ -214,14 +214,14 @@ func valueOf(prefix []byte) []byte {
 	return bytes.ReplaceAll(v, []byte{0, valueZero}, []byte{0})
 }
 
-// AppendIndex appends the key of an index entry, which means that the row may have the value. An empty clustering key
-// in a table with clustering columns stands for the static row.
+// AppendIndex appends the key of an index entry, which means that the row may have the value. In a table with
+// clustering columns, an empty clustering key represents the static row.
 func AppendIndex(dst []byte, index uint32, value []byte, tok token.Token, pk, clustering []byte) []byte {
 	dst = AppendPosition(AppendIndexValue(dst, index, value), tok, pk)
 	return append(dst, clustering...)
 }
 
-// AppendTable appends an ID, with which all keys of a table start. For an index, IndexSpace is set.
+// AppendTable appends an ID. All keys of a table start with its ID. For an index, IndexSpace is set.
 func AppendTable(dst []byte, id uint32) []byte { return binary.BigEndian.AppendUint32(dst, id) }
 
 // AppendSystem appends a key with an ID below FirstTable.
@@ -249,13 +249,13 @@ type Parts struct {
 	Low   uint64      // the remaining bytes, on the wide ring
 	Key   []byte
 	Kind  byte
-	// Rest is the part that doc.go calls rest.
+	// Rest is the part that doc.go calls "rest".
 	Rest []byte
 	// PrefixLen is the length of the common prefix of all keys of the logical partition.
 	PrefixLen int
 }
 
-// PartitionLen returns the length of the partition prefix of a table's key, or 0 if key is not one.
+// PartitionLen returns the length of the partition prefix of a table's key. It returns 0 if key is not a table key.
 func PartitionLen(key []byte) int {
 	if len(key) < idLen {
 		return 0
@@ -295,19 +295,20 @@ func Parse(key []byte) (p Parts, ok bool) {
 	return p, true
 }
 
-// Entry is a decoded index entry. Slices point into the key, except a value with zero bytes in an ordered index.
+// Entry is a decoded index entry. Slices point into the key. The exception is a value with zero bytes in an ordered
+// index.
 type Entry struct {
-	Index      uint32 // without IndexSpace
+	Index      uint32 // the index ID without the bit IndexSpace
 	Value      []byte
 	Token      token.Token
-	Low        uint64 // as in Parts
+	Low        uint64 // has the same meaning as in Parts
 	Key        []byte
 	Clustering []byte
 	// ValueLen is the length of the key before the position.
 	ValueLen int
 }
 
-// Position returns the position of the partition key in its table.
+// Position returns the position of the key's partition key in its table.
 func (p *Parts) Position() Position {
 	return Position{Ring: p.Token.Position(), Low: p.Low, Key: p.Key}
 }
@@ -354,7 +355,8 @@ func (e *Entry) parseRow(b []byte, position int) bool {
 	return true
 }
 
-// After returns the first key after all keys with the prefix, or nil if none exists. It modifies prefix in place.
+// After returns the first key after all keys with the prefix, or nil if no such key exists. It modifies prefix in
+// place.
 func After(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

@@ -97,7 +97,7 @@ func TestOrder(t *testing.T) {
 }
 
 // TestOrderedIndex checks that entries of an ordered index are ordered by (value, token, length of the key, key,
-// clustering), with values compared as bytes, and that they can be decoded.
+// clustering). Values are compared as bytes. It also checks that the entries can be decoded.
 func TestOrderedIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type place struct {
@@ -172,7 +172,7 @@ func TestAfter(t *testing.T) {
 		after := After(slices.Clone(prefix))
 		key := append(slices.Clone(prefix), rest...)
 		if after != nil && (bytes.Compare(key, after) >= 0 || bytes.HasPrefix(after, prefix) && len(prefix) > 0) {
-			t.Fatalf("after %x is %x, not behind %x", prefix, after, key)
+			t.Fatalf("after %x: got %x, want a key after %x", prefix, after, key)
 		}
 		if after == nil && slices.ContainsFunc(prefix, func(b byte) bool { return b != 0xff }) {
 			t.Fatalf("nothing after %x", prefix)
@@ -266,7 +266,7 @@ func TestMetaOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that no bytes make the decoders panic.
+// FuzzParse checks that no input makes the decoders panic.
 func FuzzParse(f *testing.F) {
 	f.Add(AppendRow(nil, FirstTable, 5, []byte("pk"), []byte("ck")))
 	f.Add(AppendIndex(nil, FirstTable, []byte("v"), 5, []byte("pk"), nil))
@@ -283,7 +283,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // TestWideSpan checks spans of a table on the wide ring whose boundary is between two positions with the same first
-// half. Such a span must contain the positions on its side, and keys of rows and of index entries must have the right
+// half. Such a span must contain the positions on its side. Keys of rows and of index entries must have the correct
 // position.
 func TestWideSpan(t *testing.T) {
 	const table, index = FirstTable | WideRing, (FirstTable + 1) | WideRing

@@ -10,27 +10,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// These are the initial values of a partition's meta. The first log entry has the next index, so no replica can be
-// recreated by replaying the log on an empty state.
+// These are the initial values of a partition's meta. The first log entry has the next index. A replica therefore
+// cannot be recreated by replaying the log on an empty state.
 const (
 	InitialApplied uint64 = 10
 	InitialTerm    uint64 = 5
 	InitialEpoch   uint64 = 1
 )
 
-// ErrCorrupt is returned for bytes that no Append function wrote. Data of a newer build is a *feature.Newer instead.
+// ErrCorrupt is the error for bytes that no Append function wrote. For data of a newer build, the error is a
+// *feature.Newer.
 var ErrCorrupt = errors.New("corrupt partition metadata")
 
 // Meta is a replica's metadata about its physical partition. It is stored in the same batch as the rows. Its progress
-// may be stored separately, see Progress.
+// may be stored separately (see Progress).
 type Meta struct {
 	// Partition is the ID of the physical partition.
 	Partition uint64
 	// Applied and Term are the index and term of the last log entry that the rows include.
 	Applied, Term uint64
-	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a standalone node
-	// it is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps
-	// ascend per key and not per partition.
+	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a standalone node it
+	// is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps ascend
+	// per key instead of per partition.
 	MaxTimestamp int64
 	// SchemaVersion is the schema revision that the log has installed.
 	SchemaVersion uint64
@@ -39,7 +40,7 @@ type Meta struct {
 	Span    Span
 	// Epoch increases with every change of the span.
 	Epoch uint64
-	// Voters lists the voting members. The other lists are as in raft's ConfState.
+	// Voters lists the voting members. The other lists have the same meaning as in raft's ConfState.
 	Voters, Learners, VotersOutgoing, LearnersNext []Member
 	AutoLeave                                      bool
 	// Children lists the partitions that were split off, oldest first.
@@ -47,24 +48,25 @@ type Meta struct {
 	// Parents lists the partitions from which this partition was created. It is empty for a new table and has one
 	// element after a split.
 	Parents []Parent
-	// Frozen is the index of the log entry after which the partition accepts no commands, because its left neighbor is
-	// about to take over its data. It is 0 if the partition serves.
+	// Frozen is the index of the log entry after which the partition accepts no commands. Its left neighbor is about to
+	// take over its data. It is 0 if the partition accepts commands.
 	Frozen uint64
 	// Absorbed lists the partitions whose spans this partition has taken over, including the partitions that they had
-	// taken over before: at most AbsorbedMax, oldest first. Data of these partitions that a node still stores is
-	// obsolete.
+	// taken over before. It contains at most AbsorbedMax partitions, oldest first. Data of these partitions that a node
+	// still stores is obsolete.
 	Absorbed []Absorbed
 	// Begun is the number of commands of the entry after Applied that the state already includes.
 	Begun Begun
 	// Region is the region of the replica set since the partition was created. It is empty if the partition was created
 	// without a topology.
 	Region string
-	// Swept is the highest horizon of an applied sweep of rows or deletions, in seconds since the epoch, or 0 if there
-	// was none. Data that was deleted or had expired before it may have been removed, so no earlier state can be read
-	// or restored.
+	// Swept is the highest horizon of an applied sweep of rows or deletions, in seconds since the epoch. It is 0 if no
+	// sweep has been applied. Data that was deleted or had expired before the horizon may have been removed. Earlier
+	// states therefore cannot be read or restored.
 	Swept int64
-	// FeedLow is reserved for the log index of the first entry that a change feed can still return; 0 means the whole
-	// log. It is unused: change feeds do not read the log, and log truncation depends only on the replicas.
+	// FeedLow is reserved for the log index of the first entry that a change feed can still return. The value 0 means
+	// the whole log. It is unused, because change feeds do not read the log, and log truncation depends only on the
+	// replicas.
 	FeedLow uint64
 
 	// Rest holds the encoded fields that a later build has added.
@@ -86,14 +88,14 @@ type Child struct {
 	Index uint64
 }
 
-// Parent is a physical partition from which this partition has its first rows. Writes are ordered by (partition, log
-// index): everything that Partition applied up to Index precedes the log of this partition.
+// Parent is a physical partition from which this partition received its first rows. Writes are ordered by (partition,
+// log index). All entries that Partition applied up to Index precede the log of this partition.
 type Parent struct {
 	Partition, Index, Epoch uint64
 }
 
-// Absorbed is a physical partition that was merged into this one. Everything that it applied up to Index, at which it
-// was frozen, precedes entry At of this partition's log.
+// Absorbed is a physical partition that was merged into this partition. All entries that the absorbed partition applied
+// up to Index, at which it was frozen, precede entry At of this partition's log.
 type Absorbed struct {
 	Partition, Index, Epoch, At uint64
 }
@@ -107,7 +109,7 @@ const AbsorbedMax = 64
 
 const metaFormat = 2
 
-// These are the fields of a meta. Frozen must be understood, because such a partition serves no requests.
+// These are the fields of a meta. Frozen must be understood, because a frozen partition serves no requests.
 const (
 	metaParents = 1
 	metaRegion  = 2
@@ -116,7 +118,7 @@ const (
 	metaFrozen  = 5
 	metaMerged  = 6
 	metaBegun   = 7
-	// metaFields is the highest field that this build knows.
+	// metaFields is the highest field number that this build supports.
 	metaFields = metaBegun
 )
 
@@ -129,7 +131,8 @@ func NewMeta(partition uint64, span Span) Meta {
 	}
 }
 
-// Append appends the encoded meta: the format, then its parts in order. Integers are varints, and lists have a length.
+// Append appends the encoded meta: the format, then its parts in order. Integers are varints, and lists start with
+// their length.
 func (m *Meta) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(metaFormat)
@@ -229,8 +232,8 @@ func (d *decoder) members() []Member {
 	return list
 }
 
-// DecodeMeta decodes the output of Append of this build, or of a later build with the same format. Errors are
-// ErrCorrupt or a *feature.Newer.
+// DecodeMeta decodes the output of Append of this build, or of a later build with the same format. On failure, it
+// returns ErrCorrupt or a *feature.Newer.
 func DecodeMeta(b []byte) (Meta, error) {
 	d := decoder{codec.NewReader(b, ErrCorrupt)}
 	if err := checkFormat("partition metadata", d.Uint(), metaFormat, ErrCorrupt); err != nil {

@@ -10,8 +10,8 @@ import (
 // ComparerName is stored with every store. It changes if the key order or Split changes.
 const ComparerName = "ilion.keys.v1"
 
-// Split returns the length of the prefix that bloom filters contain: the partition for a table, the value for an index,
-// and the whole key for system keys and tables with WholeKey. An incomplete key is its own prefix.
+// Split returns the length of the prefix that bloom filters contain. The prefix is the partition in a table, the value
+// in an index, and the whole key for system keys and tables with WholeKey. An incomplete key is its own prefix.
 func Split(key []byte) int {
 	if len(key) < idLen {
 		return len(key)
@@ -31,7 +31,7 @@ func Split(key []byte) int {
 	return end
 }
 
-// Abbreviate returns the first eight bytes as a number, which suffices for most comparisons.
+// Abbreviate returns the first eight bytes as a number. They suffice for most comparisons.
 func Abbreviate(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)
@@ -43,7 +43,7 @@ func Abbreviate(key []byte) uint64 {
 	return v
 }
 
-// Separator appends a short key k with a <= k < b.
+// Separator appends a short key k such that a <= k < b.
 func Separator(dst, a, b []byte) []byte {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -52,7 +52,7 @@ func Separator(dst, a, b []byte) []byte {
 	if n >= len(a) || n >= len(b) || a[n] > b[n] {
 		return append(dst, a...) // a is a prefix of b
 	}
-	if n+1 < len(b) || a[n]+1 < b[n] { // the differing byte of a can be incremented and stays below b
+	if n+1 < len(b) || a[n]+1 < b[n] { // the differing byte of a can be incremented and remains less than the byte of b
 		return grown(dst, a, n)
 	}
 	for i := n + 1; i < len(a); i++ {
@@ -63,12 +63,12 @@ func Separator(dst, a, b []byte) []byte {
 	return append(dst, a...)
 }
 
-// grown appends a up to its byte i, with that byte incremented.
+// grown appends the bytes of a up to index i, with the last of them incremented.
 func grown(dst, a []byte, i int) []byte {
 	return append(append(dst, a[:i]...), a[i]+1)
 }
 
-// Successor appends a short key k with a <= k.
+// Successor appends a short key k such that a <= k.
 func Successor(dst, a []byte) []byte {
 	for i := range a {
 		if a[i] != 0xff {
@@ -78,8 +78,8 @@ func Successor(dst, a []byte) []byte {
 	return append(dst, a...)
 }
 
-// SplitOrdered splits the key of an entry of an ordered index, whose value must not contain zero bytes, into the value
-// and the position and keys of its row. ok is false for any other bytes.
+// SplitOrdered splits the key of an ordered index's entry into the value and the rest: the position and keys of the
+// row. The value must not contain zero bytes. ok is false for any other bytes.
 func SplitOrdered(key []byte) (value, place []byte, ok bool) {
 	n := bytes.IndexByte(key[min(idLen, len(key)):], 0) + idLen
 	if n < idLen || n+1 >= len(key) || key[n+1] != valueEnd {
@@ -88,5 +88,5 @@ func SplitOrdered(key []byte) (value, place []byte, ok bool) {
 	return key[idLen:n:n], key[n+2:], true
 }
 
-// RingOf returns the ring position at the start of place. The length of place must be at least 8 bytes.
+// RingOf returns the ring position at the start of place. place must contain at least 8 bytes.
 func RingOf(place []byte) uint64 { return binary.BigEndian.Uint64(place) }

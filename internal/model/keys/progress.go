@@ -5,12 +5,12 @@ package keys
 import "github.com/ilion-db/ilion/internal/model/codec"
 
 // Progress is the part of a partition's meta that nearly every log entry changes. A node stores the progress of all its
-// partitions in one record. Each batch merges its changes into that record, and so writes one key instead of one key
-// per partition. If the meta itself is further ahead, it takes precedence: it is stored again only when another part of
-// it changes.
+// partitions in one record. Each batch merges its changes into that record. A batch therefore writes one key instead of
+// one key per partition. If the meta itself is further ahead, it takes precedence. The meta is stored again only when
+// another part of it changes.
 type Progress struct {
-	// Partition is the ID of the physical partition. The other fields are as in Meta. Applied is 0 if the partition has
-	// left the node and its earlier progress is void.
+	// Partition is the ID of the physical partition. The other fields have the same meaning as in Meta. Applied is 0 if
+	// the partition has left the node. Its earlier progress is then void.
 	Partition, Applied, Term uint64
 	MaxTimestamp             int64
 	SchemaVersion            uint64
@@ -35,7 +35,8 @@ func AppendProgress(record []byte, p *Progress) []byte {
 	return w
 }
 
-// DecodeProgress calls f for each partition in a progress record. Errors are ErrCorrupt or a *feature.Newer.
+// DecodeProgress calls f for each partition in a progress record. On failure, it returns ErrCorrupt or a
+// *feature.Newer.
 func DecodeProgress(b []byte, f func(p Progress)) error {
 	d := codec.NewReader(b, ErrCorrupt)
 	if err := checkFormat("the progress of partitions", d.Uint(), progressFormat, ErrCorrupt); err != nil {
@@ -52,7 +53,7 @@ func DecodeProgress(b []byte, f func(p Progress)) error {
 	return d.End()
 }
 
-// Advance updates m with progress of its partition that is further ahead.
+// Advance updates m with its partition's progress p if p is further ahead.
 func (m *Meta) Advance(p *Progress) {
 	if p.Applied > m.Applied {
 		m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.Applied, p.Term, p.MaxTimestamp, p.SchemaVersion

@@ -17,10 +17,10 @@ const MetaPartition uint64 = 1 << 62
 var ErrReplicaCorrupt = errors.New("corrupt replica record")
 
 // Replica is a node's record, under RegistryID, of a physical partition replica. It is written before the replica
-// stores anything, and deleted together with the replica's data. It is not part of snapshots.
+// stores any data, and deleted together with the replica's data. It is not part of snapshots.
 type Replica struct {
 	Partition uint64
-	// Replica is the replica ID. It is never reused, not even for another partition.
+	// Replica is the replica ID. The ID is never reused, even for another partition.
 	Replica uint64
 	// Created is the time at which the record was written, in seconds since the epoch.
 	Created int64

@@ -19,7 +19,7 @@ func TestReplicaRecord(t *testing.T) {
 			Created: rapid.Int64().Draw(t, "created")}
 		b := r.Append(nil)
 		if got, err := DecodeReplica(b); err != nil || got != r {
-			t.Fatalf("%+v comes back as %+v: %v", r, got, err)
+			t.Fatalf("%+v was decoded as %+v: %v", r, got, err)
 		}
 		for n := range b {
 			if _, err := DecodeReplica(b[:n]); !errors.Is(err, ErrReplicaCorrupt) {

@@ -11,8 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Span is a part of a table: the keys whose position (see AppendPosition) is in [Begin, End). An empty Begin is the
-// start of the table, and an empty End is its end. A boundary may be between two partition keys of the same token.
+// Span is a part of a table. It consists of the keys whose position (see AppendPosition) is in [Begin, End). An empty
+// Begin is the start of the table, and an empty End is its end. A boundary may be between two partition keys of the
+// same token.
 type Span struct {
 	Table      uint32
 	Begin, End []byte
@@ -56,7 +57,7 @@ func (s Span) Tokens() token.Range {
 	r.Begin, _ = boundary(s.Begin)
 	limit, exact := boundary(s.End)
 	if r.Limit = limit; !exact {
-		r.Limit++ // 0 if it was the last position
+		r.Limit++ // The limit is 0 after the last position
 	}
 	return r
 }

@@ -12,13 +12,14 @@ const (
 	SweepItems byte = 2
 )
 
-// sweepEntryHead is the length of a sweep queue entry before the rest of the queued key, whose table ID it includes.
+// sweepEntryHead is the length of a sweep queue entry before the rest of the queued key. The entry includes the table
+// ID.
 const sweepEntryHead = 2*idLen + 1 + 8
 
 // SweepEntryLen returns the length of the sweep queue entry of a key.
 func SweepEntryLen(key []byte) int { return sweepEntryHead + len(key) - idLen }
 
-// AppendSweepEntry appends the sweep queue entry of a table's key that can be swept at a second.
+// AppendSweepEntry appends the sweep queue entry of a table's key that can be swept at the given second.
 func AppendSweepEntry(dst []byte, class byte, second int64, key []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, SweepQueueID)
 	dst = append(append(dst, key[:idLen]...), class)
@@ -26,7 +27,7 @@ func AppendSweepEntry(dst []byte, class byte, second int64, key []byte) []byte {
 	return append(dst, key[idLen:]...)
 }
 
-// SweepTime returns the second of a sweep queue entry, or 0 if note is not an entry.
+// SweepTime returns the second of a sweep queue entry, or 0 if note is not a sweep queue entry.
 func SweepTime(note []byte) int64 {
 	if len(note) < sweepEntryHead {
 		return 0
@@ -34,7 +35,8 @@ func SweepTime(note []byte) int64 {
 	return int64(binary.BigEndian.Uint64(note[2*idLen+1:]))
 }
 
-// AppendSweepTarget appends the key that a sweep queue entry refers to. It appends nothing if note is not an entry.
+// AppendSweepTarget appends the key that a sweep queue entry refers to. It appends nothing if note is not a sweep queue
+// entry.
 func AppendSweepTarget(dst, note []byte) []byte {
 	if len(note) < sweepEntryHead {
 		return dst
@@ -42,7 +44,7 @@ func AppendSweepTarget(dst, note []byte) []byte {
 	return append(append(dst, note[idLen:2*idLen]...), note[sweepEntryHead:]...)
 }
 
-// SweepBounds returns the bounds of the sweep queue entries of a table and class that are due before a second.
+// SweepBounds returns the bounds of a class of a table's sweep queue entries that are due before the given second.
 func SweepBounds(table uint32, class byte, second int64) (lower, upper []byte) {
 	lower = append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, SweepQueueID), table), class)
 	return lower, binary.BigEndian.AppendUint64(lower[:len(lower):len(lower)], uint64(max(second, 0)))

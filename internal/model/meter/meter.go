@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meter limits the evaluation of expressions: the memory that it allocates, the work that it does, and the
-// number of concurrent evaluations.
+// Package meter limits the evaluation of expressions. It limits the allocated memory, the work, and the number of
+// concurrent evaluations.
 //
 // Guarantees:
 //
@@ -11,7 +11,7 @@
 //   - (ME3) An evaluation that takes longer than a few milliseconds needs a slot. Slots are shared as package fairshare
 //     describes.
 //
-// A nil Meter imposes no limits. Code that evaluates constants, and tests, need no meter.
+// A nil Meter imposes no limits. Tests and code that evaluates constants need no meter.
 package meter
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Pool is memory that evaluations share. It is safe for concurrent use.
+// Pool is an amount of memory that evaluations share. It is safe for concurrent use.
 type Pool struct {
 	max  int64
 	used atomic.Int64
@@ -34,7 +34,7 @@ type Pool struct {
 // NewPool returns a pool of max bytes.
 func NewPool(max int64) *Pool { return &Pool{max: max} }
 
-// Take reserves n bytes, or reports false if fewer are available.
+// Take reserves n bytes, or returns false if fewer bytes are available.
 func (p *Pool) Take(n int64) bool {
 	if p.used.Add(n) > p.max {
 		p.used.Add(-n)
@@ -53,33 +53,36 @@ func (p *Pool) Used() int64 { return p.used.Load() }
 func (p *Pool) Max() int64 { return p.max }
 
 const (
-	// free is the memory that an evaluation may hold without reserving it. grain is the unit in which its reservation
-	// grows.
+	// free is the memory that an evaluation may hold without reserving it. grain is the unit in which an evaluation's
+	// reservation grows.
 	free, grain = 64 << 10, 256 << 10
-	// stride is the number of steps between two checks of the context and the clock: a tenth of a millisecond of work.
+	// stride is the number of steps between two checks of the context and the clock. It corresponds to a tenth of a
+	// millisecond of work.
 	stride = 2048
-	// turn is the time for which an evaluation runs without a slot, and with a slot that others wait for.
+	// turn is the time for which an evaluation runs without a slot. It is also the time for which it keeps a slot while
+	// other evaluations wait.
 	turn = 10 * time.Millisecond
-	// StepsMax is the work that an evaluation may do beyond its allowance. It corresponds to two seconds, or up to five
-	// for the slowest steps.
+	// StepsMax is the work that an evaluation may do beyond its allowance. It corresponds to two seconds of common
+	// steps, or up to five seconds of the slowest steps.
 	StepsMax = 60_000_000
 )
 
 // Limits are the limits of an evaluation. The zero value limits only the work.
 type Limits struct {
-	// Pool is the source of memory. nil means unlimited memory.
+	// Pool is the source of memory. A nil Pool means unlimited memory.
 	Pool *Pool
 	// Bytes is the maximum memory of the evaluation, or 0 for no limit.
 	Bytes int64
-	// Deadline ends the evaluation with the error Late. Clock returns the current time. Without a Clock or a Deadline,
-	// the evaluation has no deadline.
+	// At the Deadline, the evaluation ends with the error Late. Clock returns the current time. Without a Clock or a
+	// Deadline, the evaluation has no deadline.
 	Deadline time.Time
 	Clock    sched.Clock
 	Late     error
-	// Slots limits the number of concurrent evaluations. nil means no limit. Who is the principal.
+	// Slots limits the number of concurrent evaluations. A nil value means no limit. Who is the principal of the
+	// evaluation.
 	Slots *fairshare.Slots
 	Who   fairshare.Principal
-	// Steps replaces StepsMax if it is not 0.
+	// Steps replaces StepsMax unless it is 0.
 	Steps int64
 }
 
@@ -88,18 +91,18 @@ type Meter struct {
 	ctx    context.Context
 	limits Limits
 
-	// kept and passing are the numbers of bytes in use: those released one by one, and those released by Mark and
-	// Release.
+	// kept is the number of bytes released one by one. passing is the number of bytes released by Mark and Release.
 	kept, passing int64
-	// granted is the number of bytes that may be in use without a further reservation. taken is the part of it reserved
-	// in the pool.
+	// granted is the number of bytes that may be in use without a further reservation. taken is the part of granted
+	// that is reserved in the pool.
 	granted, taken int64
 
-	// left is the number of steps until the next check, done the number before it, and allowed the number beyond
-	// StepsMax.
+	// left is the number of steps until the next check. done is the number of steps before it, and allowed is the
+	// number of steps permitted in addition to StepsMax.
 	left          int
 	done, allowed int64
-	// looked is the time of the last check. ran is the time since the last turn, in the slot if there is one.
+	// looked is the time of the last check. ran is the running time since the last turn, in the slot if the evaluation
+	// has one.
 	looked time.Time
 	ran    time.Duration
 	inSlot bool
@@ -108,7 +111,7 @@ type Meter struct {
 	exhausted bool
 }
 
-// New starts an evaluation. Close ends it.
+// New starts an evaluation. The caller must call Close to end it.
 func New(ctx context.Context, l Limits) *Meter {
 	m := &Meter{}
 	m.Reset(ctx, l)
@@ -126,7 +129,7 @@ func (m *Meter) Reset(ctx context.Context, l Limits) {
 	}
 }
 
-// Close releases everything that the evaluation holds.
+// Close releases all memory and slots that the evaluation holds.
 func (m *Meter) Close() {
 	if m == nil {
 		return
@@ -154,7 +157,7 @@ func (m *Meter) Who() (who fairshare.Principal) {
 	return who
 }
 
-// Alloc must be called before n bytes are allocated. They count until Release of an earlier Mark.
+// Alloc must be called before n bytes are allocated. The bytes count until Release is called with an earlier Mark.
 func (m *Meter) Alloc(n int) error {
 	if m == nil {
 		return nil
@@ -165,7 +168,7 @@ func (m *Meter) Alloc(n int) error {
 	return m.grow()
 }
 
-// Keep must be called before n bytes are allocated that count until Keep of -n.
+// Keep must be called before n bytes are allocated. The bytes count until Keep is called with -n.
 func (m *Meter) Keep(n int) error {
 	if m == nil {
 		return nil
@@ -230,7 +233,7 @@ func (m *Meter) Step(n int) error {
 	return m.look()
 }
 
-// Allow adds steps to the allowed work, for rows that were read and charged.
+// Allow adds steps to the allowed work. The steps pay for rows that were read and charged.
 func (m *Meter) Allow(steps int) {
 	if m != nil {
 		m.allowed += int64(steps)
@@ -264,7 +267,7 @@ func (m *Meter) Look() error {
 	return m.look()
 }
 
-// look decides whether the evaluation may continue.
+// look determines whether the evaluation may continue.
 func (m *Meter) look() error {
 	m.done += int64(stride - m.left)
 	m.left = stride

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// TestMemory checks ME1: reserved memory belongs to the pool until it is released, and a reservation above either limit
-// is rejected.
+// TestMemory checks that reserved memory belongs to the pool until it is released (ME1). A reservation above either
+// limit must be rejected.
 func TestMemory(t *testing.T) {
 	pool := NewPool(1 << 20)
 	m := New(t.Context(), Limits{Pool: pool, Bytes: 900 << 10})
@@ -54,8 +54,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestWork checks ME2: an evaluation ends at its work limit, which reading rows raises, at its deadline, and with its
-// context.
+// TestWork checks that an evaluation ends at its work limit, at its deadline, and with its context (ME2). Reading rows
+// must raise the work limit.
 func TestWork(t *testing.T) {
 	m := New(t.Context(), Limits{Steps: 10_000})
 	m.Allow(5_000)
@@ -82,14 +82,14 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestTurns checks ME3: an evaluation that has used up its turn acquires a slot, releases it before it waits and at its
-// end, and does not wait for a slot past its deadline.
+// TestTurns checks that an evaluation that has used up its turn acquires a slot (ME3). It must release the slot before
+// it waits and at its end, and it must not wait for a slot past its deadline.
 func TestTurns(t *testing.T) {
 	slots := fairshare.NewSlots(1, func() time.Duration { return 0 })
 	first := New(t.Context(), Limits{Slots: slots})
 	first.ran = turn
 	if err := first.Step(stride); err != nil || slots.Used() != 1 {
-		t.Fatalf("%v, %d slots are taken", err, slots.Used())
+		t.Fatalf("%v, %d slots are in use", err, slots.Used())
 	}
 	second := New(t.Context(), Limits{Slots: slots, Deadline: time.Now().Add(time.Millisecond),
 		Clock: sched.SystemClock})

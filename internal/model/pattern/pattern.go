@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pattern compiles regular expressions of clients with limits on the size of the compiled program and on the
-// duration of a match. A match of package regexp cannot be interrupted, so its cost must be known in advance.
+// Package pattern compiles regular expressions of clients. It limits the size of the compiled program and the duration
+// of a match. A match of package regexp cannot be interrupted, so its cost must be known in advance.
 package pattern
 
 import (
@@ -10,7 +10,7 @@ import (
 	"regexp/syntax"
 )
 
-// InstructionsMax is the maximum number of instructions of a program. Each takes about a hundred bytes.
+// InstructionsMax is the maximum number of instructions of a program. Each instruction takes about a hundred bytes.
 const InstructionsMax = 20_000
 
 // ErrTooLarge reports an expression whose program would exceed InstructionsMax.
@@ -22,7 +22,7 @@ type Pattern struct {
 	instructions int
 }
 
-// Compile compiles an expression. The error is ErrTooLarge or a *syntax.Error.
+// Compile compiles an expression. On failure, it returns ErrTooLarge or a *syntax.Error.
 func Compile(expression string) (*Pattern, error) {
 	tree, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
@@ -42,7 +42,8 @@ func Compile(expression string) (*Pattern, error) {
 	return &Pattern{re, n}, nil
 }
 
-// size estimates the number of instructions of an expression. It returns InstructionsMax+1 above the limit.
+// size estimates the number of instructions of an expression. It returns InstructionsMax+1 if the number exceeds
+// InstructionsMax.
 func size(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/2
 	for _, sub := range re.Sub {

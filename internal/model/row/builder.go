@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Builder makes operands. It may be reused, and allocates nothing once its buffers have grown. Paths and values are
-// referenced, not copied, until Bytes or Append. Entries may be added in any order; ascending order is cheapest. If the
-// same place (column, path) is added twice, the merge rule decides (RW2), as it would between two operands. The zero
-// Builder must be Reset.
+// Builder encodes operands. It may be reused, and allocates nothing once its buffers have grown. Paths and values are
+// not copied. They are referenced until Bytes or Append is called. Entries may be added in any order. Ascending order
+// is the fastest. If the same place (column, path) is added twice, the merge rule (RW2) determines the result, as for
+// two operands. A zero Builder must be initialized with Reset.
 type Builder struct {
 	h       head
 	entries []entry
@@ -27,8 +27,8 @@ func (b *Builder) Reset(ts int64) {
 	b.h = head{base: ts, deleted: deletion{ts: NotDeleted}}
 }
 
-// Live sets the row marker. ttl is in seconds, or 0 for none. expiry is the second at which the marker expires; it is
-// ignored if ttl is 0.
+// Live sets the row marker. ttl is in seconds, or 0 if the marker does not expire. expiry is the second at which the
+// marker expires. It is ignored if ttl is 0.
 func (b *Builder) Live(ttl int32, expiry int64) {
 	if ttl == 0 {
 		expiry = NoExpiry
@@ -36,8 +36,8 @@ func (b *Builder) Live(ttl int32, expiry int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, TTL: ttl, Expiry: expiry}
 }
 
-// LiveFor sets the row marker of a row with a lifetime (see Lifetimes). lifetime is in seconds, or DefaultLifetime. It
-// starts at the second at, at which the row is written.
+// LiveFor sets the row marker of a row with a lifetime (see Lifetimes). lifetime is in seconds, or DefaultLifetime. The
+// lifetime starts at the second at, which is the time of the write.
 func (b *Builder) LiveFor(lifetime int32, at int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, Expiry: NoExpiry, Lifetime: lifetime, Written: at}
 }
@@ -46,27 +46,28 @@ func (b *Builder) LiveFor(lifetime int32, at int64) {
 // of the deletion.
 func (b *Builder) DeleteRow(at int64) { b.DeleteRowBefore(0, at) }
 
-// DeleteRowBefore is DeleteRow with the operand's timestamp plus delta, 0 or -1.
+// DeleteRowBefore is like DeleteRow, but adds delta (0 or -1) to the operand's timestamp.
 func (b *Builder) DeleteRowBefore(delta int, at int64) {
-	b.h.dead, b.h.deleted = true, deletion{b.h.base + int64(delta), at} // wraps around for Unstamped, see DeleteColumn
+	b.h.dead, b.h.deleted = true, deletion{b.h.base + int64(delta), at} // wraps around for Unstamped (see DeleteColumn)
 }
 
-// Cell sets the value of a single-cell column if path is nil, or of one element. ttl and expiry are as for Live.
+// Cell sets the value of one element, or of a single-cell column if path is nil. ttl and expiry have the same meaning
+// as in Live.
 func (b *Builder) Cell(col uint32, path, value []byte, ttl int32, expiry int64) {
 	b.add(cellEntry(col, path, value, b.h.base, ttl, expiry))
 }
 
-// CellAt is Cell with a separate timestamp, which an Unstamped operand cannot store.
+// CellAt is like Cell, but with a separate timestamp, which an Unstamped operand cannot store.
 func (b *Builder) CellAt(col uint32, path, value []byte, ts int64, ttl int32, expiry int64) {
 	b.add(cellEntry(col, path, value, ts, ttl, expiry))
 }
 
-// Tombstone deletes a single-cell column if path is nil, or one element. at is the second of the deletion.
+// Tombstone deletes one element, or a single-cell column if path is nil. at is the second of the deletion.
 func (b *Builder) Tombstone(col uint32, path []byte, at int64) {
 	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: b.h.base, when: at})
 }
 
-// TombstoneAt is Tombstone with a separate timestamp, as for CellAt.
+// TombstoneAt is like Tombstone, but with a separate timestamp, as in CellAt.
 func (b *Builder) TombstoneAt(col uint32, path []byte, ts, at int64) {
 	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: ts, when: at})
 }
@@ -85,7 +86,7 @@ func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
 // It is only valid in header operands. An empty interval has no effect.
 func (b *Builder) DeleteRange(start, end []byte, at int64) { b.DeleteRangeBefore(start, end, 0, at) }
 
-// DeleteRangeBefore is DeleteRange with the operand's timestamp plus delta, 0 or -1.
+// DeleteRangeBefore is like DeleteRange, but adds delta (0 or -1) to the operand's timestamp.
 func (b *Builder) DeleteRangeBefore(start, end []byte, delta int, at int64) {
 	b.ranges = append(b.ranges, Range{Start: start, End: end, Timestamp: b.h.base + int64(delta), At: at})
 }

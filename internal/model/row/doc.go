@@ -3,9 +3,9 @@
 // Package row implements the stored form of a CQL row: cells with timestamps, deletions, and times to live. It also
 // defines the operands that change a row, and the rule that merges operands.
 //
-// A stored row is the merge of all operands ever written under its key. The same form represents a row, the static row,
-// the deletions of a partition (of the partition itself and of ranges), and a deleted range under a separate key. A
-// header operand contains static cells and deletions, which Split separates when the operand is stored.
+// A stored row is the merge of all operands ever written under its key. The same format is used for a row, the static
+// row, the deletions of a partition and of its ranges, and a deleted range under a separate key. A header operand
+// contains static cells and deletions. Split separates them when the operand is stored.
 //
 // Guarantees:
 //
@@ -37,13 +37,13 @@
 //	  deletions    at uvarint
 //	  cells        [ttl uvarint, expiry uvarint], value bytes
 //
-// A lifetime is in seconds, or 0 for the default of the table, and starts at the second written (see Lifetimes).
+// A lifetime is in seconds, or 0 for the default of the table. It starts at the second "written" (see Lifetimes).
 //
 // A delta is a zigzag varint. Bytes are a uvarint length followed by that many bytes. Ranges are disjoint and ascending
 // intervals [start, end) of clustering keys. In the deletions of a partition, the row deletion is the partition
-// deletion. "at" is the second at which a deletion was made. It determines when the deletion may be swept, and never
-// affects which data it hides.
+// deletion. "at" is the second at which a deletion was made. It determines when the deletion may be swept, but not
+// which data the deletion hides.
 //
 // In canonical form, base is the marker's timestamp, or the highest timestamp if the row has no marker. Data that a
-// deletion in the same row hides is removed. An INSERT of five columns therefore stores its timestamp once.
+// deletion in the same row hides is removed. An INSERT of five columns therefore stores its timestamp only once.
 package row

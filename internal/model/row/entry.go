@@ -21,7 +21,7 @@ const (
 	flagMoreRanges   = 32
 	flagLifetime     = 64
 	flagsKnown       = 127
-	headLen          = 9 // flags and base
+	headLen          = 9 // for the flags and the base
 	rangeUnbounded   = 1
 	entryKindMask    = 3
 	entryTimeShift   = 2
@@ -49,7 +49,7 @@ type entry struct {
 	hasPath     bool
 }
 
-// class orders the entries of one column: its deletion, the cell without a path, the cells with a path.
+// class orders the entries of one column: first its deletion, then the cell without a path, then the cells with a path.
 func (e *entry) class() int {
 	switch {
 	case e.kind == kindColDeletion:
@@ -74,13 +74,14 @@ func (e *entry) compare(o *entry) int {
 	return bytes.Compare(e.path, o.path)
 }
 
-// wins implements RW2 for two entries of the same place. It is a total order on content, which makes Merge commutative.
+// wins implements RW2 for two entries of the same column and path. It is a total order on content, which makes Merge
+// commutative.
 func (e *entry) wins(o *entry) bool {
 	if e.ts != o.ts {
 		return e.ts > o.ts
 	}
 	if e.kind != o.kind {
-		return e.kind > o.kind // tombstone, expiring, plain
+		return e.kind > o.kind // the order is tombstone, expiring, plain
 	}
 	if e.when != o.when {
 		return e.when > o.when

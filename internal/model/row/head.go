@@ -10,7 +10,7 @@ import (
 // deletion is a deletion of a row or a partition.
 type deletion struct{ ts, at int64 }
 
-// wins prefers the higher timestamp, then the later second.
+// wins prefers the higher timestamp. Of equal timestamps, it prefers the later second.
 func (d deletion) wins(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
 
 // head is the part of an encoded row before the entries.
@@ -18,11 +18,11 @@ type head struct {
 	base   int64
 	live   bool
 	marker Liveness
-	// dead is true if there is a row deletion. Otherwise deleted.ts is NotDeleted, but an Unstamped deletion has the
-	// same timestamp.
+	// dead is true if the row has been deleted. Otherwise deleted.ts is NotDeleted. An Unstamped deletion has the same
+	// timestamp.
 	dead    bool
 	deleted deletion
-	// ranges is the encoded list, including its count, or nil if none exists.
+	// ranges is the encoded list, including its count, or nil if the row has no ranges.
 	ranges []byte
 	// moreRanges is true in a partition's deletions if further ranges are stored under separate keys.
 	moreRanges bool
@@ -155,9 +155,9 @@ func Stamp(operand []byte, ts int64) bool {
 	return true
 }
 
-// Check decodes a whole operand. sets reports whether the operand sets a marker or a cell; an operand that only deletes
-// makes no row visible. due is the earliest second of a deletion or an expiry, or NoExpiry if none exists. An error
-// wraps ErrCorrupt: the operand must not be stored because it could never be merged.
+// Check decodes a whole operand. sets reports whether the operand sets a marker or a cell. An operand that only deletes
+// makes no row visible. due is the earliest second of a deletion or an expiry, or NoExpiry if the operand contains
+// neither. An error wraps ErrCorrupt. The operand must then not be stored, because it could never be merged.
 func Check(operand []byte) (sets bool, due int64, err error) {
 	var h head
 	pos := h.read(operand)
@@ -210,7 +210,7 @@ func Split(operand []byte) (deletions, static []byte) {
 	return operand[:pos:pos], static
 }
 
-// Deletes calls fn with the start of each row interval that a header operand deletes. An empty start stands for the
+// Deletes calls fn with the start of each row interval that a header operand deletes. An empty start represents the
 // whole partition. Deletes returns the number of ranges.
 func Deletes(operand []byte, fn func(start []byte)) (ranges int) {
 	var h head

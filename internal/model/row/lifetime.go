@@ -7,12 +7,12 @@ import "math"
 // DefaultLifetime is the lifetime of a row to which the table's default applies.
 const DefaultLifetime int32 = -1
 
-// NoDefault is a Lifetimes.Default with which only rows with their own lifetime expire.
+// NoDefault is a value of Lifetimes.Default. It means that only rows with their own lifetime expire.
 const NoDefault int32 = -1
 
 // Lifetimes is the setting of a table that determines when its rows with a lifetime (Builder.LiveFor) expire. A row
-// expires as a whole when its lifetime has passed since it was written. The setting may change at any time and then
-// applies to all rows. A row that has expired stays expired regardless of later settings, see At. The zero value is the
+// expires as a whole when its lifetime since the write has passed. The setting may change at any time and then applies
+// to all rows. A row that has expired stays expired regardless of later settings (see At). The zero value is the
 // setting of a table whose rows do not expire.
 type Lifetimes struct {
 	// Default is the lifetime, in seconds, of rows without their own lifetime. It is NoDefault if these rows never
@@ -22,16 +22,16 @@ type Lifetimes struct {
 	Past Expired
 }
 
-// Expired describes the rows that have expired at some second. The zero value describes none.
+// Expired describes the rows that have expired at a given second. The zero value describes no rows.
 type Expired struct {
-	// Own is the latest end of the lifetimes of expired rows with their own lifetime, as a second.
+	// Own is the latest second at which the lifetime of an expired row with its own lifetime ended.
 	Own int64
 	// Default is the latest second at which an expired row without its own lifetime was written.
 	Default int64
 }
 
-// At returns the rows that have expired at the second now. Rows that have expired stay expired if the Past of a new
-// setting is the result of At of the previous setting at the second of the change.
+// At returns the rows that have expired at the second now. Rows that have expired remain expired under a new setting if
+// its Past is correct. Past must be the result of At of the previous setting at the second of the change.
 func (l Lifetimes) At(now int64) Expired {
 	e := l.Past
 	if l.Default != 0 {
@@ -56,7 +56,7 @@ func (l Lifetimes) Deadline(operand []byte) int64 {
 	return m.begin() + int64(l.Default)
 }
 
-// Has reports whether a row with the marker m has expired.
+// Has reports whether a row with marker m has expired.
 func (e Expired) Has(m *Liveness) bool {
 	switch {
 	case m.Lifetime > 0:
@@ -67,9 +67,9 @@ func (e Expired) Has(m *Liveness) bool {
 	return false
 }
 
-// Covering returns the timestamp up to which a stored row is hidden. This is deleted (the timestamp of a deletion, or
-// NotDeleted), or the timestamp of the row itself if the row has expired. Every reader of a table with Lifetimes passes
-// the result to Row.Resolve, Merger.Sweep, or Oldest.
+// Covering returns the timestamp up to which a stored row is hidden. This is the timestamp of the row itself if the row
+// has expired. Otherwise it is deleted, which is the timestamp of a deletion, or NotDeleted. Every reader of a table
+// with Lifetimes passes the result to Row.Resolve, Merger.Sweep, or Oldest.
 func (e Expired) Covering(value []byte, deleted int64) int64 {
 	if m, ok := lifetimeOf(value); ok && e.Has(&m) {
 		return max(deleted, m.Timestamp)
@@ -90,8 +90,8 @@ func lifetimeOf(value []byte) (Liveness, bool) {
 	return h.marker, pos >= 0 && h.live
 }
 
-// begin returns the second at which a lifetime starts. Written is the start of a second, and a row never lives shorter
-// than its lifetime.
+// begin returns the second at which a lifetime starts. Written is the start of a second, and a row must never live
+// shorter than its lifetime.
 func (l *Liveness) begin() int64 { return l.Written + 1 }
 
 // readLifetime decodes a lifetime and the second at which it starts.

@@ -55,7 +55,7 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// TestLifetimeBytes checks that a lifetime survives encoding and stamping, and that rows without a lifetime have none.
+// TestLifetimeBytes checks that a lifetime survives encoding and stamping, and that other rows have no lifetime.
 func TestLifetimeBytes(t *testing.T) {
 	for _, lifetime := range []int32{DefaultLifetime, 1, 127, 128, 1<<31 - 1} {
 		var b Builder
@@ -72,7 +72,7 @@ func TestLifetimeBytes(t *testing.T) {
 			t.Errorf("%d: %+v, %v", lifetime, r, err)
 		}
 		if _, err := r.Resolve(op[:len(op)-1], NotDeleted, 0, nil); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("%d, cut short: %v", lifetime, err)
+			t.Errorf("%d, truncated: %v", lifetime, err)
 		}
 	}
 	var b Builder

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Merger merges any number of operands of one key. Add them in any order, then call Append. A Merger may be reused, and
-// allocates nothing once its buffers have grown.
+// Merger merges any number of operands of one key. The caller adds operands in any order and then calls Append. A
+// Merger may be reused, and allocates nothing once its buffers have grown.
 type Merger struct {
 	base       int64
 	any        bool
@@ -19,9 +19,9 @@ type Merger struct {
 	ranges     []Range
 	moreRanges bool
 	scratch    rangeScratch
-	// entries holds sorted runs back to back, and runs holds their lengths. A run is merged with the previous run as
-	// soon as the two have similar lengths. A chain of k operands therefore costs O(k log k), and a chain on one cell
-	// O(k).
+	// entries holds sorted runs consecutively, and runs holds their lengths. A run is merged with the previous run as
+	// soon as the two have similar lengths. A chain of k operands therefore costs O(k log k). If all operands change
+	// one cell, the cost is O(k).
 	entries, spare []entry
 	runs           []int
 }
@@ -114,7 +114,7 @@ func (m *Merger) mergeRuns() {
 	m.runs = append(m.runs[:k-2], len(out))
 }
 
-// Append appends the merged row, in canonical form, to dst. Without operands, it appends an empty row.
+// Append appends the merged row, in canonical form, to dst. If no operand was added, it appends an empty row.
 func (m *Merger) Append(dst []byte) []byte {
 	m.mergeAllRuns()
 	h := head{base: m.canonicalBase(), live: m.live, marker: m.marker, dead: m.dead, deleted: m.deleted,
@@ -170,7 +170,7 @@ func (m *Merger) dropHidden() {
 	}
 }
 
-// canonicalBase returns a base timestamp that depends only on the content.
+// canonicalBase returns a base timestamp that depends only on the content of the row.
 func (m *Merger) canonicalBase() int64 {
 	if m.live {
 		return m.marker.Timestamp

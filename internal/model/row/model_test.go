@@ -14,8 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// fact is one change of a row. The model of a row is the unordered list of all facts, and the model evaluates all of
-// them on each read.
+// fact is one change of a row. The model of a row is the unordered list of all facts. Each read evaluates all facts.
 type fact struct {
 	kind       string // marker, delete, cell, tombstone, column, range
 	col        uint32
@@ -121,12 +120,12 @@ func covering(facts []fact, key string) int64 {
 	return best
 }
 
-// drawExpired draws a set of expired rows.
+// drawExpired generates a set of expired rows.
 func drawExpired(t *rapid.T) Expired {
 	return Expired{Own: rapid.Int64Range(0, 9).Draw(t, "own"), Default: rapid.Int64Range(0, 6).Draw(t, "default")}
 }
 
-// visible returns the row that the model shows at a second.
+// visible returns the row that the model contains at a second.
 func visible(facts []fact, gone Expired, deleted, now int64, dropped []cqltype.Dropped) Row {
 	var r Row
 	floor := deleted
@@ -223,7 +222,7 @@ func stronger(a, b fact) bool {
 	return a.when > b.when
 }
 
-// TestMergeAgainstModel checks that a reader sees the row that the model shows, regardless of the order and grouping of
+// TestMergeAgainstModel checks that a reader sees the same row as the model, regardless of the order and grouping of
 // the merged operands.
 func TestMergeAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -295,7 +294,7 @@ func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []cq
 	}
 }
 
-// TestMergeLaws checks that merging is commutative, associative, and idempotent in its bytes (RW1).
+// TestMergeLaws checks that merging is commutative, associative, and idempotent in the resulting bytes (RW1).
 func TestMergeLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := rapid.Bool().Draw(t, "header")
@@ -325,7 +324,7 @@ func TestMergeLaws(t *testing.T) {
 	})
 }
 
-// TestSweepHidesNothing checks that a sweep removes only data that readers at the horizon or later do not see.
+// TestSweepHidesNothing checks that a sweep removes only data that is invisible to readers at or after the horizon.
 func TestSweepHidesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := draw(t, false)

@@ -37,7 +37,7 @@ func (r *Range) AppendRange(dst []byte) []byte {
 	return h.append(dst, []Range{*r})
 }
 
-// Resolve decodes a stored range. The range's slices point into value. An error wraps ErrCorrupt.
+// Resolve decodes a range in stored form. The range's slices point into value. An error wraps ErrCorrupt.
 func (r *Range) Resolve(value []byte) error {
 	var h head
 	pos := h.read(value)
@@ -95,7 +95,7 @@ func readRange(b []byte, pos int, base int64, r *Range) int {
 	return pos
 }
 
-// skipRanges returns the position after an encoded list. It is negative if the list is corrupt, unordered, or
+// skipRanges returns the position after an encoded list of ranges. It is negative if the list is corrupt, unordered, or
 // overlapping.
 func skipRanges(b []byte, pos int) int {
 	n, pos := uvarint(b, pos)
@@ -208,7 +208,7 @@ func (s *rangeScratch) sort(in []Range) {
 	slices.SortFunc(in[:n], compare)
 	s.head = append(s.head[:0], in[:n]...)
 	a, b, to := s.head, in[n:], in[:0]
-	for len(a) > 0 && len(b) > 0 { // to never overtakes b: the gap between them has the length of a
+	for len(a) > 0 && len(b) > 0 { // to never overtakes b, because the gap between them has the length of a
 		if compare(a[0], b[0]) <= 0 {
 			to, a = append(to, a[0]), a[1:]
 		} else {

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Resolve decodes a stored row as a reader sees it at the second now, and reports whether it exists. deleted is the
-// timestamp of the strongest deletion in the partition header that covers the row (Header.Covering), or NotDeleted if
-// none exists. Cells in dropped (ascending by columns) are absent. The row points into value, and Resolve allocates
-// nothing once its buffers have grown. An error wraps ErrCorrupt.
+// Resolve decodes a stored row as a reader sees it at the second now. It reports whether the row exists. deleted is the
+// timestamp of the strongest deletion in the partition header that covers the row (Header.Covering). It is NotDeleted
+// if no deletion covers the row. Cells in dropped (in ascending order of columns) are treated as absent. The row points
+// into value, and Resolve allocates nothing once its buffers have grown. An error wraps ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []cqltype.Dropped) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
@@ -43,8 +43,9 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	return r.Live || len(cells) > 0, nil
 }
 
-// resolvePlainCells is the fast path for the entries that most rows consist of: live cells with the row's timestamp, no
-// path, ascending small column IDs, and values of less than 16 KiB. It stops at the first other entry.
+// resolvePlainCells is the fast path for the entries of most rows. These are live cells with the row's timestamp,
+// without a path, with ascending small column IDs, and with values of less than 16 KiB. It stops at the first other
+// entry.
 func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
 	if !live {
 		return pos, cells
@@ -52,7 +53,7 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	for last := byte(0); pos+2 < len(b); {
 		h := b[pos : pos+3]
 		body, n := pos+3, int(h[2])
-		if n >= 0x80 && body < len(b) { // two-byte length
+		if n >= 0x80 && body < len(b) { // a length of two bytes
 			n = n&0x7f | int(b[body])<<7
 			if body++; n >= 1<<14 {
 				break
@@ -76,8 +77,8 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	return pos, cells
 }
 
-// resolveRest decodes the entries from pos on. The entries before pos were plain cells, and the last of them is the
-// last of cells.
+// resolveRest decodes the entries from pos on. The entries before pos must be plain cells, and the last of them must be
+// the last cell in cells.
 func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltype.Dropped, cells []Cell) ([]Cell,
 	error) {
 	columnFloor, column := floor, uint32(0)
@@ -119,20 +120,20 @@ func outOfOrder(last, e *entry) bool {
 	return last.compare(e) >= 0
 }
 
-// Header is the part of a partition that a reader sees apart from its rows. Its slices are valid until the next
+// Header is the part of a partition, other than its rows, that a reader sees. Its slices are valid until the next
 // Resolve.
 type Header struct {
 	// Static holds the static cells.
 	Static Row
-	// Deleted is the timestamp of the partition deletion, or NotDeleted if none exists.
+	// Deleted is the timestamp of the partition deletion, or NotDeleted if the partition has not been deleted.
 	Deleted int64
 	// Ranges are the deleted intervals, disjoint and ascending.
 	Ranges []Range
-	// MoreRanges is true if further ranges are stored under separate keys.
+	// MoreRanges is true if more ranges are stored under separate keys.
 	MoreRanges bool
 }
 
-// Clear resets h to the header of a partition without header data.
+// Clear makes h the header of a partition without header data.
 func (h *Header) Clear() {
 	h.Static.Live, h.Static.Cells, h.Deleted, h.Ranges = false, h.Static.Cells[:0], NotDeleted, h.Ranges[:0]
 	h.MoreRanges = false
@@ -168,8 +169,7 @@ func (h *Header) Covering(clustering []byte) int64 {
 	return h.Deleted
 }
 
-// After returns the index of the first range that ends after a clustering key. It is the only range that can contain
-// the key.
+// After returns the index of the first range that ends after a clustering key. Only this range can contain the key.
 func (h *Header) After(clustering []byte) int {
 	i, _ := slices.BinarySearchFunc(h.Ranges, clustering, func(r Range, key []byte) int {
 		if r.before(key) {

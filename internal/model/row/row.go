@@ -11,16 +11,16 @@ const Unstamped int64 = math.MinInt64
 // NoExpiry is the Expiry of data that does not expire.
 const NoExpiry int64 = math.MaxInt64
 
-// NotDeleted is the timestamp of an absent deletion. It hides nothing.
+// NotDeleted is the timestamp of an absent deletion. It does not hide any data.
 const NotDeleted int64 = math.MinInt64
 
-// Cell is one live value of a row: a whole single-cell column, or one element of a multi-cell column.
+// Cell is one live value of a row: the value of a single-cell column, or one element of a multi-cell column.
 type Cell struct {
 	// Column is the column ID of the schema.
 	Column uint32
 	// Path is nil for a single-cell column, and CounterPath for a counter. For an element, it is an order-preserving
-	// key (cqltype.AppendKey, ascending) of the set element, the map key, the timeuuid of the list element, or the UDT
-	// field's index as a smallint.
+	// key (cqltype.AppendKey, ascending). The key encodes the set element, the map key, the timeuuid of the list
+	// element, or the UDT field's index as a smallint.
 	Path []byte
 	// Value is the wire form of the value. It is empty for a set element, and never nil in a live cell.
 	Value []byte
@@ -37,15 +37,15 @@ type Liveness struct {
 	Timestamp int64
 	TTL       int32
 	Expiry    int64
-	// Lifetime is the number of seconds for which the row lives in a table with Lifetimes, DefaultLifetime for the
-	// table's default, or 0 if the row has no lifetime. Written is the second, since the epoch, at which the lifetime
-	// starts.
+	// Lifetime is the number of seconds for which the row lives in a table with Lifetimes. It is DefaultLifetime for
+	// the table's default, or 0 if the row has no lifetime. Written is the second, since the epoch, at which the
+	// lifetime starts.
 	Lifetime int32
 	Written  int64
 }
 
-// Row is a stored row as a reader sees it at some second, without deleted and expired cells. Its slices point into
-// memory that the reader reuses. They are valid until the next row.
+// Row is a stored row as a reader sees it at a given second, without deleted and expired cells. Its slices point into
+// memory that the reader reuses. They are valid until the next row is read.
 type Row struct {
 	// Live is true if the row has a live marker, after applying TTL and deletions.
 	Live     bool
@@ -54,7 +54,7 @@ type Row struct {
 	Cells []Cell
 }
 
-// Exists reports whether the row is visible: it has a marker or a live cell.
+// Exists reports whether the row is visible, which requires a marker or a live cell.
 func (r *Row) Exists() bool { return r.Live || len(r.Cells) > 0 }
 
 // Cell returns the cell of a single-cell column, or nil if none exists.
@@ -67,8 +67,8 @@ func (r *Row) Cell(column uint32) *Cell {
 	return nil
 }
 
-// Column returns the cells of a column: at most one for a single-cell column, any number for a multi-cell column or a
-// counter.
+// Column returns the cells of a column. A single-cell column has at most one cell. A multi-cell column or a counter has
+// any number of cells.
 func (r *Row) Column(column uint32) []Cell {
 	lo := 0
 	for lo < len(r.Cells) && r.Cells[lo].Column < column {

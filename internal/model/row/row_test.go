@@ -34,7 +34,7 @@ func TestInsertCostsOneTimestamp(t *testing.T) {
 	}
 }
 
-// TestOnePlaceTwice checks that the merge rule decides between two entries for the same place in one operand, in either
+// TestOnePlaceTwice checks that the merge rule applies to two entries for the same place in one operand, in either
 // order.
 func TestOnePlaceTwice(t *testing.T) {
 	var b Builder
@@ -171,7 +171,7 @@ func seeds(f *testing.F) {
 	f.Add(bytes.Clone(b.Bytes()), []byte{0})
 }
 
-// FuzzResolve checks that no bytes make a reader panic, and that bytes that can be read as a row can also be merged.
+// FuzzResolve checks that no input makes a reader panic, and that bytes that can be read as a row can also be merged.
 func FuzzResolve(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, value, _ []byte) {
@@ -221,7 +221,7 @@ func benchOperand(cells int, value []byte) []byte {
 	return bytes.Clone(b.Bytes())
 }
 
-// BenchmarkRow measures the CPU time of the three operations on every row.
+// BenchmarkRow measures the CPU time of building, merging, and resolving a row.
 func BenchmarkRow(b *testing.B) {
 	value := bytes.Repeat([]byte("x"), 40)
 	insert := benchOperand(5, value)

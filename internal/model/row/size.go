@@ -2,15 +2,15 @@
 
 package row
 
-// These constants define the logical size of a row, on which request units are charged. The logical size depends on the
-// row's content and not on its storage format.
+// These constants define the logical size of a row. Request units are based on this size. The logical size depends on
+// the row's content instead of its storage format.
 const (
 	sizeRow  = 9
 	sizeCell = 4
 )
 
-// Size returns the logical size in bytes: 9 for the row, plus 4 and the lengths of path and value for each cell. It
-// does not depend on the number of operands that produced the row.
+// Size returns the logical size in bytes. The size is 9 for the row, plus 4 and the lengths of path and value for each
+// cell. It does not depend on the number of operands that produced the row.
 func (r *Row) Size() int {
 	n := sizeRow
 	for i := range r.Cells {
@@ -19,8 +19,9 @@ func (r *Row) Size() int {
 	return n
 }
 
-// Size returns the logical size of an operand in bytes. It is computed like Row.Size. Deletions of cells and columns
-// count as cells without a value, and deleted ranges count with their encoded length. Size returns 0 for corrupt bytes.
+// Size returns the logical size of an operand in bytes. It uses the same formula as Row.Size. Deletions of cells and
+// columns count as cells without a value, and deleted ranges count with their encoded length. Size returns 0 for
+// corrupt bytes.
 func Size(operand []byte) int {
 	var h head
 	pos := h.read(operand)
@@ -38,19 +39,19 @@ func Size(operand []byte) int {
 	return size
 }
 
-// Contents counts the parts of an operand. It allows to compute the charges of other databases.
+// Contents holds the number of parts in an operand. It is used to compute the charges of other databases.
 type Contents struct {
 	// Cells counts cells and deletions of single cells. Bytes is the total size of their values.
 	Cells, Bytes int
-	// Collections counts the columns of which cells with paths are written or all cells are deleted.
+	// Collections counts the columns in which cells with paths are written or all cells are deleted.
 	Collections int
-	// Marked reports whether there is a marker, and Expires whether the marker has a time to live.
+	// Marked reports whether the operand sets the row marker. Expires reports whether the marker has a time to live.
 	Marked, Expires bool
 	// Ranges are the deleted ranges.
 	Ranges []Range
 }
 
-// Count returns the contents of an operand and passes the paths of its cells to path. It returns empty contents for
+// Count returns the contents of an operand, and calls path with the path of each cell. It returns empty contents for
 // corrupt bytes.
 func Count(operand []byte, path func(column uint32, path []byte)) (c Contents) {
 	var h head

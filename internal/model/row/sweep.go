@@ -8,10 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Sweep drops data from the merged operands that no reader can see. This is data hidden by the deletion covered (a
-// timestamp, or NotDeleted), cells in dropped (ascending by columns), and deletions and expired cells from before the
-// second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether anything remains to be
-// stored. Call Append next.
+// Sweep removes data that no reader can see from the merged operands. It removes data hidden by the deletion covered (a
+// timestamp, or NotDeleted), and cells in dropped (ascending by columns). It also removes deletions and expired cells
+// from before the second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether any data
+// remains to be stored. The caller must call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
 	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
@@ -21,10 +21,10 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remai
 	return m.remains()
 }
 
-// SweepDeletions drops deletions of a partition, and of ranges in it, from before the second horizon. clean reports
-// whether no stored data is hidden by the deletion of [start, end) with timestamp ts; both bounds are nil for the
-// partition. It is called for each deletion that is old enough, and only clean deletions are dropped. SweepDeletions
-// reports whether anything remains to be stored. Call Append next.
+// SweepDeletions removes deletions of a partition, and of ranges in it, from before the second horizon. clean reports
+// whether the deletion of [start, end) with timestamp ts hides no stored data. Both bounds are nil for the partition.
+// clean is called for each deletion that is old enough. Only deletions for which it returns true are removed.
+// SweepDeletions reports whether any data remains to be stored. The caller must call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.mergeAllRuns()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
@@ -42,15 +42,15 @@ func (m *Merger) Ranges() []Range {
 	return m.ranges
 }
 
-// SetRanges replaces the deleted ranges with a subset of the result of Ranges. apart means that further ranges are
-// stored under separate keys.
+// SetRanges replaces the deleted ranges with a subset of the result of Ranges. apart means that more ranges are stored
+// under separate keys.
 func (m *Merger) SetRanges(rest []Range, apart bool) (remains bool) {
 	m.ranges = append(m.ranges[:0], rest...)
 	m.moreRanges = apart
 	return m.remains()
 }
 
-// HasMoreRanges reports whether further ranges are stored under separate keys.
+// HasMoreRanges reports whether more ranges are stored under separate keys.
 func (m *Merger) HasMoreRanges() bool { return m.moreRanges }
 
 func (m *Merger) remains() bool {
@@ -72,9 +72,9 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 	}
 }
 
-// Oldest returns the second after which Sweep can remove something from a stored row: the earliest second of a deletion
-// or expiry, or NoExpiry if there is neither. covered and dropped are as for Sweep. Data that they hide counts as
-// second -1.
+// Oldest returns the second after which Sweep can remove data from a stored row. This is the earliest second of a
+// deletion or an expiry, or NoExpiry if the row has neither. covered and dropped have the same meaning as in Sweep. For
+// data that they hide, the second is -1.
 func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, error) {
 	var h head
 	pos := h.read(value)
@@ -111,7 +111,7 @@ func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, erro
 }
 
 // Newest returns the highest timestamp in a stored row or in the deletions of a partition. It considers cells,
-// tombstones, the marker, and deletions, but not ranges. It returns NotDeleted if none exists.
+// tombstones, the marker, and deletions, but not ranges. It returns NotDeleted if the row has no timestamp.
 func Newest(value []byte) (int64, error) {
 	var h head
 	pos := h.read(value)

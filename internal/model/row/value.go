@@ -23,7 +23,7 @@ func MultiCell(t *cqltype.Type) bool {
 
 // CounterPath returns the path of the cell that holds a region's share of a counter. Only the leaders of the region
 // write that cell, so the totals of two regions never overwrite each other. The value of the counter is the sum of its
-// cells. The cell of the first region, 0, has no path.
+// cells. In the first region, which has the number 0, the cell has no path.
 func CounterPath(region uint32) []byte {
 	if region == 0 {
 		return nil
@@ -31,13 +31,14 @@ func CounterPath(region uint32) []byte {
 	return binary.BigEndian.AppendUint32(nil, region)
 }
 
-// OneCell reports whether a column of type t always has at most one cell, which holds the column's value. A counter has
-// one cell per region.
+// OneCell reports whether a column of type t always has at most one cell. That cell holds the column's value. A counter
+// has one cell per region.
 func OneCell(t *cqltype.Type) bool { return t.Kind != cqltype.Counter && !MultiCell(t) }
 
-// AppendValue appends the wire form of a column to dst. This is the value of a single-cell column, the sum of a
-// counter's cells, or the collection or UDT built from the cells of a multi-cell column, in order. Missing UDT fields
-// are null. A column without cells is null, which the caller must handle. An error wraps ErrCorrupt.
+// AppendValue appends the wire form of a column to dst. The wire form is the value of a single-cell column, the sum of
+// a counter's cells, or a collection or UDT. Collections and UDTs are built from the cells of a multi-cell column, in
+// order. Missing UDT fields are null. A column without cells is null. The caller must handle this case. An error wraps
+// ErrCorrupt.
 func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
 	if t.Kind == cqltype.Counter {
 		return appendSum(dst, cells)
@@ -107,7 +108,7 @@ func appendPath(dst []byte, t *cqltype.Type, path []byte) ([]byte, error) {
 	if err != nil || len(rest) > 0 {
 		return dst, fmt.Errorf("path of an element: %w", ErrCorrupt)
 	}
-	dst = append(dst, wire...) // appends onto itself if dst had capacity
+	dst = append(dst, wire...) // appends the bytes to themselves if dst had capacity
 	binary.BigEndian.PutUint32(dst[n-4:], uint32(len(wire)))
 	return dst, nil
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestValueRoundTrip checks that a multi-cell column survives being split into cells, merged, and reassembled.
+// TestValueRoundTrip checks that splitting a multi-cell column into cells, merging them, and reassembling the column
+// preserves its value.
 func TestValueRoundTrip(t *testing.T) {
 	text, num := &cqltype.Type{Kind: cqltype.Text}, &cqltype.Type{Kind: cqltype.Int}
 	wire := func(n byte, parts ...string) []byte {
@@ -57,6 +58,6 @@ func TestValueRoundTrip(t *testing.T) {
 		})
 	}
 	if _, err := AppendValue(nil, udt, []Cell{{Column: 1, Path: []byte("?"), Value: []byte{}}}); err == nil {
-		t.Error("a path that is no field was taken")
+		t.Error("a path that is not a field was accepted")
 	}
 }

@@ -12,8 +12,8 @@
 //     commands does not change the total.
 //
 // The logical bytes of a row are its partition key, its clustering key, and row.Size. Deletions that a read skips are
-// free: their number depends on when they are swept, and the client that deleted the data has already been charged.
-// Start reading at Units, then Write and Meter.
+// free. Their number depends on the time of sweeps, and the client that deleted the data has already been charged.
+// Start reading at Units, then read Write and Meter.
 package ru
 
 import (
@@ -37,13 +37,13 @@ const (
 	kb = 1024
 
 	// PointRead is the price of reading one row of up to 1 KB, or a missing row. It is also the base price of reading
-	// rows of one logical partition.
+	// rows from one logical partition.
 	PointRead = Unit
 	// Partition is the price per physical partition of a read without a partition key.
 	Partition = Unit * 5 / 2
 	// ReadRow is the price of each row that a read of several rows examines.
 	ReadRow = Unit / 50
-	// ReadKB is the price of a KB beyond the first KB of a point read or a slice, and of every KB of a scan.
+	// ReadKB is the price of a KB beyond the first KB of a point read or a slice. In a scan, it applies to every KB.
 	ReadKB = kb * readByte
 	// WriteKB is the price of a KB beyond the first KB of each written row.
 	WriteKB = kb * writeByte
@@ -61,13 +61,14 @@ const (
 // evaluationSteps is the number of steps of package meter that cost one request unit.
 const evaluationSteps = 10_000
 
-// Evaluation returns the price of work beyond the work that the reads of a request pay for, in steps of package meter.
+// Evaluation returns the price of an amount of work, in steps of package meter, beyond the work that the reads of the
+// request pay for.
 func Evaluation(steps int64) Units { return Units(steps/evaluationSteps) * Unit }
 
 // Float returns the amount in request units, as reported to clients.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 
-// Of converts an amount of request units to Units, rounded down but at least 1.
+// Of converts an amount of request units to Units. It rounds down, but never below 1.
 func Of(amount float64) Units {
 	return Units(max(1, min(math.Floor(amount*float64(Unit)+1e-6), 1<<62)))
 }
@@ -117,21 +118,21 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 }
 
 // SameRow reports whether two operands of a mutation belong to the same row, which is charged once. The operands must
-// be consecutive, ignoring index entries.
+// be consecutive except for index entries.
 func SameRow(a, b *command.Op) bool {
 	return a.Kind == b.Kind && bytes.Equal(a.Clustering, b.Clustering)
 }
 
-// Meter counts the data that a read of one physical partition examines: all data passed to it, even if a filter later
-// discards it. Its zero value is ready for a read.
+// Meter counts the data that a read of one physical partition examines. It counts all data passed to it, even if a
+// filter later discards the data. The zero value is ready for use.
 type Meter struct {
-	// Rows and Bytes are the number of rows, including static ones, and their logical bytes. In a read of partitions
-	// only, the partitions are counted.
+	// Rows is the number of rows, including static rows, and Bytes is the sum of their logical bytes. In a read that
+	// returns only partitions, Rows counts the partitions.
 	Rows, Bytes int64
 	key         int
 }
 
-// Partition records the start of a logical partition. static is nil if the reader receives no static row.
+// Partition records the start of a logical partition. static is nil if the reader does not receive a static row.
 func (m *Meter) Partition(c *command.Read, key []byte, static *row.Row) {
 	m.key = len(key)
 	switch {
@@ -150,11 +151,11 @@ func (m *Meter) Row(clustering []byte, r *row.Row) {
 	m.Bytes += int64(m.key + len(clustering) + r.Size())
 }
 
-// entriesPart is the divisor applied to the bytes of a vector index entry that a search examines. Most entries are
-// compared in blocks, which takes less than that fraction of the time to read them.
+// entriesPart is the divisor for the bytes of a vector index entry that a search examines. Most entries are compared in
+// blocks, which is faster than reading them by more than this factor.
 const entriesPart = 8
 
-// Entries records n examined entries of a vector index. Each costs a fraction of its bytes.
+// Entries records n examined entries of a vector index. The price of each entry is a fraction of its bytes.
 func (m *Meter) Entries(c *command.Read, n int) {
 	if c.Index != nil && c.Index.Vector != nil {
 		m.Bytes += int64(n) * int64(vector.EntryLen(len(c.Index.Vector)/4)) / entriesPart
@@ -162,7 +163,7 @@ func (m *Meter) Entries(c *command.Read, n int) {
 }
 
 // Price returns the price of c, given the recorded data. At any consistency level, a peek costs a point read plus its
-// rows except the first, because it returns no data.
+// rows except the first row, because it returns no data.
 func (m *Meter) Price(c *command.Read) Units {
 	var u Units
 	switch {
@@ -211,8 +212,8 @@ func Found(c *command.Conditional, found []*row.Row) (u Units) {
 	return u
 }
 
-// Exceeded returns the error for a request that costs at least least although its client allows only most. Drivers do
-// not retry invalid requests.
+// Exceeded returns the error for a request that costs at least the units in least, although its client allows at most
+// the units in most. Drivers do not retry invalid requests.
 func Exceeded(least, most Units) error {
 	return dberr.Invalidf("The request exceeds its MaxRequestCharge: it costs at least %s request units, but only "+
 		"%s are "+

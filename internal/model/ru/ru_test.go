@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// op returns a row operand with the given number of logical bytes, key included.
+// op returns a row operand with the given number of logical bytes, including the key.
 func op(t testing.TB, key, bytes int) command.Op {
 	t.Helper()
 	var b row.Builder
@@ -35,7 +35,7 @@ var (
 	goesOn = command.Read{Level: dberr.One, Continued: true}
 )
 
-// TestPrices checks the prices at the points that the documentation names.
+// TestPrices checks the prices of the examples in the documentation.
 func TestPrices(t *testing.T) {
 	key := []byte("key")
 	write := func(ops ...command.Op) Units {
@@ -110,7 +110,7 @@ func TestDocumentedPrices(t *testing.T) {
 	listed := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 4 || cells[0] != "" { // rows of tables, not output of a shell
+		if len(cells) != 4 || cells[0] != "" { // skip lines of shell output, which are not table rows
 			continue
 		}
 		if n, err := strconv.ParseFloat(strings.TrimSpace(cells[2]), 64); err == nil {

@@ -11,8 +11,8 @@ import (
 const signalsMax = 2
 
 // Await returns the next value from ready, or the zero value if ready is closed. It returns the error of ctx if ctx
-// ends first. It returns context.DeadlineExceeded after most, if most is not 0. It returns ErrEnded if one of at most
-// two ends is closed.
+// ends before a value is ready. It returns context.DeadlineExceeded after the duration most, unless most is 0. It
+// returns ErrEnded if one of the channels in ends is closed. ends has at most two channels.
 func Await[T any](
 	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends ...<-chan struct{},
 ) (v T, err error) {
@@ -61,8 +61,8 @@ func awaitDriven[T any](
 	return v, err
 }
 
-// Sleep returns nil after d, or earlier if one of at most two signals becomes ready. It returns the error of ctx once
-// ctx has ended, which it checks first.
+// Sleep returns nil after d. It returns nil earlier if one of at most two signals becomes ready. It returns the error
+// of ctx once ctx has ended. It checks ctx first.
 func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [s
 	return err
 }
 
-// received receives from the first ready channel, in order, and reports whether there was one.
+// received receives from the first ready channel, in order, and reports whether any channel was ready.
 func received(channels [signalsMax]<-chan struct{}) bool {
 	for _, c := range channels {
 		select {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot reads CLOCK_BOOTTIME, which continues while the machine is suspended. Go's own clock does not.
+// boot reads CLOCK_BOOTTIME, which continues while the machine is suspended. Go's own clock stops in that time.
 func boot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic("sched: no boot clock: " + err.Error()) // every Linux since 2.6.39 has it
+		panic("sched: no boot clock: " + err.Error()) // supported by Linux since 2.6.39
 	}
 	return time.Duration(t.Nano())
 }

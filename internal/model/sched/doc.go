@@ -5,8 +5,8 @@
 // and channels, at the cost of one comparison. A driven scheduler (see Driven) delegates to a simulator, which runs one
 // goroutine at a time and selects which.
 //
-// The following table lists the replacements. s is the *Scheduler in a package's options, which is nil outside
-// simulations.
+// The following table lists the functions to use instead of the standard library. s is the *Scheduler in a package's
+// options, which is nil outside simulations.
 //
 //	now, deadline := time.Now(), now.Add(d)   s.Now(), .Add(d)          deadlines and durations only: never stored or sent
 //	time.Since(t), time.Until(t)              s.Since(t), s.Until(t)    for times returned by s.Now
@@ -30,7 +30,7 @@
 //   - (SD3) Callbacks that other goroutines call (completions, events) do not wait.
 //   - (SD4) The iteration order of a map and the choice of a select have no observable effect.
 //
-// When a simulated process ends, every wait in it returns ErrEnded. A goroutine that waits again is terminated there.
+// When a simulated process ends, every wait in it returns ErrEnded. If a goroutine waits again, it is terminated.
 //
-// Start reading at Scheduler, then Await. Driver is the simulator's side.
+// Start reading at Scheduler, then read Await. Driver is the simulator's side of the interface.
 package sched

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRendezvous checks that either a call or its completion is second, in both orders, and that the second sees the
-// writes of the first. The race detector would report a violation.
+// TestRendezvous checks that either a call or its completion arrives second, in both orders. It also checks that the
+// second sees the writes of the first. The race detector would report a violation.
 func TestRendezvous(t *testing.T) {
 	var r Rendezvous
 	for i := range 10_000 {
@@ -35,7 +35,7 @@ func TestRendezvous(t *testing.T) {
 		}
 		<-done
 		if seconds.Load() != 1 {
-			t.Fatalf("%d came second", seconds.Load())
+			t.Fatalf("%d arrived second", seconds.Load())
 		}
 	}
 }

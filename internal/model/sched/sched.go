@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// ErrEnded reports that the awaited event can no longer occur: an end of Await was closed, or the simulated process has
-// ended.
+// ErrEnded reports that the awaited event can no longer occur. Either an end of Await was closed, or the simulated
+// process has ended.
 var ErrEnded = errors.New("sched: ended")
 
 // Driver is the simulator's side of one process. All methods are called by goroutines that the driver runs, one at a
 // time.
 type Driver interface {
-	// Now, Wall, and Boot are the clocks, as in Scheduler.
+	// Now, Wall, and Boot return the same times as in Scheduler.
 	Now() time.Time
 	Wall() time.Time
 	Boot() time.Duration
 	// Go runs f as a goroutine of the process. It may start later.
 	Go(f func())
-	// Wait returns nil as soon as ready returns true. It returns context.DeadlineExceeded after most, if most is not 0,
-	// the error of ctx once ctx has ended, or ErrEnded once the process has ended. ready is nil to wait for time only.
-	// It is not called again after it has returned true.
+	// Wait returns nil as soon as ready returns true. It returns context.DeadlineExceeded after the duration most,
+	// unless most is 0. It returns the error of ctx once ctx has ended, and ErrEnded once the process has ended. A nil
+	// ready means that Wait waits only for time. It is not called again after it has returned true.
 	Wait(ctx context.Context, ready func() bool, most time.Duration) error
-	// AfterFunc is time.AfterFunc.
+	// AfterFunc is like time.AfterFunc.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
@@ -36,15 +36,15 @@ type Timer interface {
 	Reset(d time.Duration) bool
 }
 
-// Scheduler reads clocks, starts goroutines, and waits. All methods work on nil, which uses the real clock and
-// scheduler.
+// Scheduler reads clocks, starts goroutines, and waits. All methods work on a nil Scheduler, which uses the real clock
+// and scheduler.
 type Scheduler struct{ driver Driver }
 
 // Driven returns a scheduler that delegates to a simulator.
 func Driven(d Driver) *Scheduler { return &Scheduler{d} }
 
-// Now returns the monotonic time: it never jumps, and does not advance while the machine is suspended. The result is
-// only for deadlines and durations within this process.
+// Now returns the monotonic time. It never jumps, and it does not advance while the machine is suspended. The result
+// must only be used for deadlines and durations within this process.
 func (s *Scheduler) Now() time.Time {
 	if s != nil {
 		return s.driver.Now()
@@ -78,7 +78,7 @@ func (s *Scheduler) Wall() time.Time {
 }
 
 // Boot returns the time since a fixed point at or before the machine's start, including time in suspension. On systems
-// other than Linux it does not advance during suspension, like Now.
+// other than Linux, it does not advance during suspension.
 func (s *Scheduler) Boot() time.Duration {
 	if s != nil {
 		return s.driver.Boot()
@@ -103,7 +103,7 @@ func (s *Scheduler) AfterFunc(d time.Duration, f func()) Timer {
 	return time.AfterFunc(d, f)
 }
 
-// Group is a sync.WaitGroup of goroutines. The zero value, with or without a scheduler, is ready for use.
+// Group is a sync.WaitGroup of goroutines. The zero value is ready for use, with or without a scheduler.
 type Group struct {
 	Scheduler *Scheduler
 	wait      sync.WaitGroup
@@ -124,7 +124,7 @@ func (g *Group) Go(f func()) {
 	})
 }
 
-// Wait returns when all goroutines of the group have ended.
+// Wait waits until all goroutines of the group have ended.
 func (g *Group) Wait() {
 	if g.Scheduler == nil {
 		g.wait.Wait()

@@ -13,7 +13,7 @@ import (
 var background = context.Background()
 
 // TestTheRealThing checks that a nil Scheduler waits like package time and select: for a value, a context, a timeout,
-// and an end.
+// or an end.
 func TestTheRealThing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *Scheduler
@@ -50,8 +50,8 @@ func TestTheRealThing(t *testing.T) {
 	})
 }
 
-// TestRealWaitsAllocateNothing checks that waiting through a nil Scheduler allocates no memory, and that a ready value
-// is received as by a select.
+// TestRealWaitsAllocateNothing checks that waiting through a nil Scheduler allocates no memory. It also checks that a
+// ready value is received as in a select.
 func TestRealWaitsAllocateNothing(t *testing.T) {
 	var s *Scheduler
 	ready, end := make(chan error, 1), make(chan struct{})
@@ -64,7 +64,7 @@ func TestRealWaitsAllocateNothing(t *testing.T) {
 	}
 }
 
-// manual is a driver whose time the test advances. A wait succeeds if its condition holds, and fails otherwise.
+// manual is a driver with a clock that the test advances. A wait succeeds if its condition holds, and fails otherwise.
 type manual struct {
 	now    time.Time
 	timers []func()

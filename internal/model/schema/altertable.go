@@ -32,7 +32,7 @@ type RenameSpec struct {
 	To   string
 }
 
-// AlterTable is ALTER TABLE. Op determines which of the following fields are used.
+// AlterTable represents the statement ALTER TABLE. Op determines which of the following fields are used.
 type AlterTable struct {
 	Stamp
 	Keyspace string
@@ -47,14 +47,15 @@ type AlterTable struct {
 	DroppedAt  int64
 	Rename     []RenameSpec
 	Properties []Property
-	// Column receives Mask. If Mask is nil, its mask is removed.
+	// Column receives Mask. If Mask is nil, the mask of Column is removed.
 	Column string
 	Mask   *MaskSpec
 	// FixedCompact rejects new columns in a table WITH COMPACT STORAGE. KeepsCompact rejects DROP COMPACT STORAGE.
 	FixedCompact, KeepsCompact bool
 	// NoDropTimes rejects DroppedAt, because some node may not support columns that were dropped up to a timestamp.
 	NoDropTimes bool
-	// NoFeeds means that some node may not support the change log of CQL tables. cdc = true then has no effect.
+	// NoFeeds means that some node may not support the change log of CQL tables. In that case, cdc = true has no
+	// effect.
 	NoFeeds bool
 }
 
@@ -197,8 +198,8 @@ func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) e
 	return nil
 }
 
-// valueCompatible reports whether every value of old is a value of t, so that a dropped column can be added again with
-// type t.
+// valueCompatible reports whether every value of old is a value of t. A dropped column of type old can then be added
+// again with type t.
 func valueCompatible(t, old *cqltype.Type) bool {
 	if t.Equal(old) {
 		return true
@@ -223,7 +224,7 @@ func valueCompatible(t, old *cqltype.Type) bool {
 }
 
 // sameLengths reports whether values of two compatible types, and of their elements, both have the same fixed length or
-// both are variable-length. Otherwise Cassandra 5.0 would have to rewrite them.
+// are both variable-length. Otherwise Cassandra 5.0 would have to rewrite the values.
 func sameLengths(t, old *cqltype.Type) bool {
 	if fixedLength(t) != fixedLength(old) {
 		return false

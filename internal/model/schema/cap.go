@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are Ilion's options for the physical partitions of a table: the maximum size, and whether small partitions are
-// merged automatically.
+// These are Ilion's options for the physical partitions of a table. They set the maximum size, and whether small
+// partitions are merged automatically.
 const (
 	storageCapProperty = "storage_cap_gb"
 	mergesProperty     = "automatic_merges"
@@ -39,7 +39,8 @@ func (o *TableOptions) setStorageCap(p *Property) error {
 	return nil
 }
 
-// StorageCap returns the maximum size of a physical partition on disk in bytes, or 0 if the table does not define it.
+// StorageCap returns the maximum size of a physical partition on disk in bytes, or 0 if the table does not define a
+// maximum.
 func (o *TableOptions) StorageCap() uint64 { return uint64(math.Round(o.StorageCapGB * gigabyte)) }
 
 // StorageCapText returns the value of storage_cap_gb, or an empty string if it is not set.

@@ -4,8 +4,8 @@ package schema
 
 import "testing"
 
-// TestStorageCap checks that the cap of physical partitions can be set within its limits, changed, and removed, and
-// that other values are rejected with a reason.
+// TestStorageCap checks that the cap of physical partitions can be set within its limits, changed, and removed. It also
+// checks that other values are rejected with a reason.
 func TestStorageCap(t *testing.T) {
 	s := withOneTable(t)
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestStorageCap(t *testing.T) {
 	}
 }
 
-// TestAutomaticMerges checks that merges of a table's partitions can be disabled and enabled, and that other values
+// TestAutomaticMerges checks that merges of a table's partitions can be disabled and enabled, and that values other
 // than true and false are rejected.
 func TestAutomaticMerges(t *testing.T) {
 	s := withOneTable(t)

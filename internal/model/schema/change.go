@@ -20,16 +20,17 @@ type Stamp struct {
 	Version UUID
 	// At is the time of the change, in microseconds since the epoch.
 	At int64
-	// Release is the Cassandra release whose rules and texts apply to the statement. nil stands for Cassandra 4.0.
+	// Release is the Cassandra release whose rules and texts apply to the statement. A nil Release selects Cassandra
+	// 4.0.
 	Release *compat.Release
 }
 
-// Change is one DDL change, as applied on every node. Its implementations are the types of this package that are named
+// Change is one DDL change. Every node applies it. Its implementations are the types of this package that are named
 // after statements.
 type Change interface {
 	stamp() *Stamp
-	// apply returns the schema after the change, or s itself if nothing changes, and the events. The caller sets
-	// version and revision.
+	// apply returns the schema after the change, and the events. It returns s itself if nothing changes. The caller
+	// sets version and revision.
 	apply(s *Schema) (*Schema, []Event, error)
 }
 
@@ -39,11 +40,11 @@ func (st *Stamp) release() *compat.Release { return cmp.Or(st.Release, compat.Ca
 
 // Event notifies clients of a change.
 type Event struct {
-	Change string // CREATED, UPDATED, DROPPED
-	Target string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
+	Change string // is CREATED, UPDATED, or DROPPED
+	Target string // is KEYSPACE, TABLE, TYPE, FUNCTION, or AGGREGATE
 	// Name is empty for a keyspace.
 	Keyspace, Name string
-	// Args lists the argument types of a function or aggregate, see ArgList.
+	// Args lists the argument types of a function or aggregate (see ArgList).
 	Args string
 }
 
@@ -58,7 +59,7 @@ func (e *Event) ArgList() []string {
 	return strings.Split(e.Args, argSeparator)
 }
 
-// These are the words in an Event.
+// These are the words used in an Event.
 const (
 	Created = "CREATED"
 	Updated = "UPDATED"
@@ -72,10 +73,10 @@ const (
 	TargetAggregate = "AGGREGATE"
 )
 
-// Apply returns the schema after a change. The first event describes the statement, and further events its
-// consequences. A change without effect (IF NOT EXISTS for an existing object, options set to their current values)
-// returns s itself and no event. Errors are defined in package dberr, with Cassandra's texts, checked in Cassandra's
-// order.
+// Apply returns the schema after a change. The first event describes the effect of the statement, and further events
+// describe its consequences. A change without effect (IF NOT EXISTS for an existing object, options set to their
+// current values) returns s itself and no event. Errors are defined in package dberr. They have Cassandra's texts and
+// are checked in Cassandra's order.
 func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next, events, err := c.apply(s)
 	if err != nil || next == s {
@@ -92,7 +93,7 @@ func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	return next, events, nil
 }
 
-// withKeyspace returns a schema with ks, which replaces the keyspace of the same name.
+// withKeyspace returns a schema that contains ks instead of any keyspace of the same name.
 func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)
@@ -100,8 +101,8 @@ func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	return &next
 }
 
-// With returns a schema with additional keyspaces, which replace keyspaces of the same names. It is not a change:
-// version and revision stay the same. The catalog uses it to add computed keyspaces.
+// With returns a schema that contains the given keyspaces instead of any keyspaces of the same names. This is not a DDL
+// change, so the version and the revision stay the same. The catalog uses it to add computed keyspaces.
 func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)
@@ -111,7 +112,7 @@ func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	return &next
 }
 
-// withTable returns a keyspace with t, which replaces the table of the same name.
+// withTable returns a keyspace that contains t instead of any table of the same name.
 func (k *Keyspace) withTable(t *Table) *Keyspace {
 	next := *k
 	next.Tables = maps.Clone(k.Tables)
@@ -122,8 +123,8 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	return &next
 }
 
-// clone copies the parts that table transitions modify in place: the struct, its slices, and its maps, but not columns
-// or indexes.
+// clone copies the parts that table transitions modify in place. These are the struct, its slices, and its maps, but
+// not columns or indexes.
 func (t *Table) clone() *Table {
 	next := *t
 	next.PartitionKey = slices.Clone(t.PartitionKey)

@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// Compare returns the events of the changes from old to s, as sent to clients by every node. Objects at the same
-// address are considered equal. Dropped keyspaces come first, each preceded by its contents. Keyspaces, types, tables,
-// functions, and aggregates follow, each sorted by name.
+// Compare returns the events for the changes from old to s. Every node sends these events to its clients. Objects at
+// the same address are considered equal. Dropped keyspaces come first. Each of them is preceded by its contents.
+// Keyspaces, types, tables, functions, and aggregates follow, each sorted by name.
 func Compare(old, s *Schema) []Event {
 	var gone, out []Event
 	names := map[string]bool{}
@@ -89,7 +89,7 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 	}
 	for _, name := range differing(before.Tables, after.Tables) {
 		a, b := before.Tables[name], after.Tables[name]
-		if a != nil && b != nil && a.ID != b.ID { // dropped and created again in the meantime
+		if a != nil && b != nil && a.ID != b.ID { // the keyspace was dropped and created again
 			event(TargetTable, name, true, false, false)
 			a = nil
 		}
@@ -99,8 +99,8 @@ func compareKeyspaces(before, after *Keyspace) (out []Event) {
 	return append(out, compareFunctionsOf(before, after)...)
 }
 
-// sameButViews reports whether two revisions of a table differ only in the views of the table. Clients are not notified
-// of such changes, only of the views themselves.
+// sameButViews reports whether two revisions of a table differ only in the views of the table. Clients are notified
+// only of the changed views.
 func sameButViews(a, b *Table) bool {
 	if maps.EqualFunc(a.Indexes, b.Indexes, func(x, y *Index) bool { return x == y || reflect.DeepEqual(x, y) }) {
 		return false
@@ -120,7 +120,7 @@ func withoutViews(t *Table) *Table {
 	return &out
 }
 
-// compareFunctionsOf returns the changes of the functions and aggregates of a keyspace.
+// compareFunctionsOf returns the events for the changed functions and aggregates of a keyspace.
 func compareFunctionsOf(before, after *Keyspace) (out []Event) {
 	find := func(k *Keyspace, f *Function) *Function {
 		i := slices.IndexFunc(k.Functions, func(g *Function) bool {
@@ -151,8 +151,8 @@ func compareFunctionsOf(before, after *Keyspace) (out []Event) {
 	return out
 }
 
-// differing returns the names whose values differ between two maps, sorted. Shared values are not compared in depth,
-// because there may be thousands.
+// differing returns the sorted names whose values differ between two maps. Shared values are not compared deeply,
+// because there may be thousands of values.
 func differing[V comparable](a, b map[string]V) []string {
 	var out []string
 	for name, v := range a {

@@ -10,7 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestCompare checks that each kind of difference produces one event, and that an equal decoded object produces none.
+// TestCompare checks that each kind of difference results in one event, and that an equal decoded object results in no
+// event.
 func TestCompare(t *testing.T) {
 	table := func(name string, id uint32, revision uint64) *Table {
 		return &Table{Keyspace: "ks", Name: name, ID: id, Revision: revision}
@@ -58,8 +59,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareDropped checks that clients are notified of all contents of a dropped keyspace, in Cassandra's order, and
-// of a view without its base table.
+// TestCompareDropped checks that clients are notified of all contents of a dropped keyspace, in Cassandra's order. It
+// also checks the notification for a view without its base table.
 func TestCompareDropped(t *testing.T) {
 	base := &Table{Keyspace: "ks", Name: "b", ID: 1, Revision: 1}
 	followed := *base

@@ -25,32 +25,32 @@ type Container struct {
 	ID string `json:"id"`
 	// Paths are the partition key paths as specified by the client.
 	Paths []string `json:"paths"`
-	// Scheme is the hash scheme of keys.
+	// Scheme is the hash scheme of the keys.
 	Scheme epk.Scheme `json:"scheme"`
 	// Definition is the JSON object from which the container was created. At is the creation time, in seconds since the
 	// epoch.
 	Definition json.RawMessage `json:"definition"`
 	At         int64           `json:"at"`
-	// Feed means that changes of items are added to the change log (RFC 0024). Containers created before feature level
-	// 4 have none.
+	// Feed means that changes of items are added to the change log (RFC 0024). Containers created below feature level 4
+	// have no change log.
 	Feed bool `json:"feed,omitempty"`
 	// Keep is the number of seconds for which all changes are kept, or 0 if they are not kept. KeptSince is the second
-	// since which all changes have been kept for that time, or 0 if they have always been.
+	// since which all changes have been kept for that time. It is 0 if they have always been kept.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// ExpiredOwn and ExpiredDefault describe the items that had expired when the container's time to live was last
-	// changed, see row.Expired.
+	// changed (see row.Expired).
 	ExpiredOwn     int64 `json:"expiredOwn,omitempty"`
 	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
-	// Increment is as in Database.
+	// Increment has the same meaning as in Database.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
-	// KeptGeneration and KeptAbove are as in Feed.
+	// KeptGeneration and KeptAbove have the same meaning as in Feed.
 	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
 	KeptAbove      int64  `json:"keptAbove,omitempty"`
 	// Scripts lists the container's scripts, sorted by kind and ID.
 	Scripts []Script `json:"scripts,omitempty"`
-	// Before lists the definitions that have been in force since the item index was last complete. Until it is complete
-	// again, it contains only paths that all of these definitions include.
+	// Before lists the definitions that have been in force since the item index was last complete. Until the index is
+	// complete again, it contains only paths that all of these definitions include.
 	Before []json.RawMessage `json:"before,omitempty"`
 
 	rest rest
@@ -59,7 +59,7 @@ type Container struct {
 // Lifetimes returns the setting that determines when items expire. It corresponds to defaultTtl in the definition.
 func (c *Container) Lifetimes() row.Lifetimes {
 	l := row.Lifetimes{Past: row.Expired{Own: c.ExpiredOwn, Default: c.ExpiredDefault}}
-	var members map[string]json.RawMessage // by their exact names
+	var members map[string]json.RawMessage // members by their exact names
 	if err := json.Unmarshal(c.Definition, &members); err != nil {
 		return l
 	}
@@ -70,8 +70,8 @@ func (c *Container) Lifetimes() row.Lifetimes {
 	return l
 }
 
-// SetDefinition replaces the definition at a time, in seconds since the epoch. Items that have expired by then do not
-// reappear, regardless of the new time to live.
+// SetDefinition replaces the definition at the given time, in seconds since the epoch. Items that have already expired
+// do not reappear, regardless of the new time to live.
 func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 	before := c.Lifetimes()
 	if c.Definition = definition; c.Lifetimes().Default != before.Default {
@@ -83,8 +83,8 @@ func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 // procedureKind is the kind of stored procedures among scripts.
 const procedureKind = 1
 
-// Procedures returns the IDs of the stored procedures that a CQL name can refer to. An unquoted name matches in any
-// case, like all CQL names, but an exact lowercase match takes precedence.
+// Procedures returns the IDs of the stored procedures that match a CQL name. An unquoted name matches IDs in any case,
+// like all CQL names. An exact match in lower case takes precedence.
 func (c *Container) Procedures(name string, quoted bool) (ids []string) {
 	if c == nil {
 		return nil
@@ -126,18 +126,19 @@ type Database struct {
 	ID     string `json:"id"`
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
-	// Revision is the Schema.Revision at which the keyspace's properties were last changed, or 0.
+	// Revision is the Schema.Revision at which the keyspace's properties were last changed, or 0 if they have not been
+	// changed.
 	Revision uint64 `json:"revision,omitempty"`
-	// Increment is the percentage by which clients want an autoscale throughput to be raised if the stored data
-	// requires more than the maximum allows. Ilion does not limit storage by throughput, so the value is only shown.
+	// Increment is the percentage by which clients raise an autoscale throughput if the stored data requires more than
+	// the maximum allows. Ilion does not limit storage by throughput, so it only returns the value.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 
 // These are the columns of a container other than the partition key columns, which are named after their paths.
 const (
-	ItemID   = "id"   // text, the clustering key
-	ItemBody = "body" // text, the JSON as received
-	ItemEtag = "etag" // uuid, changed with every write
+	ItemID   = "id"   // of type text; the clustering key
+	ItemBody = "body" // of type text; the JSON as received
+	ItemEtag = "etag" // of type uuid; changes with every write
 	ItemTime = "ts"   // timestamp of the last change, in seconds
 )
 
@@ -149,15 +150,15 @@ func (t *Table) Token(key []byte) token.Token {
 	return token.Hash(key)
 }
 
-// UniqueKind is the kind of the indexes of a container's unique keys. They do not belong to a column: the writer of an
-// item computes the values and adds the entries.
+// UniqueKind is the kind of the indexes of a container's unique keys. These indexes do not belong to a column. The
+// writer of an item computes the values and adds the entries.
 const UniqueKind = "UNIQUE"
 
 // UniqueIndex returns the index of a container's unique key by its number, starting at 0.
 func (t *Table) UniqueIndex(n int) *Index { return t.Indexes[uniqueName(t.Name, n)] }
 
-// DocumentKind is the kind of a container's item index. It does not belong to a column. It has entries for all paths
-// that the indexing policy includes, ordered by value.
+// DocumentKind is the kind of a container's item index. The index does not belong to a column. It has entries for all
+// paths that the indexing policy includes, ordered by value.
 const DocumentKind = "DOCUMENT"
 
 // policyOption is the option of an item index that contains the number of its policy. A new policy causes the index to
@@ -165,14 +166,14 @@ const DocumentKind = "DOCUMENT"
 const policyOption = "policy"
 
 // compositesOption is the option of an item index that also has entries for composite indexes. Indexes of earlier
-// builds have none.
+// builds do not have this option.
 const compositesOption = "composites"
 
 // DocumentIndex returns the container's item index, or nil if none exists.
 func (t *Table) DocumentIndex() *Index { return t.Indexes[documentName(t.Name)] }
 
-// Policy returns the number of the policy with which the index is built, or of its newest lists. It is empty for
-// indexes that have neither.
+// Policy returns the number of the policy with which an item index or the newest lists of a vector index were built.
+// The number is empty for other indexes.
 func (ix *Index) Policy() string {
 	if len(ix.Lists) > 0 && ix.Lists[0].Generation > 0 {
 		return strconv.FormatUint(uint64(ix.Lists[0].Generation), 10)
@@ -184,7 +185,7 @@ func (ix *Index) Policy() string {
 func (ix *Index) Composites() bool { return ix.Options[compositesOption] != "" }
 
 // ShownIndexes returns the indexes that are visible in CQL, sorted by name. Indexes of containers and hint indexes of
-// views are not.
+// views are not visible.
 func (t *Table) ShownIndexes() []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(ix *Index) bool {
 		return ix.Kind == UniqueKind || ix.Kind == DocumentKind || ix.Kind == ViewKind
@@ -216,7 +217,7 @@ type CreateContainer struct {
 	// ID becomes the table's UUID.
 	ID        UUID
 	Container Container
-	// Unique is the number of unique keys. Indexed means that the items are indexed.
+	// Unique is the number of the container's unique keys. Indexed means that the container has an item index.
 	Unique     int
 	Indexed    bool
 	Properties []Property
@@ -239,7 +240,7 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t := next.Table(c.Keyspace, c.Name) // created by this change, so it is not shared
+	t := next.Table(c.Keyspace, c.Name) // created by this change, so not shared
 	descriptor := c.Container
 	t.Container = &descriptor
 	for n := range c.Unique {
@@ -267,13 +268,13 @@ type ReplaceContainer struct {
 	// Change modifies a copy of the descriptor. It defines its own errors.
 	Change     func(c *Container, in *Replacing) error
 	Properties []Property
-	// Check is as in DropTable.
+	// Check has the same meaning as in DropTable.
 	Check func(s *Schema) error
 }
 
 // Replacing is the context of a container change.
 type Replacing struct {
-	// Table is the ID of the container's table. Was is the table's revision before the change, and Revision the
+	// Table is the ID of the container's table. Was is the table's revision before the change. Revision is the table's
 	// revision after it.
 	Table         uint32
 	Was, Revision uint64
@@ -284,17 +285,17 @@ type Replacing struct {
 	reindex Reindex
 }
 
-// Reindex is the treatment of a container's item index.
+// Reindex specifies how a container change treats the item index.
 type Reindex uint8
 
-// These are the treatments: keep the index, rebuild it with another policy (or create it), or drop it.
+// These are the treatments. The change keeps the index, builds it with another policy, or drops it.
 const (
 	KeepIndex Reindex = iota
 	BuildIndex
 	DropItemIndex
 )
 
-// Reindex sets the treatment of the container's item index.
+// Reindex sets how the change treats the container's item index.
 func (r *Replacing) Reindex(what Reindex) {
 	r.reindex = what
 	r.taken = r.taken || what == BuildIndex && r.Index == nil
@@ -360,7 +361,7 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 	return next, []Event{{Change: Updated, Target: TargetTable, Keyspace: c.Keyspace, Name: c.Name}}, nil
 }
 
-// rejectContainer rejects a CQL operation on a container that requires the REST interface.
+// rejectContainer rejects a CQL operation on a container if the operation requires the REST interface.
 func rejectContainer(t *Table, what string) error {
 	if t.Container == nil {
 		return nil

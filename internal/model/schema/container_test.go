@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// withContainer returns a schema with a database that has one container with a unique key.
+// withContainer returns a schema with a database that contains one container with a unique key.
 func withContainer(t *testing.T) *Schema {
 	t.Helper()
 	s := New()
@@ -35,8 +35,9 @@ func withContainer(t *testing.T) *Schema {
 	return s
 }
 
-// TestContainers checks a container's columns, ring positions, and IDs, and that its record survives encoding including
-// members of a later build. A build that does not support containers must reject the record as newer.
+// TestContainers checks a container's columns, ring positions, and IDs. It also checks that the container's record
+// survives encoding, including members of a later build. A build that does not support containers must reject the
+// record as newer.
 func TestContainers(t *testing.T) {
 	s := withContainer(t)
 	c := s.Table("d", "c")
@@ -49,7 +50,7 @@ func TestContainers(t *testing.T) {
 	}
 	k := epk.Key{epk.Text("a"), epk.Float(1)}
 	if got := c.Token(epk.AppendKey(nil, k)); got != epk.MultiHash.Token(k) {
-		t.Errorf("the key stands at %v", got)
+		t.Errorf("position of the key: got %v", got)
 	}
 	if plain := (&Table{}); plain.Token([]byte("a")) != token.Hash([]byte("a")) {
 		t.Error("tables have other tokens")
@@ -84,12 +85,12 @@ func TestContainers(t *testing.T) {
 	}
 	_, err = FromObjects(maps.All(map[string][]byte{rootObject: put[rootObject], "later/d/c": put[key]}))
 	if !errors.Is(err, feature.ErrNewer) {
-		t.Errorf("a kind of record that is not known: %v", err)
+		t.Errorf("a record of an unknown kind: %v", err)
 	}
 }
 
-// TestContainersAndTables checks that CQL cannot make changes to a container that it does not support. It also checks
-// that a table that takes the name of a container replaces its record, and that a container can be dropped.
+// TestContainersAndTables checks that CQL cannot make unsupported changes to a container. It also checks that a
+// container can be dropped, and that a table with the same name replaces the record of a container.
 func TestContainersAndTables(t *testing.T) {
 	s := withContainer(t)
 	for _, c := range []Change{
@@ -113,6 +114,6 @@ func TestContainersAndTables(t *testing.T) {
 	}
 	put, gone, err := Objects(s, next)
 	if err != nil || put[tablePrefix+"d/c"] == nil || len(gone) != 1 || gone[0] != itemsPrefix+"d/c" {
-		t.Errorf("%v are put, %v are gone, %v", put, gone, err)
+		t.Errorf("put %v, removed %v, %v", put, gone, err)
 	}
 }

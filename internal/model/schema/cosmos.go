@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// cosmosPrefix is the prefix of the options of Azure Cosmos DB, which are stored unchanged.
+// cosmosPrefix is the prefix of Azure Cosmos DB's options, which are stored unchanged.
 const cosmosPrefix = "cosmosdb_"
 
 // cosmosOption is an option of Azure Cosmos DB's Cassandra API.
 type cosmosOption struct {
 	name string
-	// least and step are the limits of a throughput, in request units per second, as in Cosmos DB. If they are 0, the
-	// option is a boolean that only tables have.
+	// least is the minimum of a throughput in request units per second, and step its granularity, as in Cosmos DB. If
+	// they are 0, the option is a boolean that only applies to tables.
 	least, step int64
 }
 
@@ -28,8 +28,8 @@ var cosmosOptions = []cosmosOption{
 	{"cosmosdb_cell_level_timetolive", 0, 0},
 }
 
-// setCosmos stores an option of Cosmos DB. It rejects options and values that Cosmos DB does not accept, because such a
-// mistake would not be noticed otherwise. Setting one kind of throughput replaces the other kind.
+// setCosmos stores an option of Cosmos DB. It rejects options and values that Cosmos DB does not accept, because they
+// have no visible effect. Setting one kind of throughput removes the other kind.
 func setCosmos(options *map[string]string, p *Property, table bool) error {
 	name := p.Name
 	if t := throughputOf(name); t != "" {

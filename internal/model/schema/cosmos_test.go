@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestCosmosOptions checks that Cosmos DB options are stored if Cosmos DB accepts them, and otherwise rejected by name.
+// TestCosmosOptions checks that Cosmos DB options are stored if Cosmos DB accepts them. Otherwise the error must name
+// the option.
 func TestCosmosOptions(t *testing.T) {
 	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},
 		{"replication_factor", "1"}}}
@@ -51,8 +52,8 @@ func TestCosmosOptions(t *testing.T) {
 	}
 }
 
-// TestOneThroughput checks that a statement cannot set a fixed and an automatic throughput together, in any spelling,
-// and that one replaces the other.
+// TestOneThroughput checks that a statement cannot set both a fixed and an automatic throughput, in any spelling.
+// Setting one kind of throughput must replace the other kind.
 func TestOneThroughput(t *testing.T) {
 	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},
 		{"replication_factor", "1"}}}

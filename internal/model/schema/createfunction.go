@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the limits of the functions of a keyspace. Every node keeps their records in memory.
+// These are the limits for the functions of a keyspace. Every node keeps their records in memory.
 const (
 	// FunctionBodyMax is the maximum length of the body of a function, in bytes.
 	FunctionBodyMax = 64 << 10
@@ -20,7 +20,7 @@ const (
 	FunctionsMax    = 1000
 )
 
-// CreateFunction is CREATE FUNCTION. The component that runs functions validates the body.
+// CreateFunction represents the statement CREATE FUNCTION. The package that runs functions validates the body.
 type CreateFunction struct {
 	Stamp
 	Keyspace, Name         string
@@ -31,7 +31,7 @@ type CreateFunction struct {
 	Language, Body         string
 }
 
-// CreateAggregate is CREATE AGGREGATE.
+// CreateAggregate represents the statement CREATE AGGREGATE.
 type CreateAggregate struct {
 	Stamp
 	Keyspace, Name         string
@@ -39,11 +39,12 @@ type CreateAggregate struct {
 	Args                   []*TypeSpec
 	StateFunc, FinalFunc   string
 	State                  *TypeSpec
-	// Initial binds INITCOND to the state type. It is nil if none exists.
+	// Initial binds INITCOND to the state type. Initial is nil if the statement has no INITCOND.
 	Initial func(ks *Keyspace, state *cqltype.Type) ([]byte, error)
 }
 
-// DropFunction is DROP FUNCTION or DROP AGGREGATE. Without HasArgs, the name must be unambiguous.
+// DropFunction represents the statements DROP FUNCTION and DROP AGGREGATE. If HasArgs is false, the name must be
+// unambiguous.
 type DropFunction struct {
 	Stamp
 	Keyspace, Name string
@@ -72,8 +73,8 @@ func checkDirectives(replace, notExists bool) error {
 // functionNameMax is the maximum length of the name of a function, in bytes.
 const functionNameMax = 256
 
-// checkFunctionName rejects names that are ambiguous in permissions: names with a dot belong to procedures of
-// containers.
+// checkFunctionName rejects names that are ambiguous in permissions. A name with a dot belongs to a procedure of a
+// container.
 func checkFunctionName(name string) error {
 	if name == "" || len(name) > functionNameMax || strings.Contains(name, ".") {
 		return dberr.Invalidf("The name of a function or aggregate must have 1 to %d bytes and must not contain a dot",
@@ -90,7 +91,7 @@ func (c *CreateFunction) argTypes() []*TypeSpec {
 	return types
 }
 
-// Function returns the function that the change creates in a schema. It checks everything that does not depend on
+// Function returns the function that the change would create in a schema. It makes all checks that do not depend on
 // existing functions.
 func (c *CreateFunction) Function(s *Schema) (*Function, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
@@ -202,7 +203,7 @@ func (c *CreateFunction) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withFunction(f)), []Event{f.event(Updated)}, nil
 }
 
-// event returns an event about the function.
+// event returns an event for the function.
 func (f *Function) event(change string) Event {
 	return Event{Change: change, Target: f.target(), Keyspace: f.Keyspace, Name: f.Name,
 		Args: strings.Join(f.ArgTypes(), argSeparator)}
@@ -256,7 +257,7 @@ func (c *CreateAggregate) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withFunction(f)), []Event{event}, nil
 }
 
-// build returns the aggregate. Its functions must exist.
+// build returns the aggregate that the change creates. Its functions must exist.
 func (c *CreateAggregate) build(ks *Keyspace) (*Function, error) {
 	if len(c.Args) > FunctionArgsMax {
 		return nil, dberr.Invalidf("Aggregate %s has %d arguments, but the maximum is %d", c.Name, len(c.Args),
@@ -353,7 +354,8 @@ func (c *DropFunction) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withoutFunction(f)), []Event{f.event(Dropped)}, nil
 }
 
-// Find returns the function to drop, or nil if it does not exist. It returns an error if the name is ambiguous.
+// Find returns the function to drop, or nil if the function does not exist. It returns an error if the name is
+// ambiguous.
 func (c *DropFunction) Find(s *Schema) (*Function, error) {
 	ks := s.Keyspaces[c.Keyspace]
 	if ks == nil {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawName draws from a few names, so that changes affect objects of earlier changes.
+// drawName draws from a small set of names, so that changes affect objects of earlier changes.
 func drawName(t *rapid.T, label string, names ...string) string {
 	return rapid.SampledFrom(names).Draw(t, label)
 }
@@ -61,11 +61,11 @@ func drawProperties(t *rapid.T) []Property {
 	}).Draw(t, "properties")
 }
 
-// kinds contains the changes of drawChange by weight. rng selects one, because rapid strongly prefers the first
-// choices.
+// kinds contains the changes of drawChange by weight. The generator rng selects a kind, because rapid strongly prefers
+// the first choices.
 var kinds = []int{0, 1, 2, 3, 3, 3, 5, 5, 5, 6, 6, 7, 8, 8, 9, 10, 10, 11, 11, 12, 12, 13, 14, 14, 14}
 
-// drawChange draws a change of any kind. Many are rejected.
+// drawChange draws a change of any kind. Many of these changes are rejected.
 func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	stamp := Stamp{Version: UUID{1, byte(n >> 8), byte(n)}, At: int64(1000 + n)}
 	lenient := rapid.Bool().Draw(t, "if exists")
@@ -122,7 +122,7 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	case 12:
 		drop := &DropIndex{Stamp: stamp, Keyspace: ks, Name: drawTable(t) + "_" + drawColumn(t) + "_idx",
 			IfExists: lenient}
-		for k := range s.All() { // hit one that is there: there are few
+		for k := range s.All() { // select an existing index, because few exist
 			for _, table := range k.SortedTables() {
 				for _, ix := range table.SortedIndexes() {
 					drop.Keyspace, drop.Name = k.Name, ix.Name

@@ -16,9 +16,9 @@ import (
 // Format is the version of the schema encoding. A reader rejects newer versions.
 const Format = 2
 
-// These are the keys of objects. There is one object for the counters, and one for every keyspace with its types, table
-// with its indexes, function, and aggregate. Containers, views, and functions have separate key prefixes, so that a
-// build that does not support them rejects them.
+// These are the key prefixes of objects. One object holds the counters. Each keyspace with its types, each table with
+// its indexes, each function, and each aggregate is a separate object. Containers, views, and functions have separate
+// key prefixes. A build that does not support them therefore rejects them.
 const (
 	rootObject     = "schema"
 	keyspacePrefix = "keyspace/"
@@ -40,7 +40,7 @@ func (t *Table) objectKey() string {
 	return prefix + t.Keyspace + "/" + t.Name
 }
 
-// TableOfObject returns the table of an object by its key. ok is false if the object is not a table.
+// TableOfObject returns the table that an object key identifies. ok is false if the key does not belong to a table.
 func TableOfObject(key string) (keyspace, table string, ok bool) {
 	for _, prefix := range []string{tablePrefix, itemsPrefix, viewPrefix} {
 		if path, ok := strings.CutPrefix(key, prefix); ok {
@@ -124,12 +124,12 @@ type tableJSON struct {
 	rest rest
 }
 
-// stored reports whether a keyspace is encoded. The catalog creates the system keyspaces, but the replication of some
-// of them can be altered.
+// stored reports whether a keyspace is stored as an object. The catalog creates the system keyspaces, but users can
+// alter the replication of some of them.
 func stored(name string) bool { return !IsSystem(name) || IsReplicatedSystem(name) }
 
-// Objects encodes the objects that differ between two versions, by key. A nil old encodes everything. gone lists the
-// keys of dropped objects. The tables of system keyspaces are omitted.
+// Objects returns the encoded objects that differ between two versions, by key. If old is nil, it returns all objects.
+// gone lists the keys of dropped objects. The tables of system keyspaces are omitted.
 func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 	if old == nil {
 		old = &Schema{}
@@ -285,7 +285,7 @@ func (s *Schema) decodeKeyspace(b []byte) error {
 	return nil
 }
 
-// decodeType decodes a user-defined type after the types that it uses.
+// decodeType decodes a user-defined type and, before it, the types that it uses.
 func (k *Keyspace) decodeType(j *userTypeJSON, pending map[string]*userTypeJSON) error {
 	if k.Types[j.Name] != nil {
 		return nil

@@ -4,29 +4,31 @@ package schema
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// retentionProperty is an Ilion option of tables with cdc = true: the number of seconds for which all changes are kept.
+// retentionProperty is the name of an Ilion option for tables with cdc = true. Its value is the number of seconds for
+// which all changes are kept.
 const retentionProperty = "cdc_retention_seconds"
 
-// RetentionDefault is the default of cdc_retention_seconds: 7 days, like the default of Azure's continuous backup.
+// RetentionDefault is the default of cdc_retention_seconds. It is 7 days, like the default of Azure's continuous
+// backup.
 const RetentionDefault = 7 * 24 * 3600
 
 // retentionNone is the value of TableOptions.CDCRetention for cdc_retention_seconds = 0.
 const retentionNone = -1
 
-// Feed means that the changes of a CQL table are added to the change log (RFC 0024), because it has cdc = true.
-// Containers have their own descriptor.
+// Feed describes the change log of a CQL table with cdc = true (RFC 0024). All changes of the table are added to the
+// log. The change log of a container is described by its own descriptor.
 type Feed struct {
 	// Since is the second at which the log was started, or 0 if it was started with the table. KeptSince is the second
-	// since which changes and their images have been kept for the time that the options specify.
+	// since which changes and their images have been kept for the time specified by the options.
 	Since     int64 `json:"since,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// Generation is the Schema.Revision of the change that started the log. KeptGeneration is the Schema.Revision of
-	// the change since which changes are kept. 0 stands for the change that created the table, or for a change made by
-	// a build without generations.
+	// the change since which changes are kept. The value 0 represents the change that created the table, or a change
+	// made by a build without generations.
 	Generation     uint64 `json:"generation,omitempty"`
 	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
-	// Above and KeptAbove are timestamps: the entries of a generation have higher timestamps, and all older entries do
-	// not.
+	// Above and KeptAbove are timestamps. The entries of a generation have higher timestamps, and all older entries
+	// have lower or equal timestamps.
 	Above     int64 `json:"above,omitempty"`
 	KeptAbove int64 `json:"keptAbove,omitempty"`
 }
@@ -52,8 +54,8 @@ func (o *TableOptions) setRetention(p *Property) error {
 	return nil
 }
 
-// Retention returns the number of seconds for which all changes of a table with cdc = true are kept with their images,
-// or 0 if they are not kept.
+// Retention returns the number of seconds for which all changes of a table with cdc = true are kept with their images.
+// It returns 0 if they are not kept.
 func (o *TableOptions) Retention() int64 {
 	switch o.CDCRetention {
 	case 0:
@@ -64,9 +66,9 @@ func (o *TableOptions) Retention() int64 {
 	return int64(o.CDCRetention)
 }
 
-// setFeed sets the change feed of a table according to its options. The table was derived from was, or is new if was is
-// nil. at is the second of the change, and revision the schema's revision after it. can is false if nodes of an older
-// build do not support change feeds; the table then gets none, and can get one later.
+// setFeed sets the change feed of a table according to its options. The table was derived from was. If was is nil, the
+// table is new. at is the second of the change. revision is the schema's revision after the change. can is false if
+// nodes of an older build do not support change feeds. The table then gets no change feed, and can get one later.
 func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	switch {
 	case !t.Options.CDC:
@@ -94,7 +96,7 @@ func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	t.Feed = &next
 }
 
-// Logged reports whether writers of the table's rows add the changes to its change log.
+// Logged reports whether writers add changes of the table's rows to its change log.
 func (t *Table) Logged() bool { return t.Feed != nil }
 
 // FeedGeneration identifies a period for which the table's change feed is complete. Enabling the feed again starts

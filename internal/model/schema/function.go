@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Function is a user-defined function or aggregate. Functions of a keyspace with the same name differ in their argument
+// Function is a user-defined function or aggregate. Functions of a keyspace with the same name have different argument
 // types.
 type Function struct {
 	Keyspace, Name string
@@ -20,7 +20,7 @@ type Function struct {
 	Returns *cqltype.Type
 
 	// ArgNames (in the order of Args), Language (java or javascript), and Body describe a function. Nulls is true for
-	// CALLED ON NULL INPUT; otherwise a null argument makes the result null.
+	// CALLED ON NULL INPUT. Otherwise a null argument makes the result null.
 	ArgNames       []string
 	Nulls          bool
 	Language, Body string
@@ -34,11 +34,11 @@ type Function struct {
 // Aggregate holds the additional properties of an aggregate.
 type Aggregate struct {
 	// StateFunc is the name of the function that computes the next state from the state and a row's arguments.
-	// FinalFunc is the name of the function that computes the result from the last state; if it is empty, the state is
-	// the result. Both functions are in the keyspace of the aggregate.
+	// FinalFunc is the name of the function that computes the result from the last state. If it is empty, the last
+	// state is the result. Both functions are in the keyspace of the aggregate.
 	StateFunc, FinalFunc string
 	State                *cqltype.Type
-	// Initial is the first state as a value of the state type. nil is null.
+	// Initial is the first state as a value of the state type, or nil for null.
 	Initial []byte
 }
 
@@ -51,10 +51,10 @@ func typeTexts(types []*cqltype.Type) []string {
 	return texts
 }
 
-// ArgTypes returns the types of the arguments as in system_schema: tuples are frozen.
+// ArgTypes returns the types of the arguments as in system_schema, where tuples are frozen.
 func (f *Function) ArgTypes() []string { return typeTexts(f.Args) }
 
-// PlainType returns a type as in DESCRIBE, resources, and function events, which omit frozen<> for types that are
+// PlainType returns a type as in DESCRIBE, resources, and function events. These omit frozen<> for types that are
 // always frozen.
 func PlainType(t *cqltype.Type) string {
 	bare := *t
@@ -71,21 +71,22 @@ func (f *Function) PlainArgs() []string {
 	return texts
 }
 
-// Qualified returns keyspace.name, as in messages.
+// Qualified returns the qualified name in the form keyspace.name, as in messages.
 func (f *Function) Qualified() string { return f.Keyspace + "." + f.Name }
 
-// takes reports whether the arguments have these types, frozen or not.
+// takes reports whether the arguments have the given types, frozen or not.
 func (f *Function) takes(args []*cqltype.Type) bool {
 	return slices.EqualFunc(f.Args, args, func(a, b *cqltype.Type) bool { return a.Freeze().Equal(b.Freeze()) })
 }
 
-// uses reports whether the type of an argument, the result, or the state is or contains a user-defined type.
+// uses reports whether the function uses a user-defined type in an argument, its result, or its state, directly or
+// nested.
 func (f *Function) uses(keyspace, name string) bool {
 	is := func(t *cqltype.Type) bool { return t.References(keyspace, name) }
 	return slices.ContainsFunc(f.Args, is) || is(f.Returns) || f.Aggregate != nil && is(f.Aggregate.State)
 }
 
-// key returns a key that is unique among the functions of a keyspace and sorts them like system_schema.
+// key returns a key that is unique among the functions of a keyspace and that sorts functions like system_schema.
 func (f *Function) key() string { return f.Name + "(" + strings.Join(f.ArgTypes(), ", ") + ")" }
 
 func compareFunctions(a, b *Function) int {
@@ -103,7 +104,8 @@ func (k *Keyspace) FunctionsNamed(name string) []*Function {
 	return out
 }
 
-// Function returns the function or aggregate with a name and argument types, frozen or not, or nil if none exists.
+// Function returns the function or aggregate with the given name and argument types, frozen or not. It returns nil if
+// no such function exists.
 func (k *Keyspace) Function(name string, args []*cqltype.Type) *Function {
 	for _, f := range k.Functions {
 		if f.Name == name && f.takes(args) {
@@ -126,7 +128,7 @@ func (k *Keyspace) FinalFunction(f *Function) *Function {
 	return k.Function(f.Aggregate.FinalFunc, []*cqltype.Type{f.Aggregate.State})
 }
 
-// Scalars yields the functions, or the aggregates, sorted by name and then by argument types.
+// Scalars yields the functions, sorted by name and then by argument types.
 func (k *Keyspace) Scalars(aggregates bool) iter.Seq[*Function] {
 	return func(yield func(*Function) bool) {
 		for _, f := range k.Functions {
@@ -137,7 +139,7 @@ func (k *Keyspace) Scalars(aggregates bool) iter.Seq[*Function] {
 	}
 }
 
-// withFunction returns a keyspace with f, which replaces the function of the same signature.
+// withFunction returns a keyspace that contains f instead of any function of the same signature.
 func (k *Keyspace) withFunction(f *Function) *Keyspace {
 	next := k.withoutFunction(f)
 	at, _ := slices.BinarySearchFunc(next.Functions, f, compareFunctions)
@@ -145,7 +147,7 @@ func (k *Keyspace) withFunction(f *Function) *Keyspace {
 	return next
 }
 
-// withoutFunction returns a keyspace without the function of a signature.
+// withoutFunction returns a keyspace without the function with a signature.
 func (k *Keyspace) withoutFunction(f *Function) *Keyspace {
 	next := *k
 	next.Functions = slices.DeleteFunc(slices.Clone(k.Functions), func(other *Function) bool {
@@ -165,7 +167,7 @@ func (k *Keyspace) dependents(f *Function) string {
 	return strings.Join(names, ", ")
 }
 
-// functions returns the functions with their types rebound.
+// functions returns copies of the functions whose types are rebound.
 func (r *rebinder) functions(old []*Function, keyspace, name string) []*Function {
 	next := slices.Clone(old)
 	for i, f := range old {

@@ -38,8 +38,9 @@ func specs(t *testing.T) func(text string) *TypeSpec {
 	}
 }
 
-// TestFunctions checks the events and errors of creating and dropping functions and aggregates against Cassandra 5.0.5.
-// Types and functions in use cannot be dropped, and records survive encoding including members of a later build.
+// TestFunctions compares the events and errors of creating and dropping functions and aggregates with Cassandra 5.0.5.
+// It also checks that types and functions in use cannot be dropped, and that records survive encoding, including
+// members of a later build.
 func TestFunctions(t *testing.T) {
 	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
@@ -100,12 +101,13 @@ func TestFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" { // for the member of a later build
+	// the member of a later build differs
+	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" {
 		t.Errorf("reading the records again changes %v", events)
 	}
 	objects, _, err := Objects(nil, again)
 	if err != nil || !strings.Contains(string(objects[key]), `"later":[1]`) {
-		t.Errorf("what a later build has added is lost: %s, %v", objects[key], err)
+		t.Errorf("fields of a later build are lost: %s, %v", objects[key], err)
 	}
 	delete(objects, key)
 	delete(put, key)

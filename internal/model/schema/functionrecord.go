@@ -31,18 +31,20 @@ type aggregateJSON struct {
 	Initial []byte `json:"initial"`
 }
 
-// objectKey returns the key of a function's object: the keyspace, whose name contains no slash, and the function's key.
+// objectKey returns the key of a function's object. It consists of the keyspace, whose name contains no slash, and the
+// function's key.
 func (f *Function) objectKey() string { return functionPrefix + f.Keyspace + "/" + f.key() }
 
-// FunctionsOfObject returns the keyspace of a function's object by its key. ok is false if the object is not a
-// function.
+// FunctionsOfObject returns the keyspace of the function that an object key identifies. ok is false if the key does not
+// belong to a function.
 func FunctionsOfObject(key string) (keyspace string, ok bool) {
 	path, ok := strings.CutPrefix(key, functionPrefix)
 	keyspace, _, _ = strings.Cut(path, "/")
 	return keyspace, ok
 }
 
-// droppedFunctions returns the keys of dropped functions of a keyspace. now is nil if the keyspace itself was dropped.
+// droppedFunctions returns the object keys of dropped functions of a keyspace. now is nil if the keyspace itself was
+// dropped.
 func droppedFunctions(old, now *Keyspace) []string {
 	var gone []string
 	for _, f := range old.Functions {
@@ -95,7 +97,7 @@ func (s *Schema) decodeFunction(j *functionJSON) error {
 	return nil
 }
 
-// unmarshalFunction is unmarshalTable for functions.
+// unmarshalFunction is the equivalent of unmarshalTable for functions.
 func unmarshalFunction(b []byte) (j functionJSON, err error) {
 	if unmarshalStrict(b, &j) {
 		return j, nil

@@ -14,13 +14,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// TargetSpec is an index target as written in the statement.
+// TargetSpec is an index target as written in a statement.
 type TargetSpec struct {
 	Column string
 	Target IndexTarget
 }
 
-// CreateIndex is CREATE [CUSTOM] INDEX.
+// CreateIndex represents CREATE INDEX and CREATE CUSTOM INDEX.
 type CreateIndex struct {
 	Stamp
 	Keyspace    string
@@ -30,16 +30,16 @@ type CreateIndex struct {
 	Name    string
 	Targets []TargetSpec
 	Custom  bool
-	// Class is the class of a custom index. A non-custom index must not have one.
+	// Class is the class of a custom index. It must be empty for an index that is not a custom index.
 	Class      string
 	HasClass   bool
 	Properties []Property
-	// Examined is set by Apply to the number of storage-attached indexes on vectors that were accepted before one was
-	// rejected, including the new index. Cassandra warns about each of them.
+	// Apply sets Examined to the number of storage-attached indexes on vectors that were accepted before one was
+	// rejected, including the new index. Cassandra returns a warning for each of them.
 	Examined int
 }
 
-// DropIndex is DROP INDEX.
+// DropIndex represents the statement DROP INDEX.
 type DropIndex struct {
 	Stamp
 	Keyspace string
@@ -163,8 +163,8 @@ func (c *CreateIndex) options() (out []Entry) {
 	return out
 }
 
-// rejectCustomClass returns the error for an unsupported class. SASI is disabled, as by default in Cassandra, and other
-// classes are not found.
+// rejectCustomClass returns the error for an unsupported class. SASI is disabled, which is Cassandra's default, and
+// other classes are not found.
 func (c *CreateIndex) rejectCustomClass() error {
 	if c.Class == "org.apache.cassandra.index.sasi.SASIIndex" {
 		return dberr.Invalidf("SASI indexes are disabled. Enable in cassandra.yaml to use.")
@@ -205,8 +205,8 @@ func (c *CreateIndex) build(ks *Keyspace, t *Table) (*Index, error) {
 	return index, nil
 }
 
-// checkTargets requires exactly one target that can be indexed. Custom indexes may have a different number of targets,
-// but no supported class does.
+// checkTargets requires exactly one target that can be indexed. Other custom indexes could have a different number of
+// targets, but no supported class does.
 func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 	switch {
 	case len(targets) == 0 && !c.Custom:
@@ -284,7 +284,8 @@ func checkTarget(t *Table, col *Column, target IndexTarget) error {
 
 var nonWord = regexp.MustCompile(`\W`)
 
-// unusedIndexName returns an index name from table and column, with a number if the name is in use.
+// unusedIndexName returns an index name that consists of the table and the column. It appends a number if the name is
+// in use.
 func unusedIndexName(ks *Keyspace, table, column string) string {
 	base := nonWord.ReplaceAllString(table+"_"+column+"_idx", "")
 	name := base

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the limits of names. Cassandra's limit for table names is a limit of file names. The text of its error
-// mentions the limit for keyspaces.
+// These are the limits of names. Cassandra limits table names because they are used as file names. The text of the
+// error for a table name mentions the limit for keyspaces.
 const (
 	KeyspaceNameMax = 48
 	TableNameMax    = 222
@@ -41,20 +41,20 @@ func checkUserKeyspace(name string) error {
 
 func noKeyspace(name string) error { return dberr.Invalidf("Keyspace '%s' doesn't exist", name) }
 
-// CreateKeyspace is CREATE KEYSPACE.
+// CreateKeyspace represents the statement CREATE KEYSPACE.
 type CreateKeyspace struct {
 	Stamp
 	Name        string
 	IfNotExists bool
 	// Properties are the properties in the WITH clause.
 	Properties []Property
-	// Datacenters lists the data centers with nodes, to which a replication_factor is applied.
+	// Datacenters lists the data centers with nodes. A replication_factor applies to these data centers.
 	Datacenters []string
 	// Database, if not nil, makes the keyspace a database of containers. The change assigns its number.
 	Database *Database
 }
 
-// AlterKeyspace is ALTER KEYSPACE.
+// AlterKeyspace represents the statement ALTER KEYSPACE.
 type AlterKeyspace struct {
 	Stamp
 	Name        string
@@ -63,20 +63,20 @@ type AlterKeyspace struct {
 	Datacenters []string
 	// Change, if not nil, modifies a copy of the descriptor of a database.
 	Change func(d *Database)
-	// Check is as in DropKeyspace.
+	// Check has the same meaning as in DropKeyspace.
 	Check func(s *Schema) error
 }
 
-// DropKeyspace is DROP KEYSPACE.
+// DropKeyspace represents the statement DROP KEYSPACE.
 type DropKeyspace struct {
 	Stamp
 	Name     string
 	IfExists bool
-	// Check, if not nil, can reject the change, given the schema to which it is applied.
+	// Check, if not nil, can reject the change. Its argument is the schema to which the change is applied.
 	Check func(s *Schema) error
 }
 
-// keyspaceOptions are the properties of a keyspace, checked as far as possible without the keyspace.
+// keyspaceOptions are the properties of a keyspace. They are validated as far as possible without the keyspace.
 type keyspaceOptions struct {
 	replication map[string]string // nil if not specified
 	durable     *bool

@@ -20,19 +20,20 @@ var intType = cqltype.Native(cqltype.Int)
 
 const udtKind = cqltype.UDT
 
-// unexported ignores the fields for members of later builds, which are unused.
+// unexported ignores the unused fields for members of later builds.
 var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{},
 	TableOptions{})
 
-// TestLaws checks the package's guarantees for random sequences of changes: (SM1) no change modifies the schema to
-// which it is applied; (SM2) no ID is assigned twice; (SM3) a change always has the same effect. The encoding of a
-// schema, complete or incremental, must produce an equal schema.
+// TestLaws checks the package's guarantees for random sequences of changes. No change modifies the schema to which it
+// is applied (SM1). No ID is assigned twice (SM2). A change always has the same effect (SM3). The test also checks that
+// encoding a schema, completely or incrementally, and decoding it results in an equal schema.
 func TestLaws(t *testing.T) {
 	done := map[string]int{}
 	law := func(t *rapid.T) {
 		s := twoKeyspaces(t)
-		ids := map[uint32]UUID{}                // of tables and indexes that ever were
-		columns := map[UUID]map[uint32]string{} // ids of columns that ever were, by table, with the time they were made
+		ids := map[uint32]UUID{} // contains the IDs of all tables and indexes that have ever existed
+		// contains the IDs of all columns that have ever existed, by table, with the time of their creation
+		columns := map[UUID]map[uint32]string{}
 		store, _, _ := Objects(nil, s)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		for n := range 25 {
@@ -45,7 +46,7 @@ func TestLaws(t *testing.T) {
 			sameAgain(t, s, next, c)
 			if err != nil || next == s {
 				if next != s || len(events) > 0 {
-					t.Fatalf("%T did nothing and says %v", c, events)
+					t.Fatalf("%T had no effect and returned %v", c, events)
 				}
 				continue
 			}
@@ -60,12 +61,13 @@ func TestLaws(t *testing.T) {
 			s = next
 		}
 	}
-	// Changes are random and some rarely succeed, so the test continues until each kind has succeeded.
+	// Changes are random, and some of them rarely succeed. The test therefore continues until each kind of change has
+	// succeeded.
 	for tries := 0; tries == 0 || unproven(done) != "" && tries < 20; tries++ {
 		rapid.Check(t, law)
 	}
 	if kind := unproven(done); kind != "" {
-		t.Errorf("no %s succeeded: the test proves less than it says (%v)", kind, done)
+		t.Errorf("no %s succeeded, so the test is incomplete (%v)", kind, done)
 	}
 }
 
@@ -109,7 +111,7 @@ func encode(t *rapid.T, s *Schema) map[string]string {
 	return out
 }
 
-// sameAgain checks that a change has the same effect regardless of where and when it is applied.
+// sameAgain checks that a change has the same effect regardless of the place and time of its application.
 func sameAgain(t *rapid.T, s, want *Schema, c Change) {
 	got, _, _ := Apply(s, c)
 	if diff := cmp.Diff(encode(t, want), encode(t, got)); diff != "" {
@@ -158,7 +160,7 @@ func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]
 	}
 }
 
-// checkTables checks that tables are consistent and that the revision of a table changes with the table.
+// checkTables checks that tables are consistent, and that the revision of a table changes with the table.
 func checkTables(t *rapid.T, old, s *Schema) {
 	for ks := range s.All() {
 		for _, table := range ks.SortedTables() {
@@ -194,7 +196,7 @@ func cmpNames(a, b string) int {
 	return 1
 }
 
-// checkCurrent checks that a user-defined type nested in another type is the current one.
+// checkCurrent checks that nested user-defined types have the current definition.
 func checkCurrent(t *rapid.T, typ, udt *cqltype.Type) {
 	if typ.Kind == cqltype.UDT && typ.Name == udt.Name {
 		want := udt
@@ -210,7 +212,7 @@ func checkCurrent(t *rapid.T, typ, udt *cqltype.Type) {
 	}
 }
 
-// checkStore checks that storing only changed objects keeps a store equal to the schema.
+// checkStore checks that a store in which only changed objects are updated remains equal to the schema.
 func checkStore(t *rapid.T, old, s *Schema, store map[string][]byte) {
 	put, gone, err := Objects(old, s)
 	if err != nil {
@@ -227,7 +229,8 @@ func checkStore(t *rapid.T, old, s *Schema, store map[string][]byte) {
 	if diff := cmp.Diff(encode(t, s), encode(t, got)); diff != "" {
 		t.Fatalf("what was stored differs (-want +got):\n%s", diff)
 	}
-	if rapid.IntRange(0, 5).Draw(t, "compare deeply") == 5 { // the encoding could leave something out
+	// compare the stored schema deeply, because the encoding could omit a field
+	if rapid.IntRange(0, 5).Draw(t, "compare deeply") == 5 {
 		if diff := cmp.Diff(s, got, cmpopts.EquateEmpty(), unexported); diff != "" {
 			t.Fatalf("what was stored differs (-want +got):\n%s", diff)
 		}

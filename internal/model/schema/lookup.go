@@ -37,7 +37,7 @@ func ParseUUID(s string) (u UUID, ok bool) {
 	return UUID(b), true
 }
 
-// MarshalText returns the canonical text, for JSON.
+// MarshalText returns the canonical text of the UUID. It is used for JSON.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText parses the canonical text.
@@ -97,7 +97,7 @@ func (s *Schema) Type(keyspace, name string) *cqltype.Type {
 	return nil
 }
 
-// All yields the keyspaces, sorted by name.
+// All yields the keyspaces in order of their names.
 func (s *Schema) All() iter.Seq[*Keyspace] {
 	return func(yield func(*Keyspace) bool) {
 		for _, name := range slices.Sorted(maps.Keys(s.Keyspaces)) {
@@ -122,7 +122,7 @@ func (k *Keyspace) SortedTypes() []*cqltype.Type {
 	return types
 }
 
-// Index returns an index of any table of the keyspace and its table, or nil if none exists.
+// Index returns an index of any table of the keyspace, and its table. It returns nil if the index does not exist.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
 	for _, t := range k.Tables {
 		if i := t.Indexes[name]; i != nil && i.Kind != ViewKind {
@@ -145,7 +145,7 @@ func (t *Table) ColumnByID(id uint32) *Column {
 	return nil
 }
 
-// Columns yields all columns in the order of SELECT *: partition key, clustering, static, regular.
+// Columns yields all columns in the order of SELECT *: partition key, clustering, static, and regular columns.
 func (t *Table) Columns() iter.Seq[*Column] {
 	return func(yield func(*Column) bool) {
 		for _, part := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
@@ -170,20 +170,20 @@ func (t *Table) IndexesOn(column string) []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(i *Index) bool { return i.Column != column })
 }
 
-// Hidden returns the cells of dropped columns that readers do not see, ascending by columns. It is nil for most tables.
-// A column that was dropped up to a timestamp, and added again, has its later cells.
+// Hidden returns the cells of dropped columns that readers do not see, in ascending order of columns. It is nil for
+// most tables. If a column was dropped up to a timestamp and added again, its later cells are visible.
 func (t *Table) Hidden() []cqltype.Dropped {
 	return t.droppedCells(func(d *DroppedColumn) bool { return t.ColumnByID(d.ID) != nil })
 }
 
-// Removed returns the cells of dropped columns that sweeps remove, ascending by columns. The later cells of a column
-// that was dropped up to a timestamp are kept, because the column can be added again.
+// Removed returns the cells of dropped columns that sweeps remove, in ascending order of columns. The later cells of a
+// column that was dropped up to a timestamp are kept, because the column can be added again.
 func (t *Table) Removed() []cqltype.Dropped {
 	return t.droppedCells(func(*DroppedColumn) bool { return true })
 }
 
-// droppedCells returns the dropped columns. Columns for which by returns true have the timestamp up to which they were
-// dropped, if there is one.
+// droppedCells returns the dropped columns. If by returns true for a column that was dropped up to a timestamp, the
+// result contains this timestamp.
 func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Dropped) {
 	for i := range t.Dropped {
 		d := cqltype.Dropped{Column: t.Dropped[i].ID, Upto: cqltype.AllDropped}
@@ -212,10 +212,10 @@ func (t *Table) LastDropped(name string) *DroppedColumn {
 	return nil
 }
 
-// String returns keyspace.table, as in Cassandra's messages.
+// String returns the table name in the form keyspace.table, as in Cassandra's messages.
 func (t *Table) String() string { return t.Keyspace + "." + t.Name }
 
-// String returns the kind as in system_schema.columns.
+// String returns the kind of the column as in system_schema.columns.
 func (k ColumnKind) String() string {
 	switch k {
 	case PartitionKey:
@@ -245,7 +245,7 @@ func (i *Index) TargetText() string {
 	return i.Target.String() + "(" + column + ")"
 }
 
-// OwnKeyspace is the virtual keyspace that exists only in Ilion.
+// OwnKeyspace is the virtual keyspace that does not exist in Cassandra.
 const OwnKeyspace = "ilion"
 
 // These keyspaces exist in every cluster and cannot be created or dropped. Local keyspaces hold data about a node

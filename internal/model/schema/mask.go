@@ -14,22 +14,23 @@ import (
 // NativeMasks is the keyspace of the mask functions that are not user-defined.
 const NativeMasks = "system"
 
-// Mask is the function that hides the values of a column from users without the permission to see them. Its first
-// argument is the value. The other arguments are constants.
+// Mask is the function that hides the values of a column from users without permission to see them. Its first argument
+// is the value. The other arguments are constants.
 type Mask struct {
-	// Keyspace is the keyspace of the function: system for native functions, else the keyspace of the table.
+	// Keyspace is the keyspace of the function. It is "system" for native functions, and otherwise the keyspace of the
+	// table.
 	Keyspace string `json:"keyspace"`
 	Function string `json:"function"`
-	// Types are the types of the constants, and Values their wire forms. nil is null.
+	// Types holds the types of the constants, and Values their wire forms. A nil value is null.
 	Types  []*TypeSpec `json:"types,omitempty"`
 	Values [][]byte    `json:"values,omitempty"`
 }
 
-// MaskSpec is MASKED WITH in a change: the mask, and the column type for which it was bound.
+// MaskSpec is the MASKED WITH clause of a change. It holds the mask and the column type for which the mask was bound.
 type MaskSpec struct {
 	Mask
 	Column *TypeSpec
-	// Secret is 32 random bytes, which become Table.Secret if the table has none.
+	// Secret holds 32 random bytes. They become Table.Secret if the table has no secret.
 	Secret []byte
 }
 
@@ -45,7 +46,7 @@ func (m *Mask) Equal(o *Mask) bool {
 		})
 }
 
-// MaskFunction returns the user-defined function of a mask on a column of this type. It takes the value and the
+// MaskFunction returns the user-defined function of a mask on a column of type t. The function takes the value and the
 // constants, and returns the column's type. MaskFunction returns nil if no such function exists.
 func (k *Keyspace) MaskFunction(m *Mask, column *cqltype.Type) *Function {
 	constants, err := bindAll(k, m.Types)
@@ -59,8 +60,8 @@ func (k *Keyspace) MaskFunction(m *Mask, column *cqltype.Type) *Function {
 	return f
 }
 
-// maskedBy returns the tables with a column that is masked by a function, as listed in messages: sorted by name,
-// without views, which have the masks of their base tables.
+// maskedBy returns the tables that have a column masked by a function, as listed in messages. The tables are sorted by
+// name. Views are omitted, because they have the masks of their base tables.
 func (k *Keyspace) maskedBy(f *Function) string {
 	var names []string
 	for _, t := range k.SortedTables() {
@@ -82,11 +83,11 @@ func (t *Table) Masked() bool {
 
 func (c *Column) masked() bool { return c.Mask != nil }
 
-// MaskedKey reports whether a partition key column has a mask, so that the keys of logical partitions must not be
-// shown.
+// MaskedKey reports whether a partition key column has a mask. The keys of logical partitions must then not be shown.
 func (t *Table) MaskedKey() bool { return slices.ContainsFunc(t.PartitionKey, (*Column).masked) }
 
-// SealsPages reports whether paging states of the table, which contain primary keys, must be encrypted with its secret.
+// SealsPages reports whether paging states of the table must be encrypted with its secret. Paging states contain
+// primary keys.
 func (t *Table) SealsPages() bool {
 	return t.MaskedKey() || slices.ContainsFunc(t.Clustering, (*Column).masked)
 }
@@ -122,7 +123,7 @@ func (t *Table) mask(ks *Keyspace, c *Column, m *MaskSpec) error {
 	return nil
 }
 
-// remask executes ALTER .. MASKED WITH, or ALTER .. DROP MASKED if the mask is nil.
+// remask sets a mask as specified in an ALTER TABLE statement, or removes the mask if it is nil.
 func (c *AlterTable) remask(ks *Keyspace, t *Table) error {
 	old := t.ByName[c.Column]
 	if old == nil {

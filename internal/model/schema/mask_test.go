@@ -4,8 +4,9 @@ package schema
 
 import "testing"
 
-// TestFunctionsOfMasks checks that a mask cannot refer to a function that is missing when the change is applied, even
-// if it existed when the statement was bound. The function cannot be dropped while a column has the mask.
+// TestFunctionsOfMasks checks that a mask cannot refer to a function that does not exist when the change is applied.
+// The function may have existed when the statement was bound. It also checks that the function cannot be dropped while
+// a column has the mask.
 func TestFunctionsOfMasks(t *testing.T) {
 	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
@@ -29,7 +30,7 @@ func TestFunctionsOfMasks(t *testing.T) {
 			{Name: "v", Type: spec("text")}}, PartitionKey: []string{"k"}}, "CREATED TABLE t()"},
 		{masked(mask), gone},
 		{hide("int"), "CREATED FUNCTION hide(text; int)"},
-		{masked(mask), gone}, // its result is of another type
+		{masked(mask), gone}, // the function's result has a different type
 		{drop, "DROPPED FUNCTION hide(text; int)"},
 		{hide("text"), "CREATED FUNCTION hide(text; int)"},
 		{masked(mask), "UPDATED TABLE t()"},

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// ttlMax is the maximum time to live, 20 years in seconds. bloomMin is Cassandra's minimum bloom filter false positive
-// chance.
+// ttlMax is the maximum time to live in seconds, which is 20 years. bloomMin is Cassandra's minimum bloom filter false
+// positive chance.
 const (
 	ttlMax   = 630720000
 	bloomMin = 6.71e-5
@@ -62,11 +62,11 @@ func (o *TableOptions) share() {
 	}
 }
 
-// propertyID is the property that gives a new table its UUID.
+// propertyID is the property that sets the UUID of a new table.
 const propertyID = "id"
 
-// applyProperties applies the specified options to base. create is true for CREATE TABLE, where the bloom filter
-// default depends on the compaction strategy.
+// applyProperties applies the specified options to base. create is true for CREATE TABLE. In that case, the default of
+// the bloom filter depends on the compaction strategy.
 func applyProperties(r *compat.Release, base TableOptions, properties []Property, create bool) (TableOptions, error) {
 	o := base.clone()
 	bloomGiven := false
@@ -106,11 +106,11 @@ func knownProperty(name string) bool {
 	return tableProperties[name] || strings.HasPrefix(name, cosmosPrefix) || throughputOf(name) != ""
 }
 
-// set sets one known option.
+// set sets one supported option.
 func (o *TableOptions) set(p *Property, r *compat.Release) (err error) {
 	switch p.Name {
 	case propertyID:
-		return nil // handled by the transition
+		return nil // handled by the DDL transition
 	case "comment":
 		o.Comment, err = p.simple()
 	case "default_time_to_live":
@@ -178,7 +178,7 @@ func (o *TableOptions) setMap(p *Property, r *compat.Release) (err error) {
 	return err
 }
 
-// extension parses the value of an extension: a blob literal, or else the bytes of the text.
+// extension parses the value of an extension. The value is a blob literal or a text, whose bytes are used.
 func extension(text string) []byte {
 	if digits, ok := strings.CutPrefix(strings.ToLower(text), "0x"); ok {
 		if b, err := hex.DecodeString(digits); err == nil {
@@ -188,7 +188,7 @@ func extension(text string) []byte {
 	return []byte(text)
 }
 
-// switchedOff parses an option that is on by default.
+// switchedOff parses an option that is enabled by default.
 func switchedOff(p *Property) (bool, error) {
 	text, err := p.simple()
 	if err != nil {

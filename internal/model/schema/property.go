@@ -36,7 +36,7 @@ func notString(name string) error {
 	return dberr.Syntaxf("Invalid value for property '%s'. It should be a string.", name)
 }
 
-// isTrue parses a boolean property. As in Cassandra, every unknown text is false.
+// isTrue parses a boolean property. As in Cassandra, every unknown text means false.
 func isTrue(text string) bool {
 	switch strings.ToLower(text) {
 	case "1", "true", "yes":
@@ -45,7 +45,7 @@ func isTrue(text string) bool {
 	return false
 }
 
-// simple returns the text of a property that must not be a map.
+// simple returns the text of a property, which must not be a map.
 func (p *Property) simple() (string, error) {
 	if p.IsMap {
 		return "", notString(p.Name)
@@ -77,7 +77,7 @@ func (p *Property) float() (float64, error) {
 	return f, nil
 }
 
-// FormatDouble formats a double like Java: 0.01, 1.0, 1.0E-5.
+// FormatDouble formats a double like Java, for example 0.01, 1.0, or 1.0E-5.
 func FormatDouble(f float64) string {
 	abs := f
 	if abs < 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestReAdd checks the types with which a dropped column can be added again: 5.0 compares the lengths of values, and
-// 4.0 only whether one type can read values of the other.
+// TestReAdd checks the types with which a dropped column can be added again. Cassandra 5.0 compares the lengths of
+// values. Cassandra 4.0 only requires that one type can read values of the other.
 func TestReAdd(t *testing.T) {
 	native := cqltype.Native
 	vector := func(n int) *cqltype.Type {

@@ -28,10 +28,10 @@ func StrategyName(replication map[string]string) string {
 	return strings.TrimPrefix(replication[replicationClass], locatorPackage)
 }
 
-// prepareReplication checks a replication like Cassandra and returns it in stored form: the class with its package, and
-// the replication_factor of NetworkTopologyStrategy expanded to all data centers. Unlike Cassandra, it accepts data
-// centers without nodes, because the placement of replicas does not depend on the declaration and schemas of other
-// clusters must be importable.
+// prepareReplication validates a replication like Cassandra and returns it in stored form. The stored form contains the
+// class with its package. The replication_factor of NetworkTopologyStrategy is expanded to all data centers. Unlike
+// Cassandra, it accepts data centers without nodes. The placement of replicas does not depend on the declaration, and
+// schemas of other clusters must be importable.
 func prepareReplication(r *compat.Release, keyspace string, given, old map[string]string, datacenters []string) (
 	map[string]string, error) {
 	class := given[replicationClass]
@@ -93,8 +93,8 @@ func checkTopology(options map[string]string) error {
 	return nil
 }
 
-// spreadFactor replaces replication_factor with an entry for every data center that has none. In ALTER, data centers
-// keep their existing factors.
+// spreadFactor replaces replication_factor with an entry for every data center that has no entry. In ALTER KEYSPACE,
+// data centers keep their existing factors.
 func spreadFactor(options, old map[string]string, datacenters []string) (map[string]string, error) {
 	factor, ok := options[replicationFactor]
 	if !ok {

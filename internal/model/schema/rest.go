@@ -12,7 +12,7 @@ import (
 )
 
 // rest holds the unknown members of a descriptor's JSON object, by name. A later build has added them. They are stored
-// again when this build changes the descriptor.
+// again if this build changes the descriptor.
 type rest map[string]json.RawMessage
 
 // restOf returns the members of an object for which the struct known has no field.
@@ -73,8 +73,8 @@ func unmarshalStrict(b []byte, v any) (strict bool) {
 	return d.Decode(v) == nil
 }
 
-// unmarshalTable decodes the object of a table. If this build does not know all of its members, the object is decoded
-// again and the unknown members are preserved. This is rare.
+// unmarshalTable decodes the object of a table. If this build does not support all of its members, the object is
+// decoded again and the unknown members are preserved. This case is rare.
 func unmarshalTable(b []byte) (j tableJSON, err error) {
 	if unmarshalStrict(b, &j) {
 		return j, nil
@@ -112,7 +112,7 @@ func unmarshalTable(b []byte) (j tableJSON, err error) {
 	return j, err
 }
 
-// unmarshalKeyspace is unmarshalTable for a keyspace and its types.
+// unmarshalKeyspace is the equivalent of unmarshalTable for a keyspace and its types.
 func unmarshalKeyspace(b []byte) (j keyspaceJSON, err error) {
 	if unmarshalStrict(b, &j) {
 		return j, nil

@@ -14,14 +14,14 @@ import (
 // Restored is a table that is restored from another schema, such as the schema of a backup.
 type Restored struct {
 	Keyspace, Name string
-	// AsKeyspace and As are its new names. ID becomes its UUID.
+	// AsKeyspace and As are the new names of its keyspace and of the table. ID becomes its UUID.
 	AsKeyspace, As string
 	ID             UUID
 }
 
-// Restore creates tables as in another schema, with the same column IDs, so that rows can be copied. Missing keyspaces
-// are created with their types and functions. Views and indexes are omitted, because RestoreIndexes creates them once
-// the rows exist. The change log is omitted too, because it would start before the rows exist.
+// Restore creates tables with the column IDs of another schema, so that rows can be copied. Missing keyspaces are
+// created with their types and functions. Views and indexes are omitted, because RestoreIndexes creates them once the
+// rows exist. The change log is omitted too, because it would start before the rows exist.
 type Restore struct {
 	Stamp
 	From   *Schema
@@ -61,7 +61,7 @@ func (c *Restore) apply(s *Schema) (*Schema, []Event, error) {
 	return next, events, nil
 }
 
-// withRestored returns a schema with a keyspace like ks, but without its tables.
+// withRestored returns a schema with a copy of the keyspace ks that contains none of its tables.
 func (s *Schema) withRestored(ks *Keyspace, name string) (*Schema, error) {
 	if err := checkKeyspaceName(name); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (s *Schema) withRestored(ks *Keyspace, name string) (*Schema, error) {
 	return next, nil
 }
 
-// withRestoredTable returns a schema with a table like t.
+// withRestoredTable returns a schema with a copy of the table t.
 func (s *Schema) withRestoredTable(t *Table, r Restored) (*Schema, error) {
 	j := t.encode()
 	j.Keyspace, j.Name, j.UUID = r.AsKeyspace, r.As, r.ID
@@ -112,7 +112,7 @@ func (s *Schema) withRestoredTable(t *Table, r Restored) (*Schema, error) {
 	return next, nil
 }
 
-// RestoreIndexes creates the indexes and views of tables that Restore has created. Existing ones are kept.
+// RestoreIndexes creates the indexes and views of tables that Restore has created. Existing indexes and views are kept.
 type RestoreIndexes struct {
 	Stamp
 	From   *Schema
@@ -167,7 +167,7 @@ func (c *RestoreIndexes) apply(s *Schema) (*Schema, []Event, error) {
 	return next, events, nil
 }
 
-// RestoreView creates a view of a restored table, as in another schema.
+// RestoreView creates a view of a restored table, as defined in another schema.
 type RestoreView struct {
 	Stamp
 	From *Schema
@@ -190,7 +190,7 @@ func (c *RestoreView) apply(s *Schema) (*Schema, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t := next.Table(c.View.AsKeyspace, c.View.As) // created by this change, so it is not shared
+	t := next.Table(c.View.AsKeyspace, c.View.As) // created by this change, so not shared
 	t.View = &View{Base: c.Base, Where: v.View.Where, AllColumns: v.View.AllColumns}
 	base := ks.Tables[c.Base].clone()
 	base.Indexes = maps.Clone(base.Indexes)

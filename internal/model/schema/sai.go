@@ -12,7 +12,7 @@ import (
 )
 
 // CustomKind is the kind of storage-attached indexes in system_schema.indexes. Their entries are ordered by value.
-// Entries of other indexes (the kind COMPOSITES) are not.
+// Entries of other indexes (kind COMPOSITES) are not ordered.
 const CustomKind = "CUSTOM"
 
 // These are the index options that have an effect. class_name stores the class as written.
@@ -31,14 +31,14 @@ const (
 // LegacyClass is the class of an index if none is specified.
 const LegacyClass = "legacy_local_table"
 
-// attachedOptions lists the options of storage-attached indexes.
+// attachedOptions lists the options that storage-attached indexes support.
 var attachedOptions = []string{caseOption, normalizeOption, asciiOption, similarityOption, nodesOption, beamOption,
 	optimizeOption}
 
-// analysisOptions lists the options for text analysis.
+// analysisOptions lists the options of text analysis.
 var analysisOptions = []string{caseOption, normalizeOption, asciiOption}
 
-// IsAttachedClass reports whether a class after USING is a class of storage-attached indexes.
+// IsAttachedClass reports whether a class in a USING clause is a class of storage-attached indexes.
 func IsAttachedClass(class string) bool {
 	switch strings.ToLower(class) {
 	case "sai", "storageattachedindex":
@@ -57,7 +57,7 @@ type Analysis struct {
 	Lower, Normalize, ASCII bool
 }
 
-// Analysis returns the analysis that the options of the index specify.
+// Analysis returns the text analysis that the options of the index specify.
 func (i *Index) Analysis() Analysis {
 	return Analysis{
 		Lower:     strings.EqualFold(i.Options[caseOption], "false"),
@@ -74,7 +74,7 @@ func (i *Index) Analyzed() bool {
 // Any reports whether the analysis has any effect.
 func (a Analysis) Any() bool { return a != Analysis{} }
 
-// OfVectors reports whether an index of the table contains vectors, from a vector column or a collection.
+// OfVectors reports whether an index of the table contains vectors of a vector column or of a collection.
 func (t *Table) OfVectors(ix *Index) bool {
 	c := t.ByName[ix.Column]
 	if !ix.Attached() || c == nil {
@@ -94,7 +94,7 @@ func (t *Table) VectorIndexes() (n int) {
 	return n
 }
 
-// Indexed returns the types of the indexed values: one, or two for the entries of a map.
+// Indexed returns the types of the indexed values. It returns one type, or two types for the entries of a map.
 func (i *Index) Indexed(c *Column) []*cqltype.Type {
 	t := c.Type
 	switch {
@@ -137,7 +137,7 @@ func (c *CreateIndex) checkAttached(t *Table, index *Index) error {
 	return nil
 }
 
-// checkNames rejects options that storage-attached indexes do not have.
+// checkNames rejects options that storage-attached indexes do not support.
 func (c *CreateIndex) checkNames() error {
 	var unknown []string
 	for _, e := range c.options() {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// attachedTable returns a table ks.t with a column of each kind of type.
+// attachedTable returns the table ks.t, which has a column of each kind of type.
 func attachedTable(t *testing.T) *Schema {
 	t.Helper()
 	must := func(s *Schema, c Change) *Schema {
@@ -36,7 +36,8 @@ func attachedTable(t *testing.T) *Schema {
 			{Name: "v1", Type: vector(1, cqltype.Float)}, {Name: "vi", Type: vector(2, cqltype.Int)}}})
 }
 
-// TestAttachedIndexOptions compares accepted and rejected options of storage-attached indexes with Cassandra 5.0.5.
+// TestAttachedIndexOptions checks that the same options of storage-attached indexes are accepted and rejected as in
+// Cassandra 5.0.5.
 func TestAttachedIndexOptions(t *testing.T) {
 	s := attachedTable(t)
 	on := func(column string, target IndexTarget) []TargetSpec { return []TargetSpec{{column, target}} }
@@ -118,8 +119,8 @@ func TestAttachedIndexOptions(t *testing.T) {
 	}
 }
 
-// TestOneAttachedIndex checks that a target has at most one storage-attached index, regardless of the spelling of its
-// class, in addition to a legacy index. It also checks the number of Cassandra's warnings about vector indexes.
+// TestOneAttachedIndex checks that a target has at most one storage-attached index in addition to a legacy index,
+// regardless of the spelling of its class. It also checks the number of Cassandra's warnings about vector indexes.
 func TestOneAttachedIndex(t *testing.T) {
 	s := attachedTable(t)
 	create := func(name, column, class string) error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package schema defines the immutable descriptors of keyspaces, tables, types, and indexes. DDL transitions are pure
-// functions: a Schema and a change produce a new Schema or a dberr.
+// functions. From a Schema and a change, they produce a new Schema or a dberr error.
 //
 // Guarantees:
 //
@@ -11,7 +11,7 @@
 //   - (SM3) A transition reads no clock and generates no random numbers. UUIDs and times are part of the change, and
 //     IDs come from counters in the Schema.
 //
-// Start reading at Schema, then Change and Apply.
+// Start reading at Schema, then read Change and Apply.
 package schema
 
 import (
@@ -25,7 +25,7 @@ type UUID [16]byte
 type Schema struct {
 	// Version changes with every DDL statement. Drivers poll it for schema agreement.
 	Version UUID
-	// Revision counts DDL changes from 1. A command contains it as its schema version.
+	// Revision counts DDL changes from 1. A command contains the revision as its schema version.
 	Revision uint64
 	// NextID is the next table or index ID.
 	NextID uint32
@@ -38,11 +38,11 @@ type Schema struct {
 // Keyspace is a namespace of tables and types.
 type Keyspace struct {
 	Name string
-	// Replication is the replication declared by CREATE KEYSPACE, including "class". It is stored and shown, but does
-	// not affect placement.
+	// Replication is the replication declared by CREATE KEYSPACE, including "class". It is stored and returned, but
+	// does not affect placement.
 	Replication   map[string]string
 	DurableWrites bool
-	// Options holds additional options (cosmosdb_*), by name.
+	// Options holds additional options (cosmosdb_*) by name.
 	Options map[string]string
 	Tables  map[string]*Table
 	// Types holds the user-defined types, not frozen.
@@ -79,11 +79,12 @@ type Column struct {
 	ID   uint32
 	Type *cqltype.Type
 	Kind ColumnKind
-	// Position is the index among the columns of the same kind for key columns, and -1 for static and regular columns.
+	// For key columns, Position is the index among the columns of the same kind. For static and regular columns, it is
+	// -1.
 	Position int
 	// Desc is true for a clustering column in descending order.
 	Desc bool
-	// Mask hides the column's values from users without the permission to see them. It is nil if none exists.
+	// Mask hides the column's values from users without permission to see them. It is nil if the column has no mask.
 	Mask *Mask
 
 	rest rest
@@ -97,8 +98,8 @@ type DroppedColumn struct {
 	Kind ColumnKind
 	// DroppedAt is in microseconds since the epoch.
 	DroppedAt int64
-	// ByTime means that DroppedAt was specified: cells with later timestamps are kept, so that the column can be added
-	// again with its ID.
+	// ByTime means that the statement specified DroppedAt. Cells with later timestamps are kept, so that the column can
+	// be added again with its ID.
 	ByTime bool
 
 	rest rest
@@ -107,12 +108,13 @@ type DroppedColumn struct {
 // IndexTarget is the indexed part of a column's value.
 type IndexTarget uint8
 
-// These are the targets. `CREATE INDEX ON t (c)` uses the plain target for types other than collections.
+// These are the targets of an index. `CREATE INDEX ON t (c)` uses the target IndexValue for types other than
+// collections.
 const (
 	IndexValue   IndexTarget = iota // the whole value of a single-cell column
-	IndexValues                     // each element of a list or set, each value of a map
+	IndexValues                     // each element of a list or set, or each value of a map
 	IndexKeys                       // each key of a map
-	IndexEntries                    // each (key, value) of a map
+	IndexEntries                    // each pair of key and value in a map
 	IndexFull                       // the whole value of a frozen collection
 )
 
@@ -122,22 +124,23 @@ type Index struct {
 	ID     uint32
 	Column string
 	Target IndexTarget
-	// Kind is COMPOSITES or CUSTOM, as in system_schema.indexes, or a kind that is not shown.
+	// Kind is COMPOSITES or CUSTOM, as in system_schema.indexes, or a kind that is not visible to clients.
 	Kind    string
 	Options map[string]string
-	// Lists holds the lists of a vector index, newest first. Without lists, its vectors have no entries.
+	// Lists holds the lists of a vector index, newest first. Vectors have no entries in an index without lists.
 	Lists Lists
 
 	rest rest
 }
 
-// Table describes a table. Column slices are in storage order: keys by position, static and regular columns by name.
+// Table describes a table. Column slices are in storage order: key columns by position, static and regular columns by
+// name.
 type Table struct {
 	Keyspace, Name string
-	// ID is the first component of every key of the table. Package keys defines its bits.
+	// ID is the first component of every key of the table. Package keys defines the meaning of its bits.
 	ID   uint32
 	UUID UUID
-	// Revision is the Schema.Revision at the table's last change. Plans made at another revision are invalid.
+	// Revision is the Schema.Revision at the table's last change. Plans made for another revision are invalid.
 	Revision uint64
 
 	PartitionKey []*Column
@@ -157,12 +160,12 @@ type Table struct {
 	CompactStorage bool
 	Options        TableOptions
 	Virtual        bool
-	// Secret is the 32-byte key that encrypts paging states if key columns are masked. It is nil in tables that never
-	// had a mask.
+	// Secret is the 32-byte key that encrypts paging states if key columns are masked. It is nil in tables that have
+	// never had a mask.
 	Secret []byte
 	// Container is not nil if the table is a container of items.
 	Container *Container
-	// Feed is not nil if changes of the rows of a CQL table are logged.
+	// Feed is not nil if changes to the rows of a CQL table are logged.
 	Feed *Feed
 	// View is not nil if the table is a materialized view.
 	View *View
@@ -170,10 +173,10 @@ type Table struct {
 	rest rest
 }
 
-// TableOptions are the options in WITH. Options without an effect are stored to be shown.
+// TableOptions are the options in the WITH clause. Options without an effect are stored so that clients can read them.
 type TableOptions struct {
 	Comment               string
-	DefaultTTL            int32 // seconds, 0 for none
+	DefaultTTL            int32 // in seconds, or 0 for no default
 	GCGrace               int32 // seconds
 	BloomFilterFPChance   float64
 	CRCCheckChance        float64
@@ -190,15 +193,15 @@ type TableOptions struct {
 	Extensions            map[string][]byte
 	// Cosmos holds the cosmosdb_* options as specified, by name.
 	Cosmos map[string]string
-	// StorageCapGB is storage_cap_gb, or 0 if it is not set. See StorageCap.
+	// StorageCapGB is the value of storage_cap_gb, or 0 if it is not set. See StorageCap.
 	StorageCapGB float64 `json:",omitempty"`
 	// MergesOff disables automatic merges of small partitions (automatic_merges = false).
 	MergesOff bool `json:",omitempty"`
-	// SnapshotsOff and BackupsOff are allow_auto_snapshot = false and incremental_backups = false of Cassandra 4.1 and
-	// 5.0.
+	// SnapshotsOff and BackupsOff represent allow_auto_snapshot = false and incremental_backups = false of Cassandra
+	// 4.1 and 5.0.
 	SnapshotsOff bool `json:",omitempty"`
 	BackupsOff   bool `json:",omitempty"`
-	// CDCRetention is cdc_retention_seconds, or 0 for the default. See Retention.
+	// CDCRetention is the value of cdc_retention_seconds, or 0 for the default. See Retention.
 	CDCRetention int32 `json:",omitempty"`
 
 	rest rest

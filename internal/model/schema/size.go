@@ -7,9 +7,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// A type that contains another type twice is twice as large when expanded: for clients, in texts, and for dropped
-// columns. Forty types, each with two fields of the previous type, would expand to a million million types. The number
-// of nested types in a type and in a table is therefore limited.
+// A type that contains another type twice is twice as large when expanded. Types are expanded for clients, in texts,
+// and for dropped columns. Forty types, each with two fields of the previous type, would expand to a trillion types.
+// The number of nested types in a type and in a table is therefore limited.
 const (
 	// NestedTypesMax is the maximum number of types nested in a user-defined type.
 	NestedTypesMax = 1 << 16
@@ -17,7 +17,7 @@ const (
 	TableTypesMax = 1 << 18
 )
 
-// nested counts a type and all types nested in it. It stops soon after limit.
+// nested counts a type and all types nested in it. It stops soon after the count exceeds limit.
 func nested(t *cqltype.Type, limit int) int {
 	n := 1
 	for _, e := range t.Elems {

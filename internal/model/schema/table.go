@@ -19,13 +19,13 @@ type ColumnSpec struct {
 	Mask   *MaskSpec
 }
 
-// OrderSpec is one part of CLUSTERING ORDER BY.
+// OrderSpec is one column in CLUSTERING ORDER BY.
 type OrderSpec struct {
 	Column string
 	Desc   bool
 }
 
-// CreateTable is CREATE TABLE.
+// CreateTable represents the statement CREATE TABLE.
 type CreateTable struct {
 	Stamp
 	Keyspace    string
@@ -39,17 +39,17 @@ type CreateTable struct {
 	Order          []OrderSpec
 	CompactStorage bool
 	Properties     []Property
-	// NoFeeds is as in AlterTable.
+	// NoFeeds has the same meaning as in AlterTable.
 	NoFeeds bool
 }
 
-// DropTable is DROP TABLE.
+// DropTable represents the statement DROP TABLE.
 type DropTable struct {
 	Stamp
 	Keyspace string
 	Name     string
 	IfExists bool
-	// Check, if not nil, can reject the change, given the schema to which it is applied.
+	// Check, if not nil, can reject the change. Its argument is the schema to which the change is applied.
 	Check func(s *Schema) error
 }
 
@@ -185,8 +185,8 @@ func (c *CreateTable) uuid() (UUID, error) {
 	return c.ID, nil
 }
 
-// bindColumns resolves the types, in order of the names as in Cassandra. The order determines which error is returned
-// first.
+// bindColumns resolves the types of the columns in order of the column names, as in Cassandra. The order determines
+// which error is returned first.
 func (c *CreateTable) bindColumns(t *Table, ks *Keyspace) (map[string]*Column, error) {
 	sorted := slices.Clone(c.Columns)
 	slices.SortStableFunc(sorted, func(a, b ColumnSpec) int { return cmp.Compare(a.Name, b.Name) })
@@ -222,7 +222,7 @@ func checkColumnType(t *cqltype.Type) error {
 	return nil
 }
 
-// splitColumns checks the primary key and assigns every column to its part.
+// splitColumns validates the primary key and assigns every column to its part.
 func (c *CreateTable) splitColumns(t *Table, columns map[string]*Column) error {
 	if len(c.PartitionKey) == 0 {
 		return dberr.Invalidf("No PRIMARY KEY specifed for table '%s' (exactly one required)", c.Name)
@@ -321,7 +321,7 @@ func (t *Table) checkCounterTTL() error {
 	return nil
 }
 
-// checkOrder checks CLUSTERING ORDER BY and sets the directions.
+// checkOrder validates CLUSTERING ORDER BY and sets the directions of the columns.
 func (c *CreateTable) checkOrder(t *Table) error {
 	if !c.release().OldOrderTexts {
 		var other []string
@@ -386,7 +386,7 @@ func joinNames(columns []*Column) string {
 	return strings.Join(names, ", ")
 }
 
-// Flags returns the flags of the table in system_schema.tables, sorted.
+// Flags returns the sorted flags of the table in system_schema.tables.
 func (t *Table) Flags() []string {
 	var flags []string
 	if !t.CompactStorage || len(t.Clustering) > 1 {
@@ -404,6 +404,7 @@ func (t *Table) Flags() []string {
 // dense reports whether the table is a COMPACT STORAGE table with clustering columns.
 func (t *Table) dense() bool { return t.CompactStorage && len(t.Clustering) > 0 }
 
-// RowsAreCells reports whether a row of the table exists only while it has a cell, because an INSERT writes no row
-// marker. A compact table in which all columns belong to the primary key has rows without cells, so it has markers.
+// RowsAreCells reports whether a row of the table exists only while it has a cell. In such a table, an INSERT writes no
+// row marker. A compact table in which all columns belong to the primary key has rows without cells, and therefore has
+// row markers.
 func (t *Table) RowsAreCells() bool { return t.CompactStorage && len(t.Regulars) > 0 }

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the throughput options: the names of Azure Cosmos DB, under which they are stored, and Ilion's own names,
-// which also accept 0 for no throughput.
+// These are the throughput options. Options are stored under the names of Azure Cosmos DB. Ilion's own names also
+// accept 0 for no throughput.
 const (
 	cosmosThroughput = "cosmosdb_provisioned_throughput"
 	cosmosAutoscale  = "cosmosdb_autoscale_max_throughput"
@@ -20,7 +20,7 @@ const (
 // throughputMax is the maximum throughput of a table or a keyspace, in request units per second.
 const throughputMax = 1_000_000
 
-// throughputOf returns the option that a property sets, or "" if it is not a throughput.
+// throughputOf returns the option that a property sets, or an empty string if the property is not a throughput.
 func throughputOf(name string) string {
 	switch name {
 	case cosmosThroughput, ownThroughput:
@@ -31,7 +31,7 @@ func throughputOf(name string) string {
 	return ""
 }
 
-// checkThroughputs rejects a statement that sets both kinds of throughput, as Cosmos DB does.
+// checkThroughputs rejects a statement that sets both kinds of throughput. Cosmos DB rejects such a statement, too.
 func checkThroughputs(properties []Property) error {
 	var manual, autoscale string
 	for i := range properties {
@@ -49,7 +49,7 @@ func checkThroughputs(properties []Property) error {
 	return nil
 }
 
-// throughput validates a throughput like Cosmos DB does.
+// throughput validates a throughput like Cosmos DB.
 func (o *cosmosOption) throughput(p *Property, text string) error {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && n == 0 && p.Name != o.name {
@@ -65,11 +65,11 @@ func (o *cosmosOption) throughput(p *Property, text string) error {
 
 // Throughput is the provisioned throughput of a table or a keyspace, in request units per second.
 type Throughput struct {
-	// Units is 0 for no limit.
+	// Units is 0 if the throughput is not limited.
 	Units int64
-	// Autoscale means that Units is the maximum, of which a tenth is reserved.
+	// Autoscale means that Units is the maximum throughput. A tenth of the maximum is reserved.
 	Autoscale bool
-	// Shared means that all tables of the keyspace without their own throughput share it.
+	// Shared means that all tables of the keyspace without their own throughput share the throughput.
 	Shared bool
 }
 

@@ -15,7 +15,8 @@ import (
 )
 
 // These constants name Cassandra's compaction strategies. This file parses the options that tune Cassandra's storage.
-// They have no effect, but are validated, stored, and shown, so that schemas can be moved in both directions unchanged.
+// They have no effect, but are validated, stored, and returned, so that schemas can be exchanged with Cassandra
+// unchanged.
 
 const (
 	compactionPackage  = "org.apache.cassandra.db.compaction."
@@ -32,7 +33,7 @@ var commonCompaction = []string{
 	"min_threshold", "max_threshold", "bucket_high", "bucket_low", "min_sstable_size",
 }
 
-// compactionOptions maps strategies to their options beyond the common ones.
+// compactionOptions maps each strategy to the options that only this strategy has.
 var compactionOptions = map[string][]string{
 	sizeTiered: nil,
 	leveled:    {"fanout_size", "single_sstable_uplevel", "sstable_size_in_mb"},
@@ -48,7 +49,7 @@ var compactionOptions = map[string][]string{
 	},
 }
 
-// scalingParameter matches a level of UnifiedCompactionStrategy.
+// scalingParameter matches one scaling parameter of UnifiedCompactionStrategy.
 var scalingParameter = regexp.MustCompile(`^(N|L[0-9]+|T[0-9]+|[+-]?[0-9]+)$`)
 
 func compaction(given map[string]string, r *compat.Release) (map[string]string, error) {
@@ -126,7 +127,7 @@ func checkThresholds(m map[string]string) error {
 	return nil
 }
 
-// compressors maps compressors to their own options.
+// compressors maps each compressor to the options that only this compressor has.
 var compressors = map[string][]string{
 	"LZ4Compressor":     {"lz4_compressor_type", "lz4_high_compressor_level"},
 	"SnappyCompressor":  nil,
@@ -253,7 +254,7 @@ var (
 	hybridPolicy     = regexp.MustCompile(`(?i)^(MIN|MAX)\(\s*([^,()]+?)\s*,\s*([^,()]+?)\s*\)$`)
 )
 
-// speculation parses a speculative retry policy and returns its canonical form: 99p, 50ms, ALWAYS, NEVER, or
+// speculation parses a speculative retry policy and returns its canonical form, such as 99p, 50ms, ALWAYS, NEVER, or
 // MIN(99p,50ms).
 func speculation(p *Property) (string, error) {
 	text, err := p.simple()
@@ -282,7 +283,7 @@ func speculation(p *Property) (string, error) {
 	return "", dberr.Configf("Invalid value %s for option '%s'", text, p.Name)
 }
 
-// plainSpeculation parses a percentile or a time. At most four decimals are kept, as in Cassandra.
+// plainSpeculation parses a percentile or a duration. At most four decimal places are kept, as in Cassandra.
 func plainSpeculation(text string) (string, bool) {
 	short := func(number string) (float64, string) {
 		f, _ := strconv.ParseFloat(number, 64)

@@ -11,14 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TypeSpec is a type as written, in which user-defined types are names that may not exist. Its text form (MarshalText)
-// is CQL and can be parsed by ParseType.
+// TypeSpec is a type as written in a statement. Its user-defined types are names that may not exist. Its text form
+// (MarshalText) is CQL, which ParseType can parse.
 type TypeSpec struct {
 	// Kind is a native kind, List, Set, Map, Tuple, Vector, UDT, or Custom.
 	Kind cqltype.Kind
-	// Frozen is true if this type itself was written inside frozen<>.
+	// Frozen is true if the type itself was written inside frozen<>.
 	Frozen bool
-	// Keyspace (empty if unspecified) and Name identify a UDT. Name is the class of a Custom.
+	// Keyspace (empty if unspecified) and Name identify a UDT. Name is the class of a Custom type.
 	Keyspace, Name string
 	Params         []*TypeSpec
 	// Dimension is the number of elements of a vector.
@@ -101,19 +101,20 @@ func (t *TypeSpec) append(dst []byte, quote func(string) string) []byte {
 	return append(dst, '>')
 }
 
-// isFrozen reports whether a value of the type is always one cell. Tuples always are.
+// isFrozen reports whether a value of the type is always one cell. Tuples are always one cell.
 func (t *TypeSpec) isFrozen() bool {
 	return t.Frozen || t.Kind == cqltype.Tuple || !t.isCollection() && t.Kind != cqltype.UDT
 }
 
 func (t *TypeSpec) isCollection() bool { return t.Kind >= cqltype.List && t.Kind <= cqltype.Map }
 
-// Bind resolves the type in a keyspace with these user-defined types. Errors are *dberr.Invalid with Cassandra's texts.
+// Bind resolves the type in a keyspace with the given user-defined types. Errors are of the type *dberr.Invalid and
+// have Cassandra's texts.
 func (t *TypeSpec) Bind(keyspace string, types map[string]*cqltype.Type) (*cqltype.Type, error) {
 	return t.bind(keyspace, types, false)
 }
 
-// bind is Bind. within is true inside a frozen type, where nested collections need not be frozen.
+// bind implements Bind. within is true inside a frozen type. Nested collections need not be frozen there.
 func (t *TypeSpec) bind(keyspace string, types map[string]*cqltype.Type, within bool) (*cqltype.Type, error) {
 	if t == nil {
 		return nil, dberr.Invalidf("no type given")
@@ -224,8 +225,8 @@ func (t *TypeSpec) checkNested(inner *TypeSpec, frozen bool) error {
 	return dberr.Invalidf("Non-frozen UDTs are not allowed inside collections: %s", t)
 }
 
-// ParseType parses the CQL text of a type, as written by MarshalText and cqltype.Type.String. It accepts no comments
-// and is intended for stored texts. The parser handles client statements.
+// ParseType parses the CQL text of a type, as written by MarshalText and cqltype.Type.String. It does not accept
+// comments and is intended for stored texts. Types in client statements are parsed by the CQL parser.
 func ParseType(text string) (*TypeSpec, error) {
 	p := typeParser{text: text}
 	t := p.parse(0)
@@ -259,7 +260,7 @@ func (p *typeParser) take(c byte) bool {
 	return false
 }
 
-// word parses a name. quoted is true if it was in double quotes.
+// word parses a name. quoted is true if the name was in double quotes.
 func (p *typeParser) word() (name string, quoted, ok bool) {
 	p.space()
 	if p.take('"') {
@@ -277,7 +278,7 @@ func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// until reads up to a quote. A doubled quote stands for itself.
+// until reads up to the next quote. A doubled quote represents one quote.
 func (p *typeParser) until(quote byte) (string, bool) {
 	var b strings.Builder
 	for p.pos < len(p.text) {
@@ -297,7 +298,7 @@ func (p *typeParser) until(quote byte) (string, bool) {
 var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map,
 	"tuple": cqltype.Tuple, "vector": cqltype.Vector}
 
-// parse parses a type. It returns nil if none exists.
+// parse parses a type. It returns nil if the text does not start with a type.
 func (p *typeParser) parse(depth int) *TypeSpec {
 	if depth > typeDepthMax {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// FieldsMax is the maximum number of fields of a user-defined type, because stored rows contain the index of a field as
-// a smallint.
+// FieldsMax is the maximum number of fields of a user-defined type. Stored rows contain the index of a field as a
+// smallint.
 const FieldsMax = math.MaxInt16
 
 // FieldSpec declares a field.
@@ -22,7 +22,7 @@ type FieldSpec struct {
 	Type *TypeSpec `json:"type"`
 }
 
-// CreateType is CREATE TYPE.
+// CreateType represents the statement CREATE TYPE.
 type CreateType struct {
 	Stamp
 	Keyspace    string
@@ -31,7 +31,7 @@ type CreateType struct {
 	Fields      []FieldSpec
 }
 
-// AlterType is ALTER TYPE. Op is AddColumns, RenameColumns, or AlterValueType.
+// AlterType represents the statement ALTER TYPE. Op is AddColumns, RenameColumns, or AlterValueType.
 type AlterType struct {
 	Stamp
 	Keyspace string
@@ -43,7 +43,7 @@ type AlterType struct {
 	Rename   []RenameSpec
 }
 
-// DropType is DROP TYPE.
+// DropType represents the statement DROP TYPE.
 type DropType struct {
 	Stamp
 	Keyspace string
@@ -51,8 +51,8 @@ type DropType struct {
 	IfExists bool
 }
 
-// withType returns a keyspace with t, which replaces the type of the same name, and in which all types and tables use
-// the new type. It also returns the names of the changed tables, sorted.
+// withType returns a keyspace that contains t instead of any type of the same name. All types and tables of the
+// keyspace use the new type. It also returns the names of the changed tables, sorted.
 func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	next := *k
 	r := rebinder{old: k.Types, done: map[string]*cqltype.Type{t.Name: t}}
@@ -74,7 +74,8 @@ func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	return &next, changed
 }
 
-// rebinder replaces user-defined types with their current definitions. Types cannot form a cycle.
+// rebinder replaces user-defined types with their current definitions. Types cannot form a cycle, so the recursion
+// ends.
 type rebinder struct {
 	old  map[string]*cqltype.Type
 	done map[string]*cqltype.Type
@@ -284,9 +285,9 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 	return nil
 }
 
-// checkKeys rejects a new field that primary keys cannot contain. No field can be added to a type in a partition key,
-// because stored keys would get different tokens. A duration, which has no order, cannot be added to a type in a
-// clustering column.
+// checkKeys rejects a new field that is not allowed in primary keys. No field can be added to a type in a partition
+// key, because the tokens of stored keys would change. A duration cannot be added to a type in a clustering column,
+// because durations are not ordered.
 func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	uses := func(col *Column) bool { return col.Type.References(c.Keyspace, c.Name) }
 	var inKey []string
@@ -308,7 +309,7 @@ func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	return nil
 }
 
-// checkInitials rejects renaming the fields of a type that the INITCOND of an aggregate uses.
+// checkInitials rejects renaming the fields of a type that is used by the INITCOND of an aggregate.
 func (c *AlterType) checkInitials(ks *Keyspace) error {
 	var users []string
 	for f := range ks.Scalars(true) {

@@ -20,11 +20,11 @@ func (ix *Index) SupportsANN(c *Column) bool { return c != nil && ix.Attached() 
 
 // Similarity returns the similarity function of a vector index.
 func (ix *Index) Similarity() vector.Similarity {
-	s, _ := vector.Parse(ix.Options[similarityOption]) // cosine is the default
+	s, _ := vector.Parse(ix.Options[similarityOption]) // the default is cosine
 	return s
 }
 
-// ANNIndex returns the index for vector search in a column, or nil if none exists.
+// ANNIndex returns the index for vector search on a column, or nil if the column has no such index.
 func (t *Table) ANNIndex(c *Column) *Index {
 	for _, ix := range t.SortedIndexes() {
 		if ix.Column == c.Name && ix.SupportsANN(c) {
@@ -76,9 +76,9 @@ func (s *Schema) HasLists() bool {
 	return false
 }
 
-// ListsOf returns the lists of a vector index for which entries are written, newest first. While searches examine all
-// rows, the last element is a Lists for which None is true. There are no lists if entries are not used to find rows,
-// because the vectors are static or key columns.
+// ListsOf returns the lists of a vector index for which entries are written, newest first. While a search examines all
+// rows, the last element is a Lists for which None is true. If the vectors are static or key columns, entries are not
+// used to find rows, and ListsOf returns no lists.
 func (ix *Index) ListsOf(c *Column) Lists {
 	switch {
 	case !ix.SupportsANN(c) || c.Kind != Regular:
@@ -89,11 +89,11 @@ func (ix *Index) ListsOf(c *Column) Lists {
 	return Lists{vector.NewLists(ix.Similarity(), c.Type.Dimension)}
 }
 
-// SetLists replaces the lists of a vector index. It is not the result of a statement. If the newest lists have a new
-// generation, the index must be rebuilt, and the previous lists stay until then.
+// SetLists replaces the lists of a vector index. No statement causes this change. If the newest lists have a new
+// generation, the index must be rebuilt. The previous lists remain until then.
 type SetLists struct {
 	Stamp
-	// Index is the ID of the index. Before is the previous generation of its newest lists.
+	// Index is the ID of the index. Before is the previous generation of the index's newest lists.
 	Index  uint32
 	Before uint32
 	Lists  Lists

@@ -11,30 +11,31 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// View makes a table a materialized view: a separate table whose rows follow the rows of a base table in its keyspace
-// (RFC 0030). Its columns have the names and types of the base columns.
+// View makes a table a materialized view. A view is a separate table whose rows follow the rows of a base table in its
+// keyspace (RFC 0030). The view's columns have the names and types of the base columns.
 type View struct {
 	// Base is the name of the base table.
 	Base string `json:"base"`
-	// Where holds the relations of its WHERE clause.
+	// Where holds the relations in the WHERE clause of the view.
 	Where []ViewRelation `json:"where"`
-	// AllColumns means that the view selects *. Columns that are added to the base table are also added to the view.
+	// AllColumns means that the view selects all columns (*). Columns that are added to the base table are also added
+	// to the view.
 	AllColumns bool `json:"all_columns,omitempty"`
 }
 
 // ViewRelation is a relation of a view's WHERE clause.
 type ViewRelation struct {
-	// Columns are the names on the left side. If Multi is set, they are a list in parentheses.
+	// Columns are the names on the left side of the relation. If Multi is set, the names are a list in parentheses.
 	Columns []string `json:"columns"`
 	Multi   bool     `json:"multi,omitempty"`
-	// Rest is the operator and the right side, as text.
+	// Rest is the text of the operator and the right side.
 	Rest string `json:"rest"`
 	// NotNull means that the relation is IS NOT NULL.
 	NotNull bool `json:"not_null,omitempty"`
 }
 
-// ViewKind is the kind of the hint index that a base table has for each of its views. An option of the index names the
-// view.
+// ViewKind is the kind of a hint index. A base table has one hint index for each of its views. An option of the index
+// names the view.
 const ViewKind = "VIEW"
 
 // viewOption is the option of a hint index that names its view.
@@ -71,7 +72,7 @@ func (k *Keyspace) ViewsOf(table string) []*Table {
 	return out
 }
 
-// Guarded returns the name of the table whose permissions apply to t: the base table for a view, else t itself.
+// Guarded returns the name of the table whose permissions apply to t: the base table of a view, or t itself.
 func (t *Table) Guarded() string {
 	if t.View != nil {
 		return t.View.Base
@@ -79,7 +80,8 @@ func (t *Table) Guarded() string {
 	return t.Name
 }
 
-// ViewKey returns the key column of a view that is not a key column of the table, or nil if none exists.
+// ViewKey returns the key column of a view that is not a key column of the base table. It returns nil if no such column
+// exists.
 func (t *Table) ViewKey(view *Table) *Column {
 	for c := range view.Columns() {
 		if from := t.ByName[c.Name]; c.Kind.IsKey() && from != nil && from.Kind == Regular {
@@ -89,13 +91,13 @@ func (t *Table) ViewKey(view *Table) *Column {
 	return nil
 }
 
-// Hints returns the hint index of a view of the table, or nil if none exists.
+// Hints returns the hint index for a view of the table, or nil if no such index exists.
 func (t *Table) Hints(view string) *Index { return t.Indexes[hintsName(view)] }
 
-// hintsName returns a name that no other index can have.
+// hintsName returns an index name that no other index can have.
 func hintsName(view string) string { return "view/" + view }
 
-// CreateView is CREATE MATERIALIZED VIEW.
+// CreateView represents the statement CREATE MATERIALIZED VIEW.
 type CreateView struct {
 	Stamp
 	Keyspace    string
@@ -113,11 +115,11 @@ type CreateView struct {
 	Properties               []Property
 	// Check validates the relations against the base table.
 	Check func(ks *Keyspace, base *Table) error
-	// CheckWhere, if not nil, is called once the restricted columns have been validated.
+	// CheckWhere, if not nil, is called after the restricted columns have been validated.
 	CheckWhere func() error
 }
 
-// AlterView is ALTER MATERIALIZED VIEW.
+// AlterView represents the statement ALTER MATERIALIZED VIEW.
 type AlterView struct {
 	Stamp
 	Keyspace   string
@@ -126,7 +128,7 @@ type AlterView struct {
 	Properties []Property
 }
 
-// DropView is DROP MATERIALIZED VIEW.
+// DropView represents the statement DROP MATERIALIZED VIEW.
 type DropView struct {
 	Stamp
 	Keyspace string
@@ -134,8 +136,8 @@ type DropView struct {
 	IfExists bool
 }
 
-// RenewViews gives the views of a table a new revision and changes nothing else. Operations that were planned earlier
-// are rejected once the views' partitions require the new revision.
+// RenewViews changes only the revision of a table's views. Operations with earlier plans are rejected once the views'
+// partitions require the new revision.
 type RenewViews struct {
 	Stamp
 	Keyspace, Table string
@@ -214,7 +216,7 @@ func (c *CreateView) apply(s *Schema) (*Schema, []Event, error) {
 	}, nil
 }
 
-// build returns the view's table without its ID.
+// build returns the view's table without an ID.
 func (c *CreateView) build(ks *Keyspace, base *Table) (*Table, error) {
 	switch {
 	case base.Counter:
@@ -340,7 +342,7 @@ func (c *CreateView) key(t, base *Table, columns map[string]*Column) error {
 	return nil
 }
 
-// restricted checks that key columns are restricted, and that other columns are only restricted by IS NOT NULL.
+// restricted checks that key columns are restricted, and that IS NOT NULL is the only restriction of other columns.
 func (c *CreateView) restricted(t, base *Table) error {
 	have := map[string]bool{}
 	var illegal []string
@@ -369,7 +371,7 @@ func (c *CreateView) restricted(t, base *Table) error {
 	return nil
 }
 
-// order sets the directions of the clustering columns. The default is the order of the base table.
+// order sets the sort directions of the clustering columns. The defaults are the directions of the base table.
 func (c *CreateView) order(t, base *Table) error {
 	if len(c.Order) == 0 {
 		for _, col := range t.Clustering {
@@ -404,7 +406,7 @@ func (c *CreateView) options(t *Table) error {
 	return err
 }
 
-// view returns the view to alter or drop. It returns nil without an error if the view may be missing.
+// view returns the view to alter or drop. If the view may be missing and is missing, it returns nil without an error.
 func (s *Schema) view(keyspace, name string, ifExists bool) (*Table, error) {
 	if err := checkUserKeyspace(keyspace); err != nil {
 		return nil, err
@@ -459,7 +461,7 @@ func (c *DropView) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks), events, nil
 }
 
-// withoutTable returns a keyspace without the table of a name.
+// withoutTable returns a keyspace without the table with the given name.
 func (k *Keyspace) withoutTable(name string) *Keyspace {
 	next := *k
 	next.Tables = make(map[string]*Table, len(k.Tables))
@@ -532,7 +534,7 @@ func (c *AlterTable) alterViews(ks *Keyspace, t *Table) (*Keyspace, []Event, err
 	return ks, events, nil
 }
 
-// followMask gives a view the mask of a column of its base table. The view must not be shared.
+// followMask sets the mask of a view's column to the mask of the base table's column. The view must not be shared.
 func followMask(t *Table, from *Column) (changed bool) {
 	if from == nil {
 		return false

@@ -14,9 +14,9 @@ const (
 	c2 = 0x4cf5ad432745937f
 )
 
-// Hash is the hash function of Cassandra's Murmur3Partitioner: the first half of MurmurHash3 x64 128 with seed 0, with
-// two differences. Bytes of the tail are sign-extended, as in Java, and MinInt64 becomes MaxInt64. The empty key hashes
-// to Min.
+// Hash is the hash function of Cassandra's Murmur3Partitioner. It is the first half of MurmurHash3 x64 128 with seed 0,
+// with two differences. Bytes of the tail are sign-extended, as in Java, and MinInt64 becomes MaxInt64. The empty key
+// hashes to Min.
 func Hash(key []byte) Token {
 	if len(key) == 0 {
 		return Min
@@ -70,15 +70,15 @@ func mix(k uint64) uint64 {
 	return k ^ k>>33
 }
 
-// AppendComponent appends one component of a composite partition key. A key with a single column is the bare value
-// instead, see AppendKey. The caller must limit a component to 65535 bytes.
+// AppendComponent appends one component of a composite partition key. A key with a single column consists only of the
+// value (see AppendKey). A component must not exceed 65535 bytes.
 func AppendComponent(dst, component []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(component)))
 	dst = append(dst, component...)
 	return append(dst, 0)
 }
 
-// AppendKey appends the serialized partition key: a single component unchanged, or several components with their
+// AppendKey appends the serialized partition key. A single component is unchanged, and several components have their
 // lengths.
 func AppendKey(dst []byte, components ...[]byte) []byte {
 	if len(components) == 1 {

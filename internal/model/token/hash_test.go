@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestHashRecorded compares Hash and AppendKey with recorded results of Cassandra 4.0, for composite keys and for keys
-// of all lengths from 1 to 33 and beyond, including bytes above 7F.
+// TestHashRecorded compares Hash and AppendKey with recorded results of Cassandra 4.0. It uses composite keys and keys
+// of many lengths, including bytes above 7F.
 func TestHashRecorded(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/tokens.txt")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestHashRecorded(t *testing.T) {
 	}
 }
 
-// TestHashPublished compares Hash with the published vectors, and checks Cassandra's rules for the ends of the ring.
+// TestHashPublished compares Hash with published test vectors, and checks Cassandra's rules for the ends of the ring.
 func TestHashPublished(t *testing.T) {
 	number := func(v uint32) []byte { return binary.BigEndian.AppendUint32(nil, v) }
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestSplitComponent(t *testing.T) {
 	for rest := key; len(rest) > 0; {
 		component, after, ok := SplitComponent(rest)
 		if !ok {
-			t.Fatalf("SplitComponent(%x) refused", rest)
+			t.Fatalf("SplitComponent(%x) failed", rest)
 		}
 		got = append(got, string(component))
 		rest = after

@@ -42,7 +42,7 @@ func (r Range) Contains(t Token) bool {
 // Covers reports whether all of o is in r.
 func (r Range) Covers(o Range) bool { return o.Begin >= r.Begin && o.last() <= r.last() }
 
-// Intersect returns the intersection of the ranges. ok is false if it is empty.
+// Intersect returns the intersection of the ranges. ok is false if the intersection is empty.
 func (r Range) Intersect(o Range) (common Range, ok bool) {
 	if r.Begin > o.last() || o.Begin > r.last() {
 		return Range{}, false
@@ -50,8 +50,8 @@ func (r Range) Intersect(o Range) (common Range, ok bool) {
 	return Range{Begin: max(r.Begin, o.Begin), Limit: min(r.last(), o.last()) + 1}, true
 }
 
-// Divide divides the range into n pieces whose sizes differ by at most one position, or fewer if the range has fewer
-// positions. It returns the range itself for n < 2.
+// Divide divides the range into n pieces whose sizes differ by at most one position. It returns fewer pieces if the
+// range has fewer than n positions. For n < 2, it returns the range itself.
 func (r Range) Divide(n int) []Range {
 	span := r.last() - r.Begin // one less than the number of positions, which may not fit in 64 bits
 	if n > 1 && uint64(n-1) > span {
@@ -81,7 +81,7 @@ func share(span, i, n uint64) uint64 {
 	return q
 }
 
-// String returns the first and last token.
+// String returns the first token and the last token.
 func (r Range) String() string {
 	b := append(make([]byte, 0, 48), '[')
 	b = strconv.AppendInt(b, int64(r.First()), 10)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawRange prefers the ends of the ring, where arithmetic can overflow.
+// drawRange prefers the ends of the ring, because arithmetic can overflow there.
 func drawRange(t *rapid.T, name string) Range {
 	position := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3),
 		rapid.Uint64Range(math.MaxUint64-3, math.MaxUint64))

@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// Cause is the reason category of a partition change. Causes are stored, so a new cause must get a new number.
+// Cause is the general reason for a partition change. Causes are stored, so a new cause must get a new number.
 type Cause uint8
 
 // These are the causes.
 const (
-	// UnknownCause is the cause of a change that a build without causes recorded.
+	// UnknownCause is the cause of a change that was recorded by a build without causes.
 	UnknownCause Cause = iota
-	// ByHand means that an operator requested the change.
+	// ByOperator means that an operator requested the change.
 	ByOperator
 	// BySize means that the partition is too large, or that two neighbors are small enough to be merged.
 	BySize
@@ -26,7 +26,7 @@ const (
 	ByThroughput
 	// ToRepair means that an earlier change could not be completed.
 	ToRepair
-	// ToHeal means that a node has been down for too long.
+	// ToHeal means that a node has been down for longer than the allowed time.
 	ToHeal
 	// ToGrow means that nodes for additional replicas are available.
 	ToGrow
@@ -36,7 +36,8 @@ const (
 	ToBalance
 	// ToMerge means that the replicas of two neighbors are being colocated for a merge.
 	ToMerge
-	// ByKey means that one logical partition causes most of the load and is being isolated from its siblings.
+	// ByKey means that one logical partition causes most of the load and is being isolated from the rest of the
+	// partition.
 	ByKey
 )
 
@@ -58,11 +59,11 @@ type Reason struct {
 	Began int64
 }
 
-// NewReason returns the reason of a change that starts now.
+// NewReason returns a reason with the current time as the start of the change.
 func NewReason(c Cause, now time.Time) *Reason { return &Reason{c, now.UnixMilli()} }
 
-// WithReason records why the members of a partition are being changed. RecordVoters removes the reason once the members
-// are at rest. It returns s unchanged if the partition does not exist.
+// WithReason records the reason for a change of a partition's members. RecordVoters removes the reason once no member
+// is joining or leaving. It returns s unchanged if the partition does not exist.
 func (s *Snapshot) WithReason(id PartitionID, r *Reason) *Snapshot {
 	p := s.Partition(id)
 	if p == nil {

@@ -14,9 +14,9 @@ import (
 )
 
 // recordVersion is the version of the topology's encoding. The topology is stored as one header and one record per
-// partition, under the partition's ID. A change of one partition among a hundred thousand therefore writes two small
+// partition, under the partition's ID. A change of one among a hundred thousand partitions therefore writes two small
 // records. Each record starts with the version. The header, every partition, and every replica set end with a list of
-// fields (see codec); fields of a later build are preserved. The encoding of the whole topology starts with the same
+// fields (see codec). Fields of a later build are preserved. The encoding of the whole topology starts with the same
 // version.
 const recordVersion = 3
 
@@ -58,7 +58,7 @@ func appendPosition(w *codec.Writer, table uint32, at Position) {
 }
 
 // Assemble returns a topology from a header and partition records. Partitions of base without a record are kept, and a
-// nil record removes a partition. Only new records are decoded, and are checked for consistency with the whole
+// nil record removes a partition. Only the new records are decoded. They are checked for consistency with the whole
 // topology.
 func Assemble(base *Snapshot, header []byte, records map[PartitionID][]byte) (*Snapshot, error) {
 	s := base.next()
@@ -138,7 +138,7 @@ func open(record []byte) (*decoder, error) {
 	return newDecoder(record[1:]), nil
 }
 
-// Append appends the whole topology. Equal snapshots have equal bytes.
+// Append appends the whole topology. Equal topologies have equal bytes.
 func (s *Snapshot) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, recordVersion))
 	w.Bytes(s.AppendHeader(nil))
@@ -198,7 +198,7 @@ func Decode(src []byte) (*Snapshot, error) {
 	return s, nil
 }
 
-// decoder decodes the output of the Append functions. Keys are copies.
+// decoder decodes the output of the Append functions. Keys in the result are copies.
 type decoder struct {
 	codec.Reader
 	refused *feature.Newer
@@ -214,7 +214,7 @@ func (r *decoder) newer(what, unit string, has, newest uint64) {
 	r.Fail()
 }
 
-// end is Reader.End, except that it returns the error of newer.
+// end is like Reader.End, but returns the error that newer has recorded.
 func (r *decoder) end() error {
 	err := r.End()
 	if r.refused != nil {
@@ -223,7 +223,7 @@ func (r *decoder) end() error {
 	return err
 }
 
-// fields reads a list of fields, none of which this build knows, and returns them encoded.
+// fields reads a list of fields that this build does not know, and returns the encoded fields.
 func (r *decoder) fields(what string) []byte {
 	kept, refused := r.KeepFields()
 	if refused != 0 {

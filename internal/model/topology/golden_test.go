@@ -13,7 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestStoredBytes pins the encoding of the topology's records, and of the whole topology, which are stored on disk.
+// TestStoredBytes pins the encoding of the topology's records, and of the whole topology. These bytes are stored on
+// disk.
 func TestStoredBytes(t *testing.T) {
 	s := New()
 	for _, change := range []func() (*Snapshot, error){
@@ -59,8 +60,9 @@ func TestStoredBytes(t *testing.T) {
 	}
 }
 
-// TestMapOfLaterBuilds checks that this build preserves fields of later builds in the topology, its partitions, and
-// their replica sets when it changes the topology. An unknown version of the encoding is rejected as newer.
+// TestMapOfLaterBuilds checks that this build preserves fields of later builds when it changes the topology. It checks
+// fields of the topology, its partitions, and their replica sets. It also checks that an unknown version of the
+// encoding is rejected as newer.
 func TestMapOfLaterBuilds(t *testing.T) {
 	s, err := New().AddTable(2000, 1, places)
 	if err != nil {
@@ -88,7 +90,7 @@ func TestMapOfLaterBuilds(t *testing.T) {
 	b := s.Append(nil)
 	for text, n := range map[string]int{"map": 1, "partition": 2, "set": 2} {
 		if bytes.Count(b, []byte(text)) != n {
-			t.Errorf("%q is there %d times, not %d", text, bytes.Count(b, []byte(text)), n)
+			t.Errorf("got %q %d times, want %d", text, bytes.Count(b, []byte(text)), n)
 		}
 	}
 	if s, err = Decode(b); err != nil || s.Level() != 3 {

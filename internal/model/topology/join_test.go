@@ -38,8 +38,8 @@ func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) 
 	return s, nil
 }
 
-// TestJoin checks that a requested merge is either completed or canceled, never both, and that the members and spans of
-// both partitions cannot change until then. It also checks that the merge survives its encoding, and that the right
+// TestJoin checks that a requested merge is either completed or canceled, and that the members and spans of both
+// partitions cannot change before that. It also checks that the merge survives its encoding, and that the right
 // partition's ID is not reused.
 func TestJoin(t *testing.T) {
 	now := time.UnixMilli(77)
@@ -69,7 +69,7 @@ func TestJoin(t *testing.T) {
 		}
 	}
 	if same, err := open.RecordVoters(2, "r", nil); err != nil || same != open {
-		t.Errorf("members were recorded meanwhile: %v", err)
+		t.Errorf("members were recorded in the meantime: %v", err)
 	}
 	half, err := open.MergeReady(2, 4, 17, now)
 	if err != nil || half.Partition(1).Merge.Stage != Freezing {
@@ -83,19 +83,19 @@ func TestJoin(t *testing.T) {
 		t.Fatal(full, err)
 	}
 	if same, err := full.CancelMerge(2); err != nil || same != full {
-		t.Errorf("a merge that may have happened was taken back: %v", err)
+		t.Errorf("a merge that may have happened was canceled: %v", err)
 	}
 	back, err := half.CancelMerge(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if late, err := allReady(back, 2, 17); err != nil || late.Partition(1).Merge.Stage != Unfreezing {
-		t.Errorf("a merge that was taken back goes on: %v", err)
+		t.Errorf("a canceled merge continues: %v", err)
 	}
 	for _, s := range []*Snapshot{open, half, full, back} {
 		again, err := Decode(s.Append(nil))
 		if err != nil || !bytes.Equal(again.Append(nil), s.Append(nil)) {
-			t.Errorf("the map does not come back as it was: %v", err)
+			t.Errorf("the topology changed in encoding: %v", err)
 		}
 	}
 	thawed, err := back.EndMergeCancel(2, now)

@@ -12,7 +12,7 @@ import (
 // member, because only the leader of a partition knows which members vote. The initial members of a new table are
 // Voters.
 
-// AddMember adds a new replica of a partition on a node. state is Joining or Learner.
+// AddMember adds a new replica of a partition on a node. state must be Joining or Learner.
 func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID,
 	error) {
 	if state != Joining && state != Learner {
@@ -61,12 +61,12 @@ func (s *Snapshot) Mark(id PartitionID, replica ReplicaID, to MemberState) (*Sna
 	return nil, fmt.Errorf("partition %d has no replica %d", id, replica)
 }
 
-// RecordVoters records which replicas of a set vote. Joining members that vote become voters, and leaving members that
-// do not vote are removed. voters are the voters of the Raft configuration of a confirmed leader that has applied the
-// log up to its own term. RecordVoters returns s itself if nothing changes.
+// RecordVoters records which replicas of a set are voters. Joining members that vote become voters, and leaving members
+// that do not vote are removed. voters are the voters of the Raft configuration of a confirmed leader that has applied
+// the log up to its own term. RecordVoters returns s itself if nothing changes.
 func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
 	if p := s.Partition(id); p != nil && p.pendingChange() != nil {
-		return s, nil // all of its members vote or learn, and they cannot change
+		return s, nil // All members of the partition vote or learn, and they cannot change.
 	}
 	changed := false
 	out, err := changeSet(s, id, region, func(_ *Partition, set *ReplicaSet) error {

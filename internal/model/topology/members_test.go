@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMemberLife checks the states of a member, and which transitions are rejected.
+// TestMemberLife checks the transitions between the states of a member, and which transitions are rejected.
 func TestMemberLife(t *testing.T) {
 	s, err := New().AddTable(table, 2, places)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestMemberLife(t *testing.T) {
 			t.Error("a node got two replicas")
 		}
 		if _, _, err := s.AddMember(id, "here", NodeID{4}, Voter); err == nil {
-			t.Error("a replica was a voter at once")
+			t.Error("a replica was immediately a voter")
 		}
 		if _, _, err := s.AddMember(id, "nowhere", NodeID{4}, Joining); err == nil {
 			t.Error("a replica in a region without a set")
@@ -57,12 +57,12 @@ func TestMemberLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		if kept, err := leaving.RecordVoters(id, "here", append(voters, replica)); err != nil || kept != leaving {
-			t.Errorf("a leaving replica that votes is gone: %v", err)
+			t.Errorf("a leaving replica that votes was removed: %v", err)
 		}
 		gone, err := leaving.RecordVoters(id, "here", append(voters[1:], replica))
 		if err != nil || gone.Partition(id).Set("here").Member(voters[0]) != nil ||
 			gone.Partition(id).Set("here").Leader == voters[0] {
-			t.Errorf("a leaving replica that votes no more is there: %v", err)
+			t.Errorf("a leaving replica that no longer votes exists: %v", err)
 		}
 		if _, err := gone.Mark(id, voters[0], Leaving); err == nil {
 			t.Error("a replica that is gone is leaving")
@@ -77,7 +77,7 @@ func TestMemberLife(t *testing.T) {
 	}
 }
 
-// TestCutTable checks that pieces must tile the ring and name each node at most once.
+// TestCutTable checks that pieces must tile the ring and must name each node at most once.
 func TestCutTable(t *testing.T) {
 	at := func(ring uint64) Position { return Position{Ring: ring} }
 	for _, bad := range [][]Piece{
@@ -105,8 +105,8 @@ func TestCutTable(t *testing.T) {
 	}
 }
 
-// TestAssemble checks that applying records one by one produces the same topology as decoding it as a whole. Unchanged
-// parts must be shared, and inconsistent records must be rejected.
+// TestAssemble checks that applying records one by one results in the same topology as decoding the whole topology. It
+// also checks that unchanged parts are shared, and that inconsistent records are rejected.
 func TestAssemble(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, follower := New(), New()
@@ -194,7 +194,7 @@ func TestAssemble(t *testing.T) {
 			whole, err := Decode(s.Append(nil))
 			must(err)
 			if !bytes.Equal(follower.Append(nil), s.Append(nil)) || !bytes.Equal(whole.Append(nil), s.Append(nil)) {
-				t.Fatal("the follower has another map")
+				t.Fatal("the follower has another topology")
 			}
 			for p := range s.All() {
 				if _, changed := changes[p.ID]; !changed && old.Partition(p.ID) != follower.Partition(p.ID) {

@@ -10,17 +10,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PendingMerge is a recorded merge of two neighbors that has not ended: Left takes over the span of Right. Both
-// partitions have it in their records. Their members and spans do not change before the merge has ended.
+// PendingMerge is a recorded merge of two neighbors that has not ended. In the merge, Left takes over the span of
+// Right. The records of both partitions contain the merge. Their members and spans do not change before the merge has
+// ended.
 type PendingMerge struct {
 	Left, Right PartitionID
 	Stage       MergeStage
 	// Frozen is the index of the last entry that the log of Right accepts, or 0 while no replica has reported it. Ready
-	// are the replicas of Right that have the log up to that entry on disk, on nodes whose replica of Left has the
-	// epoch in the topology.
+	// lists the replicas of Right that have stored the log up to that entry on disk. On their nodes, the replica of
+	// Left must have the epoch in the topology.
 	Frozen uint64
 	Ready  []ReplicaID
-	// FrozenAt is the time of the first report in milliseconds since 1970, or 0.
+	// FrozenAt is the time of the first report in milliseconds since 1970, or 0 if no replica has reported.
 	FrozenAt int64
 }
 
@@ -28,8 +29,9 @@ type PendingMerge struct {
 // executed or canceled.
 type MergeStage uint8
 
-// The stages. A merge in stage Freezing can be canceled and is then Unfreezing. When all replicas of the right
-// partition are ready it is Merging, and only DROP TABLE can prevent its completion.
+// These are the stages of a merge. A merge in stage Freezing can be canceled. A canceled merge is in stage Unfreezing.
+// A merge is in stage Merging when all replicas of the right partition are ready. From then on, only DROP TABLE can
+// prevent its completion.
 const (
 	Freezing MergeStage = iota
 	Unfreezing
@@ -46,7 +48,7 @@ func (s MergeStage) String() string {
 
 var mergeStages = [...]string{"freezing", "thawing", "merging"}
 
-// pendingChange returns an error if the members and the span of a partition must not change now.
+// pendingChange returns an error if the members and the span of a partition must not change.
 func (p *Partition) pendingChange() error {
 	switch {
 	case p.Split != nil:
@@ -129,8 +131,8 @@ func merging(s *Snapshot, id PartitionID) (l, r *Partition, err error) {
 	return s.Partition(p.Merge.Left), s.Partition(p.Merge.Right), nil
 }
 
-// MergeReady records that a replica of the right partition is frozen at a log index. After the last replica the merge
-// can no longer be canceled. It returns s itself if nothing changes.
+// MergeReady records that a replica of the right partition is frozen at a log index. After the last replica is ready,
+// the merge can no longer be canceled. It returns s itself if nothing changes.
 func (s *Snapshot) MergeReady(right PartitionID, replica ReplicaID, frozen uint64, now time.Time) (*Snapshot,
 	error) {
 	l, r, err := merging(s, right)
@@ -167,7 +169,7 @@ func (j *PendingMerge) allReady(r *Partition) bool {
 	return true
 }
 
-// CancelMerge cancels a merge if that is still possible; otherwise it returns s itself.
+// CancelMerge cancels a merge if this is still possible. Otherwise it returns s itself.
 func (s *Snapshot) CancelMerge(id PartitionID) (*Snapshot, error) {
 	l, _, err := merging(s, id)
 	if err != nil {
@@ -201,8 +203,8 @@ func (s *Snapshot) EndMergeCancel(id PartitionID, now time.Time) (*Snapshot, err
 	return out.Snapshot, nil
 }
 
-// EndMerge completes a merge once it is in the left partition's log: the left partition has the span of both, at the
-// epoch after the higher of their epochs.
+// EndMerge completes a merge that is in the left partition's log. The left partition gets the span of both partitions,
+// and an epoch that is one higher than the higher of their epochs.
 func (s *Snapshot) EndMerge(left PartitionID, now time.Time) (*Snapshot, error) {
 	l, r, err := merging(s, left)
 	if err != nil {

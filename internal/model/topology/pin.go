@@ -10,24 +10,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PlacementPin fixes the nodes of a partition's voters until it expires, regardless of balance. An operator has moved a
-// replica, or the partition will be merged with a neighbor.
+// PlacementPin fixes the nodes of a partition's voters until it expires, regardless of balance. It is set if an
+// operator has moved a replica, or if the partition will be merged with a neighbor.
 type PlacementPin struct {
-	// Nodes hold one voter each, in the order of preference as leaders. A replica on another node is replaced by one on
-	// a listed node without a replica. A pin does not change the number of replicas.
+	// Each node holds one voter. Nodes lists the nodes in the order in which they are preferred as leaders. A replica
+	// on another node is replaced by a replica on a listed node that has none. A pin does not change the number of
+	// replicas.
 	Nodes []NodeID
 	// Until is the expiration time in milliseconds since 1970.
 	Until int64
-	// MergeWith is the neighbor to merge with once the replicas of both are on the same nodes, or 0. Cause is the
-	// reason for the merge. The neighbor has a matching pin.
+	// MergeWith is the neighbor to merge with once the replicas of both partitions are on the same nodes. It is 0 if no
+	// merge is planned. Cause is the reason for the merge. The neighbor has a matching pin.
 	MergeWith PartitionID
 	Cause     Cause
 }
 
-// pinNodesMax bounds the nodes of a pin.
+// pinNodesMax is the maximum number of nodes in a pin.
 const pinNodesMax = 16
 
-// withoutMerge returns the pin that remains after an attempted merge: nil if the pin was made for the merge.
+// withoutMerge returns the pin that remains after an attempted merge. It returns nil if the pin was made for the merge.
 func (w *PlacementPin) withoutMerge() *PlacementPin {
 	if w == nil || w.MergeWith != 0 {
 		return nil
@@ -35,7 +36,7 @@ func (w *PlacementPin) withoutMerge() *PlacementPin {
 	return w
 }
 
-// Active reports whether the pin is in force. A nil pin is not.
+// Active reports whether the pin is in effect. A nil pin is not active.
 func (w *PlacementPin) Active(now time.Time) bool { return w != nil && now.UnixMilli() < w.Until }
 
 // WithPin replaces the pin of a partition. A nil pin removes it.
@@ -57,7 +58,7 @@ func (s *Snapshot) WithPin(id PartitionID, w *PlacementPin) (*Snapshot, error) {
 	return out.Snapshot, nil
 }
 
-// WithLead sets the node that should lead a partition if it can. The zero node removes the preference.
+// WithLead sets the node that should preferably lead a partition. The zero node removes the preference.
 func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil {

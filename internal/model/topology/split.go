@@ -13,23 +13,24 @@ import (
 )
 
 // PendingSplit is a recorded split that has not ended. The part of the partition that begins at At becomes the
-// partition Child, with a replica on the node of each existing replica. The members of the partition do not change
-// before the split has ended.
+// partition Child. Each node with a replica of the partition gets a replica of Child. The members of the partition do
+// not change before the split has ended.
 type PendingSplit struct {
 	At    Position
 	Child PartitionID
 	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
-	// Canceled reports whether the split has been canceled. The first entry in the partition's log decides: the split,
-	// which then takes effect, or an entry that raises the epoch, so that the split is rejected.
+	// Canceled reports whether the split has been canceled. The first of two entries in the partition's log determines
+	// the outcome. One entry executes the split. The other raises the epoch, so that the split is rejected.
 	Canceled bool
 }
 
-// NextPartition is greater than the IDs of all partitions that the topology contains or contained. A partition with an
-// ID that is not lower belongs to a newer topology.
+// NextPartition is greater than the IDs of all partitions that the topology has ever contained. A partition with this
+// ID or a higher ID belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
-// BeginSplit records a split of a partition at a position inside its span. No member of the partition may be changing.
+// BeginSplit records a split of a partition at a position inside its span. No member of the partition may be joining or
+// leaving.
 func (s *Snapshot) BeginSplit(id PartitionID, at Position, cause Cause, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
@@ -98,8 +99,8 @@ func (p *Partition) ChildSets() []ReplicaSet {
 	return out
 }
 
-// EndSplit applies a pending split to the topology once the partition's log contains it. the partition keeps the
-// positions before the split point, and its child gets the rest. Both get the next epoch.
+// EndSplit applies a pending split to the topology once the partition's log contains it. The partition keeps the
+// positions before the split point, and its child gets the remaining positions. Both get the next epoch.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil {
@@ -119,8 +120,8 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	return out.Snapshot, nil
 }
 
-// CancelSplit requests the cancellation of a pending split, which succeeds unless the partition's log already contains
-// the split. It returns s itself if the cancellation has already been requested.
+// CancelSplit requests the cancellation of a pending split. The split is canceled unless the partition's log already
+// contains it. It returns s itself if the cancellation has already been requested.
 func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
@@ -137,7 +138,7 @@ func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	return out.Snapshot, nil
 }
 
-// EndSplitCancel ends a canceled split once the partition's log has reached its next epoch without a split. The IDs of
+// EndSplitCancel ends a canceled split once the partition's log has reached the next epoch without a split. The IDs of
 // the child are not used again.
 func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
@@ -153,16 +154,16 @@ func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, err
 	return out.Snapshot, nil
 }
 
-// The fields of a partition. The first two require feature level 2.
+// These are the fields of a partition. The first two require feature level 2.
 const (
-	fieldSplit  = 1 // must be understood: members must not change during the split
-	fieldParent = 2 // must be understood: its replicas are not created from the topology
+	fieldSplit  = 1 // must be understood, because members must not change during the split
+	fieldParent = 2 // must be understood, because its replicas are not created from the topology
 	fieldSince  = 3
 	fieldReason = 4
-	fieldPin    = 5 // a version that does not know it balances the partition
+	fieldPin    = 5 // a build that does not know the field balances the partition
 	fieldMerge  = 6 // like fieldSplit; requires feature level 2
-	fieldLead   = 7 // a version that does not know it chooses the leader by the ring
-	// partitionFields is the last field that this version knows.
+	fieldLead   = 7 // a build that does not know the field chooses the leader by ring order
+	// partitionFields is the highest field number that this build knows.
 	partitionFields = fieldLead
 )
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology maps data to replicas: which physical partition holds which part of a table, and which replicas the
-// partition has.
+// Package topology maps data to replicas. It records which physical partition contains which part of a table, and which
+// replicas the partition has.
 //
 // Guarantees:
 //
@@ -12,7 +12,7 @@
 //     except the list of its table.
 //   - (TP5) No two replicas of a partition are on the same node.
 //
-// The package does not know node addresses or loads, and makes no decisions. Start reading at Snapshot, then
+// The package does not know node addresses or loads, and makes no decisions. Start reading at Snapshot, then read
 // transitions.go.
 package topology
 
@@ -26,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Position is a position on a table's ring, see keys.Position.
+// Position is a position on a table's ring (see keys.Position).
 type Position = keys.Position
 
 // At returns the position of a key with a token.
@@ -64,17 +64,17 @@ func (s Span) Overlaps(o Span) bool {
 func (s Span) Tokens() token.Range {
 	limit := s.Limit.Ring
 	if s.Limit.Low != 0 || len(s.Limit.Key) > 0 {
-		limit++ // 0 after the last token, which is the end of the ring
+		limit++ // The position is 0 after the last token, which is the end of the ring.
 	}
 	return token.Range{Begin: s.Begin.Ring, Limit: limit}
 }
 
-// Keys returns the span in the form that the store uses.
+// Keys returns the span in the form used by the store.
 func (s Span) Keys(table uint32) keys.Span {
 	return keys.Span{Table: table, Begin: s.Begin.Boundary(table), End: s.Limit.Boundary(table)}
 }
 
-// String returns the ends of the span.
+// String returns the boundaries of the span.
 func (s Span) String() string {
 	if s.Limit.IsZero() {
 		return "[" + s.Begin.String() + ", end)"
@@ -82,31 +82,31 @@ func (s Span) String() string {
 	return "[" + s.Begin.String() + ", " + s.Limit.String() + ")"
 }
 
-// PartitionID identifies a physical partition; 0 is invalid.
+// PartitionID identifies a physical partition. The value 0 is invalid.
 type PartitionID uint64
 
-// ReplicaID identifies a replica of a physical partition. It is never reused, not even on the same node.
+// ReplicaID identifies a replica of a physical partition. The ID is never reused, even on the same node.
 type ReplicaID uint64
 
 // NodeID is the ID stored in a node's data directory.
 type NodeID [16]byte
 
-// Short returns the node name shown to users: the first eight hexadecimal digits of the ID.
+// Short returns the node name shown to users, which consists of the first eight hexadecimal digits of the ID.
 func (id NodeID) Short() string { return hex.EncodeToString(id[:4]) }
 
 // MetaPartition is the physical partition with the cluster metadata: schema, topology, and nodes. It does not belong to
 // a table's ring.
 const MetaPartition PartitionID = 1 << 62
 
-// MetaTable stands for the table of the meta partition. Its keys are not ordered like the keys of a table.
+// MetaTable represents the table of the meta partition. Its keys are not ordered like the keys of a table.
 const MetaTable = keys.MetaID
 
 // MemberState is the state of a replica in its replica set.
 type MemberState uint8
 
 // These are the states of a replica. A Voter counts toward quorums. A Joining replica becomes a voter once it has
-// caught up. A Leaving replica remains until enough other voters exist. A Learner has all data but does not count,
-// until its promotion is requested.
+// caught up. A Leaving replica remains until enough other voters exist. A Learner has all data but does not count
+// toward quorums until its promotion is requested.
 const (
 	Voter MemberState = iota
 	Joining
@@ -114,7 +114,7 @@ const (
 	Learner
 )
 
-// String returns the state's name in lower case.
+// String returns the name of the state in lower case.
 func (s MemberState) String() string {
 	if int(s) < len(memberStates) {
 		return memberStates[s]
@@ -135,8 +135,8 @@ type Replica struct {
 type ReplicaSet struct {
 	Region   string
 	Replicas []Replica
-	// Leader is the leader at the time of the write, or 0 if it was not known. It is a hint; replicas have newer
-	// information.
+	// Leader is the leader at the time when the record was written, or 0 if the leader was not known. It is a hint,
+	// because replicas have more recent information.
 	Leader ReplicaID
 
 	rest []byte // encoded fields that a later build has added
@@ -147,39 +147,40 @@ type Partition struct {
 	ID    PartitionID
 	Table uint32
 	Span  Span
-	// Epoch counts the changes of Span, from 1. A command contains the epoch that its sender expects.
+	// Epoch is the number of changes of Span, counted from 1. A command contains the epoch that its sender expects.
 	Epoch uint64
-	// Level is the partition's feature level when it was created, or 0 in the topology of a standalone node. Its log
-	// may have raised the level.
+	// Level is the partition's feature level at its creation, or 0 in the topology of a standalone node. Its log may
+	// have raised the level.
 	Level feature.Level
-	// Moves counts the changes of the members since the partition was created.
+	// Moves is the number of changes of the members since the partition was created.
 	Moves uint64
 	// Sets holds one replica set per region. There is currently one region.
 	Sets []ReplicaSet
-	// Split is a pending split, or nil.
+	// Split is the pending split, or nil.
 	Split *PendingSplit
-	// Merge is a pending merge with a neighbor, or nil.
+	// Merge is the pending merge with a neighbor, or nil.
 	Merge *PendingMerge
 	// Parent is the partition from which this partition was split off, or 0 if it was created with its table. The
-	// replicas of a split-off partition are not created from the topology. An entry of the parent's log or a snapshot
-	// creates them.
+	// replicas of a split-off partition are not created from the topology. They are created by an entry of the parent's
+	// log or by a snapshot.
 	Parent PartitionID
 	// Since is the time of the last change of the span, in milliseconds since 1970, or 0 if it has never changed.
 	Since int64
-	// Reason is the reason for a pending split or change of members. It is nil if the partition is at rest or no reason
-	// was recorded.
+	// Reason is the reason for a pending split or change of members. It is nil if no change is pending or no reason was
+	// recorded.
 	Reason *Reason
-	// Pin is a temporary placement of the replicas, or nil if only balancing determines it. Both halves of a split
-	// have it.
+	// Pin is a temporary placement of the replicas. It is nil if only balancing determines the placement. Both halves
+	// of a split inherit it.
 	Pin *PlacementPin
-	// Lead is the node that should lead the partition if it has a voter there. It takes precedence over the nodes that
-	// placement prefers, and serves to balance load. It is zero if none exists. Both halves of a split have it.
+	// Lead is the node that should lead the partition if the node has a voter. It takes precedence over the nodes that
+	// placement prefers, and is used to balance load. It is zero if no node is preferred. Both halves of a split
+	// inherit it.
 	Lead NodeID
 
-	rest []byte // as in ReplicaSet
+	rest []byte // has the same meaning as in ReplicaSet
 }
 
-// Set returns the replica set of a region, or nil if none exists.
+// Set returns the replica set of a region, or nil if the partition has none in that region.
 func (p *Partition) Set(region string) *ReplicaSet {
 	for i := range p.Sets {
 		if p.Sets[i].Region == region {
@@ -189,7 +190,7 @@ func (p *Partition) Set(region string) *ReplicaSet {
 	return nil
 }
 
-// On returns the member on a node, or nil if none exists.
+// On returns the member on a node, or nil if the node has none.
 func (s *ReplicaSet) On(node NodeID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].Node == node {
@@ -199,7 +200,7 @@ func (s *ReplicaSet) On(node NodeID) *Replica {
 	return nil
 }
 
-// Member returns the member with an ID, or nil if none exists.
+// Member returns the member with an ID, or nil if the set does not contain it.
 func (s *ReplicaSet) Member(id ReplicaID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].ID == id {
@@ -220,18 +221,18 @@ func (s *ReplicaSet) Count(state MemberState) int {
 	return n
 }
 
-// Snapshot is one version of the topology. The next version shares everything with it except a few nodes of its trees
-// and the list of the changed table, which has 8 bytes per partition.
+// Snapshot is one version of the topology. The next version shares everything with this version except a few nodes of
+// its trees and the list of the changed table. The list has 8 bytes per partition.
 type Snapshot struct {
 	version       uint64
 	nextPartition PartitionID
 	nextReplica   ReplicaID
-	tables        tree[[]*Partition] // in ring order; the partitions tile the ring (TP2)
+	tables        tree[[]*Partition] // in ring order; the partitions of a table tile its ring (TP2)
 	byID          tree[Partition]
-	moving        tree[Partition] // the partitions of InMotion
-	meta          *Partition      // nil if absent
+	moving        tree[Partition] // the partitions returned by InMotion
+	meta          *Partition      // nil if the topology has no meta partition
 	level         feature.Level
-	rest          []byte // as in ReplicaSet
+	rest          []byte // has the same meaning as in ReplicaSet
 }
 
 // New returns the empty topology, with version 1.
@@ -240,8 +241,9 @@ func New() *Snapshot { return &Snapshot{version: 1, nextPartition: 1, nextReplic
 // Version returns the version, which increases with every change.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Level returns the feature level of the cluster, which all its nodes understand, or 0 in the topology of a standalone
-// node. New partitions start with it. Existing partitions raise their levels through their logs.
+// Level returns the feature level of the cluster, which all its nodes understand. It returns 0 for the topology of a
+// standalone node. New partitions start at this level. Existing partitions raise their levels through entries in their
+// logs.
 func (s *Snapshot) Level() feature.Level { return s.level }
 
 // Partitions returns the partitions of a table in ring order, or nil if the table does not exist. The caller must not
@@ -264,7 +266,8 @@ func (s *Snapshot) Partition(id PartitionID) *Partition {
 // Meta returns the meta partition, or nil in a topology without one.
 func (s *Snapshot) Meta() *Partition { return s.meta }
 
-// All yields every partition: the meta partition, if there is one, followed by the partitions of the tables in order.
+// All yields every partition. It yields the meta partition first, if the topology has one, followed by the partitions
+// of the tables in order.
 func (s *Snapshot) All() iter.Seq[*Partition] {
 	return func(yield func(*Partition) bool) {
 		if s.meta != nil && !yield(s.meta) {
@@ -281,8 +284,8 @@ func (s *Snapshot) All() iter.Seq[*Partition] {
 	}
 }
 
-// InMotion yields the partitions with a pending split, merge, or change of members. Their number is limited by the
-// components that request changes, so iterating is cheap even in a large topology.
+// InMotion yields the partitions with a pending split, merge, or change of members. The components that request changes
+// limit the number of such partitions. Iterating is therefore cheap even in a large topology.
 func (s *Snapshot) InMotion() iter.Seq[*Partition] {
 	return func(yield func(*Partition) bool) {
 		if s.meta != nil && s.meta.inMotion() && !yield(s.meta) {
@@ -296,8 +299,8 @@ func (p *Partition) inMotion() bool {
 	return p.Split != nil || p.Merge != nil || p.Pin != nil || !p.AtRest()
 }
 
-// Changes yields the partitions that differ between the two topologies, with their states in old and in s; nil if
-// missing. The cost is proportional to the number of changes.
+// Changes yields the partitions that differ between two topologies, with their states in old and in s. A missing state
+// is nil. The cost is proportional to the number of changes.
 func (s *Snapshot) Changes(old *Snapshot) iter.Seq2[*Partition, *Partition] {
 	return func(yield func(was, is *Partition) bool) {
 		if s.meta != old.meta && !yield(old.meta, s.meta) {
@@ -321,7 +324,7 @@ func (s *Snapshot) Dropped(old *Snapshot) (tables []uint32) {
 // Len returns the number of partitions of all tables, excluding the meta partition.
 func (s *Snapshot) Len() int { return s.byID.count }
 
-// Tables returns the tables of the topology, ascending.
+// Tables returns the tables of the topology in ascending order.
 func (s *Snapshot) Tables() []uint32 {
 	out := make([]uint32, 0, s.tables.count)
 	s.tables.all(func(table uint64, _ *[]*Partition) bool {
@@ -350,10 +353,10 @@ func (s *Snapshot) Find(table uint32, p Position) int {
 	return find(ps, p)
 }
 
-// find returns the index of the last partition that starts at or before p. It exists because the first partition starts
-// at zero (TP2).
+// find returns the index of the last partition that starts at or before p. The first partition starts at zero (TP2), so
+// such a partition always exists.
 func find(ps []*Partition, p Position) int {
-	lo, hi := 0, len(ps) // ps[lo] starts at or before p, and ps[hi] after it
+	lo, hi := 0, len(ps) // ps[lo] starts at or before p, and ps[hi] starts after it
 	for hi-lo > 1 {
 		mid := int(uint(lo+hi) / 2)
 		if ps[mid].Span.Begin.Compare(p) <= 0 {

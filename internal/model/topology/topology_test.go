@@ -20,13 +20,13 @@ var places = []Place{{Region: "here", Nodes: []NodeID{{1}, {2}, {3}}}}
 
 func genKey(t *rapid.T, label string) (token.Token, []byte) {
 	key := rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, label)
-	// With few tokens, several keys share a token and boundaries are often between them.
+	// With few tokens, several keys share a token, and boundaries are often between two of them.
 	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
 }
 
-// TestPartitionsTileTheRing checks random splits and merges. The partitions of a table must tile its ring, IDs must be
-// used once, the topology must survive its encoding, and Locate must agree with a search of all spans. The previous
-// snapshot must not change.
+// TestPartitionsTileTheRing makes random splits and merges. It checks that the partitions of a table tile its ring, and
+// that IDs are used only once. It also checks that the topology survives encoding, and that Locate agrees with a search
+// of all spans. It also checks that a change does not modify the previous snapshot.
 func TestPartitionsTileTheRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := New().AddTable(table, rapid.IntRange(1, 9).Draw(t, "n"), places)
@@ -88,7 +88,7 @@ func TestPartitionsTileTheRing(t *testing.T) {
 		for _, q := range s.Partitions(table) {
 			back, err := SpanOf(q.Span.Keys(table))
 			if err != nil || back.Begin.Compare(q.Span.Begin) != 0 || back.Limit.Compare(q.Span.Limit) != 0 {
-				t.Fatalf("span %s came back as %s: %v", q.Span, back, err)
+				t.Fatalf("span %s was decoded as %s: %v", q.Span, back, err)
 			}
 			for _, o := range s.Partitions(table) {
 				if q.Span.Overlaps(o.Span) != (q == o) || q.Span.Covers(o.Span) != (q == o) {
@@ -106,8 +106,8 @@ func TestPartitionsTileTheRing(t *testing.T) {
 	})
 }
 
-// TestWideRing checks a split of a table on the wide ring between two positions with the same first half, and that its
-// topology and spans survive their encoding.
+// TestWideRing splits a table on the wide ring between two positions with the same first half. It checks that the
+// topology and the spans survive encoding.
 func TestWideRing(t *testing.T) {
 	const wide = table | keys.WideRing
 	s, err := New().AddTable(wide, 2, places)
@@ -133,13 +133,13 @@ func TestWideRing(t *testing.T) {
 		}
 		if back, err := SpanOf(q.Span.Keys(wide)); err != nil || back.String() != q.Span.String() ||
 			back.Begin.Compare(q.Span.Begin) != 0 {
-			t.Errorf("%s came back as %s: %v", q.Span, back, err)
+			t.Errorf("%s was decoded as %s: %v", q.Span, back, err)
 		}
 	}
 }
 
-// TestTransitions checks that a new table is divided into equal shares. A split must keep the left ID and the nodes,
-// raise both epochs, and assign new replica IDs.
+// TestTransitions checks that a new table is divided into equal shares. It also checks that a split keeps the left ID
+// and the nodes, raises both epochs, and assigns new replica IDs.
 func TestTransitions(t *testing.T) {
 	s, err := New().AddTable(table, 4, places)
 	if err != nil {
@@ -170,14 +170,14 @@ func TestTransitions(t *testing.T) {
 		}
 	}
 	if right.Set("here").Leader != right.Sets[0].Replicas[0].ID {
-		t.Errorf("the right half is led by %d", right.Set("here").Leader)
+		t.Errorf("leader of the right half: got %d", right.Set("here").Leader)
 	}
 	if halves.Version() != s.Version()+2 || halves.Len() != 5 {
 		t.Errorf("version %d, %d partitions", halves.Version(), halves.Len())
 	}
 	dropped := halves.DropTable(table)
 	if dropped.Len() != 0 || dropped.Locate(table, 0, []byte("k")) != nil || dropped.Find(table, Position{}) != -1 {
-		t.Error("a dropped table is still there")
+		t.Error("a dropped table still exists")
 	}
 	again, err := dropped.AddTable(table, 1, places)
 	if err != nil || again.Partitions(table)[0].ID <= 5 {
@@ -185,7 +185,7 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestLocateAllocations checks that lookups allocate nothing.
+// TestLocateAllocations checks that lookups do not allocate.
 func TestLocateAllocations(t *testing.T) {
 	s, err := New().AddTable(table, 64, places)
 	if err != nil {
@@ -243,7 +243,7 @@ func BenchmarkLocate(b *testing.B) {
 	}
 }
 
-// split splits a partition like its log does.
+// split splits a partition in the same way as its log.
 func split(s *Snapshot, id PartitionID, at Position) (*Snapshot, error) {
 	s, err := s.BeginSplit(id, at, ByOperator, time.UnixMilli(1e12))
 	if err != nil {

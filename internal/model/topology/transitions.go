@@ -13,7 +13,8 @@ import (
 // PartitionsMax is the maximum number of physical partitions of a table.
 const PartitionsMax = 1 << 16
 
-// Place is the placement of a new partition in a region: the nodes of its replica set. The first node leads.
+// Place is the placement of a new partition in a region. It lists the nodes of the replica set. The first node becomes
+// the leader.
 type Place struct {
 	Region string
 	Nodes  []NodeID
@@ -30,13 +31,13 @@ func (s *Snapshot) WithLevel(level feature.Level) *Snapshot {
 	return out.Snapshot
 }
 
-// Piece is a part of a new table. It starts at Begin, ends at the start of the next piece, and is placed at Places.
+// Piece is a part of a new table. It starts at Begin, ends at the start of the next piece, and has replicas at Places.
 type Piece struct {
 	Begin  Position
 	Places []Place
 }
 
-// Equal divides the ring into n pieces with equal shares of the tokens, all with the same places.
+// Equal divides the ring into n pieces with equal shares of the tokens. All pieces have the same places.
 func Equal(n int, places []Place) []Piece {
 	pieces := make([]Piece, 0, max(n, 0))
 	if n < 1 || n > PartitionsMax {
@@ -48,7 +49,8 @@ func Equal(n int, places []Place) []Piece {
 	return pieces
 }
 
-// AddTable adds a table with n partitions that have equal shares of the tokens, each with replicas at the places.
+// AddTable adds a table with n partitions. The partitions have equal shares of the tokens, and replicas at the given
+// places.
 func (s *Snapshot) AddTable(table uint32, n int, places []Place) (*Snapshot, error) {
 	if n < 1 || n > PartitionsMax {
 		return nil, fmt.Errorf("a table cannot have %d partitions", n)
@@ -56,7 +58,8 @@ func (s *Snapshot) AddTable(table uint32, n int, places []Place) (*Snapshot, err
 	return s.CutTable(table, Equal(n, places))
 }
 
-// CutTable adds a table with the given pieces, which must be in ring order and start at the start of the ring.
+// CutTable adds a table with the given pieces. The pieces must be in ring order, and the first piece must start at the
+// start of the ring.
 func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 	if len(pieces) < 1 || len(pieces) > PartitionsMax {
 		return nil, fmt.Errorf("a table cannot have %d partitions", len(pieces))

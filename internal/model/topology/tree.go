@@ -5,7 +5,8 @@ package topology
 import "math/bits"
 
 // tree is an immutable map from numbers to values. A change returns another tree that shares everything with it except
-// a path of nodes of 512 bytes each: four for up to a million consecutive numbers. The zero tree is empty.
+// one path of nodes. A node has 512 bytes, and a path has four nodes for up to a million consecutive numbers. The zero
+// tree is empty.
 type tree[V any] struct {
 	root   *treeNode[V]
 	height uint // number of levels above the lowest
@@ -17,7 +18,7 @@ const (
 	treeFan  = 1 << treeBits
 )
 
-// treeNode has children, or values on the lowest level.
+// treeNode has children or, on the lowest level, values.
 type treeNode[V any] struct {
 	used     uint32 // one bit per occupied slot
 	children *[treeFan]*treeNode[V]
@@ -43,7 +44,7 @@ func (n *treeNode[V]) clone(level uint) *treeNode[V] {
 	return next
 }
 
-// get returns the value of a number, or nil if none exists.
+// get returns the value of a number, or nil if the number has no value.
 func (t *tree[V]) get(id uint64) *V {
 	if t.root == nil || id>>(treeBits*(t.height+1)) != 0 {
 		return nil
@@ -57,7 +58,7 @@ func (t *tree[V]) get(id uint64) *V {
 	return n.values[id%treeFan]
 }
 
-// with returns a tree in which a number has a value. nil removes the value.
+// with returns a tree in which a number has the given value. A nil value removes the number.
 func (t tree[V]) with(id uint64, v *V) tree[V] {
 	old := t.get(id)
 	if old == v {
@@ -100,13 +101,13 @@ func (n *treeNode[V]) set(level uint, id uint64, v *V) *treeNode[V] {
 	return next
 }
 
-// all yields the numbers with values, ascending.
+// all yields the numbers that have values, in ascending order.
 func (t *tree[V]) all(yield func(uint64, *V) bool) {
 	changes(tree[V]{}, *t, func(id uint64, _, v *V) bool { return yield(id, v) })
 }
 
-// changes yields the numbers whose values differ between two trees, ascending, with both values; nil if missing. Shared
-// nodes are skipped.
+// changes yields the numbers whose values differ between two trees, in ascending order, with both values. A missing
+// value is nil. Shared nodes are skipped.
 func changes[V any](a, b tree[V], yield func(id uint64, was, is *V) bool) {
 	for a.root != nil && a.height < b.height {
 		a.root, a.height = &treeNode[V]{used: 1, children: &[treeFan]*treeNode[V]{a.root}}, a.height+1

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTree checks that a tree behaves like a map, that changes do not affect the original tree, and that the changes
-// between any two trees are exactly their differences.
+// TestTree checks that a tree behaves like a map, and that changes do not affect the original tree. It also checks that
+// the changes between any two trees are exactly their differences.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.OneOf(rapid.Uint64Range(0, 100), rapid.Uint64Range(0, 1<<20), rapid.Uint64())
@@ -24,7 +24,7 @@ func TestTree(t *testing.T) {
 				v = new(int)
 				model[n] = v
 			} else {
-				for known := range model { // any
+				for known := range model { // select any number of the tree
 					n = known
 					break
 				}
@@ -65,7 +65,7 @@ func TestTree(t *testing.T) {
 			return true
 		})
 		if !maps.Equal(model, models[to]) {
-			t.Fatal("the changes are not all")
+			t.Fatal("some changes are missing")
 		}
 	})
 }

@@ -17,8 +17,8 @@ type validator struct {
 
 func newValidator(s *Snapshot) validator { return validator{s, map[ReplicaID]PartitionID{}} }
 
-// Validate checks (TP2), (TP3), and (TP5), and returns the first violation. Transitions preserve them, so only external
-// data must be validated.
+// Validate checks the guarantees TP2, TP3, and TP5, and returns the first violation. Transitions preserve these
+// guarantees, so only external data must be validated.
 func (s *Snapshot) Validate() error {
 	if s.nextPartition > MetaPartition {
 		return fmt.Errorf("the ID of the next partition would be %d", s.nextPartition)
@@ -39,7 +39,8 @@ func (s *Snapshot) Validate() error {
 	return v.members(s.meta)
 }
 
-// table validates a table.
+// table validates a table. replicas holds the replicas of the previous tables. The replicas of this table are
+// added to it.
 func (v validator) table(table uint32) error {
 	ps := v.Partitions(table)
 	if len(ps) == 0 {
@@ -62,7 +63,7 @@ func (v validator) table(table uint32) error {
 	return nil
 }
 
-// partition validates a partition of a table, and that it starts where the previous one ends.
+// partition validates a partition of a table, and checks that it starts where the previous partition ends.
 func (v validator) partition(table uint32, ps []*Partition, i int) error {
 	p, begin := ps[i], Position{}
 	if i > 0 {

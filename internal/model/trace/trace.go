@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace collects the trace of one request: each step adds an event. The owner of the trace stores the events
-// where clients read them (system_traces). A request that is not traced costs one nil check per step.
+// Package trace collects the trace of one request. Each step of the request adds an event. The owner of the trace
+// stores the events where clients read them (system_traces). A request that is not traced costs one nil check per step.
 package trace
 
 import (
@@ -16,7 +16,7 @@ type Event struct {
 	At       time.Time
 }
 
-// Trace collects the events of one request. The nil Trace discards them. It is safe for concurrent use.
+// Trace collects the events of one request. A nil Trace discards events. It is safe for concurrent use.
 type Trace struct {
 	ID      [16]byte
 	Started time.Time
@@ -28,13 +28,13 @@ type Trace struct {
 // EventsMax is the maximum number of events per request. Later events are dropped.
 const EventsMax = 1000
 
-// New starts a trace.
+// New returns a new trace.
 func New(id [16]byte, started time.Time) *Trace {
 	return &Trace{ID: id, Started: started, max: EventsMax}
 }
 
-// Add records a step. It does nothing on a nil Trace, so callers need no nil check. Callers that format text check for
-// nil first to avoid the cost.
+// Add records a step. It does nothing on a nil Trace, so callers need no nil check. Callers that format text first
+// check for nil to avoid the cost of formatting.
 func (t *Trace) Add(activity string) {
 	if t == nil {
 		return
@@ -63,7 +63,7 @@ func With(ctx context.Context, t *Trace) context.Context {
 	return context.WithValue(ctx, contextKey{}, t)
 }
 
-// From returns the trace in ctx, or nil if none exists.
+// From returns the trace in ctx, or nil if ctx contains none.
 func From(ctx context.Context) *Trace {
 	t, _ := ctx.Value(contextKey{}).(*Trace)
 	return t

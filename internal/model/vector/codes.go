@@ -4,12 +4,12 @@ package vector
 
 import "math"
 
-// Codes holds codes in a layout that allows to compare many of them with a search target at the same time.
+// Codes holds codes in a layout that makes it possible to compare many of them with a search target at the same time.
 type Codes struct {
 	heads []head
-	// elements holds the concatenated elements of all codes.
+	// elements holds the elements of all codes consecutively.
 	elements []byte
-	// lost and size are the maximum compression error and the maximum length of all codes.
+	// lost is the maximum compression error of all codes. size is their maximum length.
 	lost, size float64
 }
 
@@ -52,13 +52,14 @@ func (c *Codes) AppendCode(dst []byte, i int) []byte {
 	return append(dst, c.elements[i*each:(i+1)*each]...)
 }
 
-// Hit is the index of a code in Codes, with its bound.
+// Hit is the index of a code in Codes, and the code's bound.
 type Hit struct {
 	At    int
 	Bound float32
 }
 
-// Hits appends the codes with indexes from first to limit whose bounds are at least least, in order.
+// Hits appends the codes whose bounds are at least least, in order. It examines the codes with indexes from first to
+// limit.
 func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hit {
 	var dots [distancesAtOnce]int64
 	cut, half := s.cut(c, least)
@@ -78,9 +79,9 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 	return dst
 }
 
-// cut returns a threshold for the product with a code, reduced by half of the square of the code's length. If the
-// product is below it, the code's bound is below least. The threshold inverts boundOfProduct, with the maximum slack of
-// all codes.
+// cut returns a threshold for the product with a code after it is reduced by half of the square of the code's length.
+// If the product is below it, the code's bound is below least. The threshold inverts boundOfProduct, with the maximum
+// slack of all codes.
 func (s *Search) cut(c *Codes, least float32) (cut, half float64) {
 	const rounding = 1e-6
 	if s.lists.Similarity != Euclidean {

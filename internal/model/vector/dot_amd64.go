@@ -4,21 +4,21 @@ package vector
 
 import "golang.org/x/sys/cpu"
 
-// dotAVX2 is dotPlain of n elements, a multiple of 32, and not more than chunk.
+// dotAVX2 implements dotPlain for n elements. n must be a multiple of 32 and must not exceed chunk.
 //
 //go:noescape
 func dotAVX2(w *int16, code *byte, n int) int32
 
-// dotFourAVX2 is dotPlain of n elements of each of four codes, which are stride bytes apart. n is a multiple of 16, and
-// not more than chunk.
+// dotFourAVX2 implements dotPlain for n elements of each of four codes, which are stride bytes apart. n must be a
+// multiple of 16 and must not exceed chunk.
 //
 //go:noescape
 func dotFourAVX2(w *int16, codes *byte, stride, n int, out *[4]int32)
 
-// chunk is the number of elements whose sum fits into 32 bits.
+// chunk is the maximum number of elements whose sum fits into 32 bits.
 const chunk = 256
 
-// dotWhole multiplies most elements, and returns the number of the remaining elements.
+// dotWhole multiplies most elements, and returns the number of remaining elements.
 func dotWhole(w []int16, code []byte) (sum int64, rest int) {
 	if !cpu.X86.HasAVX2 {
 		return 0, len(w)

@@ -7,8 +7,7 @@ import (
 	"math"
 )
 
-// entryHead is the length of the value of an index entry before the code. The value contains no zero byte and consists
-// of:
+// entryHead is the length of an index entry's value before the code. The value contains no zero byte and consists of:
 //
 //	generation of the lists, modulo 255, plus 1
 //	list, two bytes of 255 values each
@@ -24,7 +23,7 @@ func (l *Lists) appendHead(dst []byte, list int, ring uint64) []byte {
 		byte(ring>>50)|0x80)
 }
 
-// AppendEntry appends the value of the entry of a vector. ring is the ring position of its row.
+// AppendEntry appends the value of a vector's entry. ring is the ring position of the vector's row.
 func (l *Lists) AppendEntry(dst []byte, v []float32, ring uint64) []byte {
 	image := l.Similarity.image(make([]float32, 0, len(v)), v)
 	list := 0
@@ -39,8 +38,8 @@ func (l *Lists) Of(entry []byte) bool {
 	return len(entry) == EntryLen(l.Dimension) && entry[0] == byte(l.Generation%255)+1
 }
 
-// Newer reports whether the value of an entry belongs to a later generation than these lists. Generations are compared
-// in the cycle of 255 that entries store.
+// Newer reports whether the value of an entry belongs to a generation after the generation of these lists. Generations
+// are compared modulo 255, because entries store them modulo 255.
 func (l *Lists) Newer(entry []byte) bool {
 	if len(entry) != EntryLen(l.Dimension) || entry[0] == 0 {
 		return false
@@ -73,9 +72,9 @@ type Search struct {
 	// order contains the lists in search order. searched is the number of lists that have been searched.
 	order    []ranked
 	searched int
-	// sorted means that order is completely sorted, and not only its first lists.
+	// sorted means that all lists in order are sorted, instead of only the first lists.
 	sorted bool
-	// square is the square of the target's length.
+	// square is the square of the length of the target.
 	square float64
 	code   []byte
 	image  []float32
@@ -89,9 +88,9 @@ func (l *Lists) NewSearch(target []float32) *Search {
 }
 
 // These constants determine the first set of lists to search. Its size is between firstLeast and firstRoots times the
-// square root of the number of lists. A list belongs to it if its center is at most firstFar times as far away as the
-// last wanted vector of the nearest ones found so far, in squared distances. The set is small where vectors form
-// clusters, and large otherwise.
+// square root of the number of lists. A list belongs to the set if its center is near enough. The limit is firstFar
+// times the squared distance of the worst wanted vector found so far. The set is small if vectors form clusters, and
+// large otherwise.
 const (
 	firstLeast = 16
 	firstRoots = 6
@@ -101,8 +100,9 @@ const (
 // firstSetMax returns the maximum size of the first set of lists.
 func (l *Lists) firstSetMax() int { return max(firstLeast, firstRoots*isqrt(l.Len())) }
 
-// Next returns the next lists to search, nearest first, or none if all lists have been searched. The first call returns
-// the first set, whose last lists TooFar may exclude. Each later call doubles the number of lists.
+// Next returns the next lists to search, nearest first. It returns no lists if all lists have been searched. The first
+// call returns the first set. TooFar may exclude the last lists of this set. Each later call doubles the number of
+// lists.
 func (s *Search) Next() []int {
 	n := s.lists.firstSetMax()
 	if s.order == nil {
@@ -118,25 +118,26 @@ func (s *Search) Next() []int {
 	return next
 }
 
-// MarkSearched records that the first n lists returned by Next have been searched. n is at least one.
+// MarkSearched records that the first n lists returned by Next have been searched. n must be at least one.
 func (s *Search) MarkSearched(n int) { s.searched += n }
 
-// TooFar reports whether list i of those returned by Next, and all lists after it, are too far away for the first set.
-// bound is the bound of the last wanted vector of the nearest ones found so far. It is 0 or less if too few were found.
+// TooFar reports whether list i of the lists returned by Next, and all lists after it, are too far away for the first
+// set. bound is the bound of the last wanted vector among the nearest vectors found so far. It is 0 or less if too few
+// vectors have been found.
 func (s *Search) TooFar(i int, bound float32) bool {
 	return s.searched == 0 && i >= firstLeast && bound > 0 &&
 		s.order[i].distance+s.distanceOffset() > firstFar*s.squaredDistanceAt(bound)
 }
 
-// distanceOffset returns the amount by which the distances of rank are too small.
+// distanceOffset returns the amount that must be added to the distances of rank.
 func (s *Search) distanceOffset() float64 {
 	if s.lists.Similarity == DotProduct {
-		return float64(s.lists.MaxLength) * float64(s.lists.MaxLength) // the length of its image
+		return float64(s.lists.MaxLength) * float64(s.lists.MaxLength) // the square of the length of its image
 	}
 	return s.square
 }
 
-// squaredDistanceAt returns the squared distance at which a bound is reached, measured like distances to centers.
+// squaredDistanceAt returns the squared distance at which a bound is reached, in the unit of the distances to centers.
 func (s *Search) squaredDistanceAt(bound float32) float64 {
 	switch product := 2*float64(bound) - 1; s.lists.Similarity {
 	case Euclidean:
@@ -153,17 +154,18 @@ type EntryRange struct{ From, Limit []byte }
 
 // EntryRange returns the range of the entries of a list whose rows are between two ring positions, inclusive.
 func (s *Search) EntryRange(list int, begin, last uint64) EntryRange {
-	// No code starts with the byte after the limit, see appendFloat.
+	// No code starts with the byte after the limit (see appendFloat).
 	return EntryRange{s.lists.appendHead(nil, list, begin), append(s.lists.appendHead(nil, list, last), 0xff)}
 }
 
-// Of reports whether entry can be the value of an entry of the searched lists.
+// Of reports whether entry can be the value of an entry in the searched lists.
 func (s *Search) Of(entry []byte) bool { return s.lists.Of(entry) }
 
-// Bound returns an upper bound of the similarity, as defined by Similarity.Of, of the vector of an entry.
+// Bound returns an upper bound of the similarity between the target and the vector of an entry, as defined by
+// Similarity.Of.
 func (s *Search) Bound(entry []byte) float32 { return s.bound(entry[entryHead:]) }
 
-// BoundOf returns the Bound of the entry of a vector.
+// BoundOf returns the Bound of a vector's entry.
 func (s *Search) BoundOf(v []float32) float32 {
 	return s.bound(s.CodeOf(v))
 }
@@ -201,7 +203,7 @@ func (s *Search) boundOfProduct(product int64, h *head) float32 {
 // Code returns the code in the value of an entry.
 func (s *Search) Code(entry []byte) []byte { return entry[entryHead:] }
 
-// CodeOf returns the code of a vector. It is valid until the next call.
+// CodeOf returns the code of a vector. The result is valid until the next call.
 func (s *Search) CodeOf(v []float32) []byte {
 	s.image = s.lists.Similarity.image(s.image[:0], v)
 	s.code = appendCode(s.code[:0], s.image)

@@ -15,7 +15,7 @@ import (
 // Lists partition vectors into lists of similar vectors. Each vector belongs to the list whose center is nearest to the
 // vector's image. Centers are grouped with nearby centers. Lists is immutable.
 //
-// Without centers, all vectors belong to one list.
+// If it has no centers, all vectors belong to one list.
 type Lists struct {
 	// Generation is the number of the lists in the history of an index. Entries of different generations are stored
 	// separately. Generation 0 means that the index has no lists and its vectors have no entries.
@@ -24,37 +24,38 @@ type Lists struct {
 	Dimension  int
 	// Rows is the estimated number of vectors in the table when the centers were computed.
 	Rows int64
-	// MaxLength is the approximate maximum length of a vector for the dot product similarity. A vector is found by its
-	// direction and by the difference between its length and MaxLength.
+	// MaxLength is the approximate maximum length of a vector for the dot product similarity. A search finds a vector
+	// by its direction and by the difference between its length and MaxLength.
 	MaxLength float32
 
 	// unit is the unit of the elements of all centers. The centers have the format of codes without their heads.
 	unit    float32
 	centers centers
-	// ends holds the ends of the groups, as list numbers. groupCenters holds their centers.
+	// ends holds the ends of the groups, as list numbers. groupCenters holds the centers of the groups.
 	ends         []int
 	groupCenters centers
 	once         sync.Once
 }
 
-// centers holds centers: their concatenated elements in the format of codes without heads, the difference between their
-// lengths and MaxLength, and the squares of their lengths including that difference.
+// centers holds centers. It stores their elements in the format of codes without heads, and the differences between
+// their lengths and MaxLength. It also stores the squares of their lengths, including these differences.
 type centers struct {
 	codes   []byte
 	missing []float32
 	squares []float64
 }
 
-// NewLists returns the initial lists of an index, which has none.
+// NewLists returns the initial Lists of an index, which contain no lists.
 func NewLists(s Similarity, dimension int) *Lists { return &Lists{Similarity: s, Dimension: dimension} }
 
-// None reports whether vectors have no entries, so that a search must examine the rows themselves.
+// None reports whether vectors have no entries. A search must then examine the rows themselves.
 func (l *Lists) None() bool { return l.Generation == 0 }
 
 // Len returns the number of lists.
 func (l *Lists) Len() int { return max(1, len(l.centers.missing)) }
 
-// missingLength returns the difference between MaxLength and the length of an image. It is 0 except for dot products.
+// missingLength returns the difference between MaxLength and the length of an image. For similarities other than the
+// dot product, it is 0.
 func (l *Lists) missingLength(image []float32) float64 {
 	if l.Similarity != DotProduct {
 		return 0
@@ -75,7 +76,7 @@ func (l *Lists) Assign(v []float32) int {
 	return l.assign(image)
 }
 
-// assign returns the list of an image: the nearest center in the nearest groups.
+// assign returns the list of an image. It is the list with the nearest center in the nearest groups.
 func (l *Lists) assign(image []float32) int {
 	l.prepare()
 	w, lack := newWeights(image), l.missingLength(image)
@@ -119,8 +120,8 @@ func (l *Lists) center(i int) []byte { return l.centers.codes[i*l.Dimension : (i
 // distancesAtOnce is the number of distances computed per call.
 const distancesAtOnce = 128
 
-// distances returns the distances to consecutive centers, starting at from, up to limit and the capacity of room. They
-// are squares, reduced by the square of the image's length.
+// distances returns the distances to consecutive centers, starting at from. It ends at limit or at the capacity of
+// room. The distances are squared, and reduced by the square of the image's length.
 func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centers, from,
 	limit int) []float64 {
 	var dots [distancesAtOnce]int64
@@ -167,7 +168,7 @@ func (l *Lists) square(centre []byte, lack float32) float64 {
 	return float64(float64(l.unit)*float64(l.unit)*float64(sum)) + float64(float64(lack)*float64(lack))
 }
 
-// ranked is a list or a group, with the distance of its center from the target as computed by distances.
+// ranked is a list or a group, with the distance between its center and the target as computed by distances.
 type ranked struct {
 	list     int
 	distance float64
@@ -175,8 +176,8 @@ type ranked struct {
 
 func compareRanked(a, b ranked) int { return cmp.Compare(a.distance, b.distance) }
 
-// rank returns all lists. The first lists, whose centers are nearest to the target, are sorted. The others follow in
-// any order.
+// rank returns all lists, partially sorted. The first lists, whose centers are nearest to the target, are sorted. The
+// other lists follow in any order.
 func (l *Lists) rank(w *weights, first int) []ranked {
 	if len(l.centers.missing) == 0 {
 		return []ranked{{}}
@@ -198,7 +199,7 @@ func (l *Lists) rank(w *weights, first int) []ranked {
 	for i := first/2 - 1; i >= 0; i-- {
 		sinkRanked(all[:first], i)
 	}
-	for i := first; i < len(all); i++ { // the farthest of the first lists is at index 0
+	for i := first; i < len(all); i++ { // the farthest of the first lists has index 0
 		if all[i].distance < all[0].distance {
 			all[0], all[i] = all[i], all[0]
 			sinkRanked(all[:first], 0)
@@ -212,7 +213,7 @@ func sortRanked(list []ranked) {
 	slices.SortFunc(list, func(a, b ranked) int { return cmp.Or(compareRanked(a, b), cmp.Compare(a.list, b.list)) })
 }
 
-// sinkRanked moves a list down in a heap in which each list is farther away than its two children.
+// sinkRanked moves a list down in a heap. In the heap, each list is farther away than its two children.
 func sinkRanked(heap []ranked, i int) {
 	for {
 		furthest := i
@@ -229,7 +230,7 @@ func sinkRanked(heap []ranked, i int) {
 	}
 }
 
-// These are the limits of lists: their number, and the total size of their centers in bytes.
+// These are the limits of Lists. They limit the number of lists, and the total size of their centers in bytes.
 const (
 	ListsMax     = 8192
 	CentersBytes = 1 << 20

@@ -21,16 +21,16 @@ var vectorsFile = flag.String("vectors-file", "", "little-endian floats, 128 a v
 
 var vectors = flag.Int("vectors", 0, "how many vectors of 128 dimensions TestMany measures with, 0: it is skipped")
 
-// used returns the processor time that the process has used.
+// used returns the processor time used by the process.
 func used() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestMany measures the costs and recall of lists among very many vectors, in processor time: computing the centers,
-// assigning a vector, ranking the lists, and comparing packed codes. It reports the recall by the number of searched
-// lists, and for the number that a search chooses.
+// TestMany measures the processor time and recall of lists with very many vectors. It measures computing the centers,
+// assigning a vector, ranking the lists, and comparing packed codes. It reports the recall for several numbers of
+// searched lists, and for the number that a search chooses.
 func TestMany(t *testing.T) {
 	if *vectors == 0 {
 		t.Skip("measures for minutes: -vectors 1000000")

@@ -11,7 +11,7 @@ import (
 // Similarity is a measure of the similarity of two vectors.
 type Similarity uint8
 
-// These are the similarities, as named by the option similarity_function.
+// These are the similarities. The option similarity_function contains their names.
 const (
 	Cosine Similarity = iota
 	DotProduct
@@ -23,7 +23,7 @@ var similarityNames = [...]string{"cosine", "dot_product", "euclidean"}
 // String returns the name in lower case.
 func (s Similarity) String() string { return similarityNames[s] }
 
-// Parse returns the similarity with a name, in any case. ok is false if none exists.
+// Parse returns the similarity with the given name, in any case. ok is false if the name is unknown.
 func Parse(name string) (s Similarity, ok bool) {
 	for i, known := range similarityNames {
 		if strings.EqualFold(name, known) {
@@ -34,7 +34,7 @@ func Parse(name string) (s Similarity, ok bool) {
 }
 
 // Of returns the similarity of two vectors of the same dimension. It is between 0 and 1, except for dot products of
-// vectors longer than 1. The cosine with a zero vector is NaN.
+// vectors longer than 1. The cosine similarity with a zero vector is NaN.
 func (s Similarity) Of(a, b []float32) float32 {
 	switch s {
 	case DotProduct:
@@ -52,7 +52,7 @@ var (
 	ErrZero     = errors.New("a zero vector has no cosine similarity: it cannot be indexed or searched for")
 )
 
-// Check returns an error if a vector cannot be indexed by the similarity or be searched for.
+// Check returns an error if the similarity does not support a vector in an index or as a search target.
 func (s Similarity) Check(v []float32) error {
 	for _, x := range v {
 		if x-x != 0 {

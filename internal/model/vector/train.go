@@ -22,14 +22,14 @@ const (
 	refineRounds = 4
 )
 
-// ListsFor returns the desired number of lists for a number of vectors. It is 1 if they need no lists.
+// ListsFor returns the desired number of lists for the given number of vectors. It is 1 if the vectors need no lists.
 func ListsFor(rows int64, dimension int) int {
 	n := min(rows/listRows, ListsMax, int64(CentersBytes/max(1, dimension)))
 	return int(max(1, n))
 }
 
-// Train computes lists for a number of vectors from a sample of them. Similarity.Check must accept every sample vector.
-// The result is the generation after l.
+// Train computes lists for the given number of vectors from a sample of them. Similarity.Check must accept every sample
+// vector. The result has the generation after the generation of l.
 func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 	out := &Lists{Generation: l.Generation + 1, Similarity: l.Similarity, Dimension: l.Dimension, Rows: rows}
 	n := min(ListsFor(rows, l.Dimension), len(sample)/4)
@@ -54,7 +54,8 @@ func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 // trainer computes centers by k-means. It is deterministic.
 type trainer struct{ rnd *rand.Rand }
 
-// lists computes n centers: first a few from some of the points, then centers among the points of each.
+// lists computes n centers. It first computes a few centers from some of the points, and then computes centers among
+// the points of each of them.
 func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	coarse := t.computeCenters(t.sample(points, 200*isqrt(n)), isqrt(n))
 	parts := make([][][]float32, len(coarse))
@@ -81,8 +82,8 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	}
 }
 
-// refine moves centers to the mean of the points assigned to them, across the boundaries of the groups in which they
-// were computed. Each center remains in its group.
+// refine moves centers to the mean of the points assigned to them. Points may come from other groups than the group in
+// which the center was computed. Each center remains in its group.
 func (l *Lists) refine(points, fine [][]float32) {
 	sums, counts := make([][]float64, len(fine)), make([]int, len(fine))
 	for _, p := range points {
@@ -157,7 +158,7 @@ func (t *trainer) computeCenters(points [][]float32, k int) [][]float32 {
 			}
 		}
 		for c, sum := range sums {
-			if counts[c] == 0 { // an empty cluster: move its center to the largest cluster
+			if counts[c] == 0 { // the cluster is empty, so move its center to the largest cluster
 				most := slices.MaxFunc(near, func(a, b int) int { return cmp.Compare(counts[a], counts[b]) })
 				i := slices.Index(near, most)
 				copy(out[c], points[i])
@@ -190,7 +191,7 @@ func closest(p []float32, centres [][]float32, squares []float32) int {
 	return best
 }
 
-// fastDot is dot with an order of operations that allows instruction-level parallelism.
+// fastDot is like dot, but with an order of operations that allows instruction-level parallelism.
 func fastDot(a, b []float32) float32 {
 	var s, t, u, v float32
 	for len(a) >= 4 && len(b) >= 4 {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// clouds draws vectors around a few centers, like the embeddings of texts and images.
+// clouds draws vectors around a few centers. Embeddings of texts and images have a similar distribution.
 func clouds(rnd *rand.Rand, n, dimension, middles int, spread float32) [][]float32 {
 	at := make([][]float32, middles)
 	for i := range at {
@@ -32,8 +32,8 @@ func clouds(rnd *rand.Rand, n, dimension, middles int, spread float32) [][]float
 	return out
 }
 
-// found returns the result of a search by entries: it reads rows in the order of their bounds, until no entry can lead
-// to a nearer row. looked is the number of examined entries, and read is the number of rows.
+// found returns the result of a search by entries. It reads rows in the order of their bounds until no entry can lead
+// to a nearer row. looked is the number of examined entries, and read is the number of rows read.
 func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, target []float32, limit int) (
 	best []float32, looked, read int) {
 	s := l.NewSearch(target)
@@ -67,7 +67,7 @@ func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, tar
 	return best, len(hints), read
 }
 
-// TestDot compares the vectorized product with the plain one, for all lengths and the largest numbers.
+// TestDot compares the vectorized product with the plain product, for all lengths and the largest numbers.
 func TestDot(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for n := range 2200 {
@@ -114,12 +114,12 @@ func TestDots(t *testing.T) {
 	}
 }
 
-// TestEntriesStay pins the entries of vectors. Nodes of all builds must compute the same entries.
+// TestEntriesStay pins the entry values of several vectors. Nodes of all builds must compute the same entries.
 func TestEntriesStay(t *testing.T) {
 	const dimension, lists, each = 33, 700, 31
 	for similarity, want := range []uint32{0xb4cde299, 0x799fba3c, 0x48c86d7d} {
 		rnd := rand.New(rand.NewPCG(9, 9))
-		draw := func() []float32 { // without rounding, on any machine
+		draw := func() []float32 { // exact on any machine, without rounding
 			v := make([]float32, dimension+1)
 			for i := range v {
 				v[i] = float32(rnd.IntN(2001)-1000) / 256
@@ -145,8 +145,9 @@ func TestEntriesStay(t *testing.T) {
 	}
 }
 
-// TestHits checks that comparing many codes at the same time finds exactly the codes whose bounds are high enough, with
-// their individual bounds. It includes vectors of very different lengths, and vectors without numeric distances.
+// TestHits checks that comparing many codes at the same time finds exactly the codes with sufficient bounds. It also
+// checks the bounds of these codes. It includes vectors of very different lengths, and vectors without numeric
+// distances.
 func TestHits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 4))
 	for round := range 300 {
@@ -192,8 +193,8 @@ func TestHits(t *testing.T) {
 	}
 }
 
-// TestRecall compares searches by entries with a search of all vectors, for each similarity. The recall must be at
-// least 95 %, reading few rows. Without centers it must be 100 %.
+// TestRecall compares searches by entries with searches of all vectors, for each similarity. The recall must be at
+// least 95 % although few rows are read. Without centers, the recall must be 100 %.
 func TestRecall(t *testing.T) {
 	const rows, dimension, limit, searches = 20_000, 32, 10, 50
 	for similarity := range Euclidean + 1 {
@@ -235,7 +236,7 @@ func TestRecall(t *testing.T) {
 			again, err := DecodeLists(l.Append(nil))
 			if err != nil || !bytes.Equal(again.Append(nil), l.Append(nil)) ||
 				again.Assign(all[5]) != l.Assign(all[5]) {
-				t.Errorf("lists are others after they were stored: %v", err)
+				t.Errorf("stored lists differ: %v", err)
 			}
 		}
 	}
@@ -259,6 +260,6 @@ func TestNewer(t *testing.T) {
 		}
 	}
 	if of(1).Newer(nil) || of(1).Newer([]byte{3}) {
-		t.Error("bytes that are no entry count as newer")
+		t.Error("bytes that are not an entry count as newer")
 	}
 }

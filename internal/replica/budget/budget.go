@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package budget keeps the balance of request units of one physical partition. It knows only prices and times. Callers
-// pass the time, ask before a request runs, and charge the request afterward.
+// Package budget keeps the balance of request units of one physical partition. The package handles only prices and
+// times. Callers pass the time, ask for admission before a request runs, and charge the request afterward.
 //
-// A budget works with debt: it admits a request while its balance is positive, and charges the request once its cost is
-// known, so the balance can become negative. Over time, a partition never spends more than its throughput. If the
-// demand exceeds the throughput, package fairshare divides it evenly among users and their connections, low priority
-// last. A user that has spent little may be admitted at a negative balance, down to a limit.
+// A budget allows debt. It admits a request while its balance is positive, and charges the request once its cost is
+// known. The balance can therefore become negative. Over time, a partition never spends more than its throughput. If
+// the demand exceeds the throughput, package fairshare divides the throughput evenly among users and their connections.
+// Requests of low priority come last. A user that has spent little may be admitted at a negative balance, down to a
+// limit.
 package budget
 
 import (
@@ -24,36 +25,36 @@ const (
 	// burstFor.
 	burstMax = 3_000
 	burstFor = 300 * time.Second
-	// beginFor is the maximum share of the savings that a new leader starts with, because it does not know what the
-	// previous leader has spent.
+	// beginFor is the maximum part of the savings with which a new leader starts. The new leader does not know how much
+	// the previous leader has spent.
 	beginFor = time.Second / 2
-	// grain is the maximum saving of a budget without a burst. It lets a client that sends requests in groups use its
-	// full throughput.
+	// grain is the maximum saving of a budget that does not allow bursts. It allows a client that sends requests in
+	// groups to use its full throughput.
 	grain = 200 * time.Millisecond
 )
 
-// Instant is a point in time in nanoseconds, on a monotonic clock. All calls on a Budget use the same clock.
+// Instant is a point in time of a monotonic clock, in nanoseconds. All calls on a Budget must use the same clock.
 type Instant int64
 
 // Budget limits the request units that a partition may spend. The zero value is unlimited. It is safe for concurrent
 // use.
 //
 // A balance is stored as the instant at which it was or will be zero. A charge moves this instant forward by the time
-// in which the charged units are refilled. The instant is never further back than the maximum saving. Time alone
-// refills the balance, and a change of the rate keeps savings as time.
+// in which the charged units are refilled. The instant never precedes the current time by more than the maximum saving.
+// The balance is refilled by the passage of time alone. If the rate changes, savings keep their length in time.
 type Budget struct {
 	rate atomic.Pointer[rate]
 	// sustained is the balance at the partition's own rate. peak is the balance at burstMax, which limits how fast
 	// savings are spent.
 	sustained, peak atomic.Int64
-	// lastAdmitted is the time at which the last request was admitted. Its cost is charged as of that time, so the
-	// clock is read only once.
+	// lastAdmitted is the time at which the last request was admitted. The cost of a request is charged at that time,
+	// so the clock is read only once.
 	lastAdmitted atomic.Int64
 	// term is the term of the leader that owns the balance.
 	term atomic.Uint64
-	// throttled counts the rejected requests.
+	// throttled is the number of rejected requests.
 	throttled atomic.Uint64
-	// contention records how much each claimant has received recently; nil as long as there is enough for all.
+	// contention records how much each principal has received recently. It is nil while the budget meets the demand.
 	contention atomic.Pointer[contention]
 	loan       loan
 }
@@ -61,7 +62,8 @@ type Budget struct {
 // rate is the throughput of a partition.
 type rate struct {
 	perSecond int64
-	// each is the time in which one ru.Units is refilled. saved is the maximum saving. eachPeak is 0 without a burst.
+	// each is the time in which one ru.Units is refilled. saved is the maximum saving. eachPeak is 0 if the budget does
+	// not allow bursts.
 	each, eachPeak float64
 	saved          time.Duration
 }
@@ -96,7 +98,7 @@ func (b *Budget) Refuse() { b.throttled.Add(1) }
 // Throttled returns the number of rejected requests.
 func (b *Budget) Throttled() uint64 { return b.throttled.Load() }
 
-// Set changes the rate, in request units per second, up to MaxPerSecond; 0 means unlimited.
+// Set changes the rate, in request units per second, up to MaxPerSecond. The rate 0 means unlimited.
 func (b *Budget) Set(perSecond int64, now Instant) {
 	before := b.rate.Load()
 	next := rateOf(perSecond)
@@ -106,9 +108,9 @@ func (b *Budget) Set(perSecond int64, now Instant) {
 	b.rate.Store(next)
 }
 
-// start sets the balance of a new leader. Debt is kept.
+// start sets the balance of a new leader. A debt is kept.
 func (b *Budget) start(now Instant) {
-	if b.lastAdmitted.Load() == 0 { // nothing has been spent since the clock started
+	if b.lastAdmitted.Load() == 0 { // no request has been admitted yet
 		b.sustained.Store(int64(now) - int64(beginFor))
 		b.peak.Store(int64(now) - int64(grain))
 	}
@@ -124,9 +126,9 @@ func (b *Budget) startTerm(term uint64, now Instant) {
 	}
 }
 
-// Inherit takes half of the rate and half of the balance of parent, which keeps the other halves. A balance is a time,
-// so both keep the same instant. Together, both may spend as much as the parent did, until the throughput of the table
-// is divided again.
+// Inherit takes half of the rate and half of the balance of parent. The parent keeps the other halves. A balance is
+// stored as a time, so both budgets keep the same instant. Together, both budgets may spend as much as the parent
+// before, until the throughput of the table is divided again.
 func (b *Budget) Inherit(parent *Budget) {
 	if rt := parent.rate.Load(); rt != nil {
 		half := rateOf(max(rt.perSecond/2, 1))
@@ -138,15 +140,15 @@ func (b *Budget) Inherit(parent *Budget) {
 	b.lastAdmitted.Store(parent.lastAdmitted.Load())
 }
 
-// Absorb takes the lower balance of both budgets when another partition is merged into this one.
+// Absorb sets the balance to the lower of both balances when another partition is merged into this partition.
 func (b *Budget) Absorb(other *Budget) {
 	b.sustained.Store(max(b.sustained.Load(), other.sustained.Load()))
 	b.peak.Store(max(b.peak.Load(), other.peak.Load()))
 	b.lastAdmitted.Store(max(b.lastAdmitted.Load(), other.lastAdmitted.Load()))
 }
 
-// Admit returns 0 if a request is admitted, or the time to wait. term is the leader's term, which is above 0. In a new
-// term, the balance is worth at most half a second.
+// Admit returns 0 if the request is admitted. Otherwise it returns the time to wait. term is the leader's term and must
+// be greater than 0. At the start of a new term, the balance is limited to half a second of throughput.
 func (b *Budget) Admit(term uint64, who fairshare.Principal, now Instant) time.Duration {
 	rt := b.rate.Load()
 	if rt == nil {
@@ -167,7 +169,7 @@ func (b *Budget) Admit(term uint64, who fairshare.Principal, now Instant) time.D
 	return 0
 }
 
-// Charge deducts the units that a claimant has used, as of the last admitted request.
+// Charge deducts the units that a principal has used, at the time of the last admitted request.
 func (b *Budget) Charge(who fairshare.Principal, u ru.Units) {
 	rt := b.rate.Load()
 	if rt == nil || u == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// clock is time that a test moves.
+// clock is a clock that a test advances.
 type clock struct{ now Instant }
 
 func (c *clock) pass(d time.Duration) { c.now += Instant(d) }
@@ -21,12 +21,12 @@ func newBudget(perSecond int64) (*Budget, *clock) {
 	return b, c
 }
 
-// take asks for requests of one price, each as soon as the one before is answered or may be tried again, until some
-// time has passed; it returns the granted units.
+// take sends requests of one price until some time has passed, and returns the granted units. It sends each request
+// after the response to the previous request, or after the time to wait.
 func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (got ru.Units) {
 	for end := c.now + Instant(d); c.now < end; {
 		if wait := b.Admit(term, one, c.now); wait > 0 {
-			c.pass((wait + time.Millisecond - 1).Truncate(time.Millisecond)) // clients receive milliseconds
+			c.pass((wait + time.Millisecond - 1).Truncate(time.Millisecond)) // clients receive the time in milliseconds
 			continue
 		}
 		b.Charge(one, price)
@@ -36,8 +36,8 @@ func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (go
 	return got
 }
 
-// TestBudget checks how much a partition gives under overload: 10,000 RU/s and 6,000 RU/s within 1 % over 30 s, also if
-// it was idle before and if single requests cost more than a second gives; never more than Most.
+// TestBudget checks the throughput that a partition grants under overload. It grants 10,000 RU/s or 6,000 RU/s within 1
+// % over 30 s. This also applies after an idle period, and if single requests cost more than the units of a second.
 func TestBudget(t *testing.T) {
 	for _, c := range []struct {
 		perSecond int64
@@ -48,7 +48,7 @@ func TestBudget(t *testing.T) {
 		{50_000, ru.Unit, 10_000}, {4_000, 5_000 * ru.Unit, 4_000},
 	} {
 		b, clock := newBudget(c.perSecond)
-		clock.pass(time.Hour) // it was idle, and has saved nothing by that
+		clock.pass(time.Hour) // the budget was idle, but has no savings from that time
 		got := take(b, clock, 1, c.price, 30*time.Second).Float() / 30
 		slack := c.want/100 + c.price.Float()/30
 		if math.Abs(got-c.want) > slack {
@@ -57,8 +57,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBurst checks that a partition of less than 3,000 RU/s may take what it has not used in 300 s at up to 3,000 RU/s,
-// and no more than its own rate after that.
+// TestBurst checks that a partition of less than 3,000 RU/s can spend the savings of 300 s at up to 3,000 RU/s. After
+// that, it can only spend units at its own rate.
 func TestBurst(t *testing.T) {
 	b, c := newBudget(400)
 	if b.Admit(1, one, c.now) > 0 {
@@ -70,28 +70,28 @@ func TestBurst(t *testing.T) {
 	if got := take(b, c, 1, ru.Unit, lasts).Float(); math.Abs(got-3000*lasts.Seconds()) > 0.02*got {
 		t.Errorf("the burst gave %.0f RU in %v, want 3000 a second", got, lasts)
 	}
-	take(b, c, 1, ru.Unit, 2*time.Second) // the small remainder
+	take(b, c, 1, ru.Unit, 2*time.Second) // spend the small remainder
 	if got := take(b, c, 1, ru.Unit, 30*time.Second).Float() / 30; math.Abs(got-400) > 4 {
 		t.Errorf("after it: %.0f RU/s, want 400", got)
 	}
 }
 
-// TestChangesHands checks that a new leader starts with at most half a second of the budget, and that a partition
-// created by a split or a merge has the balance of its origin, including debts.
+// TestChangesHands checks that a new leader starts with at most half a second of the budget. It also checks that a
+// partition created by a split or a merge inherits the balance of its origin, including debts.
 func TestChangesHands(t *testing.T) {
 	b, c := newBudget(400)
 	c.pass(time.Hour)
 	if got := take(b, c, 2, ru.Unit, 100*time.Millisecond).Float(); got > 200+40+1 || got < 150 {
-		t.Errorf("a new leader gave %.0f RU at once, want 200", got)
+		t.Errorf("a new leader granted %.0f RU immediately, want 200", got)
 	}
-	b, c = new(Budget), &clock{now: Instant(time.Millisecond)} // a node that has begun just now
+	b, c = new(Budget), &clock{now: Instant(time.Millisecond)} // a node that has just started
 	b.Set(400, c.now)
 	if got := take(b, c, 1, ru.Unit, 100*time.Millisecond).Float(); got > 200+40+1 || got < 150 {
-		t.Errorf("the leader at a node that has just begun gave %.0f RU at once, want 200", got)
+		t.Errorf("the leader on a new node granted %.0f RU immediately, want 200", got)
 	}
 	b, c = newBudget(6_000)
 	take(b, c, 1, ru.Unit, 10*time.Second)
-	b.Charge(one, 6_000*ru.Unit) // it owes a second
+	b.Charge(one, 6_000*ru.Unit) // the debt is one second of throughput
 	child := new(Budget)
 	child.Inherit(b)
 	if b.PerSecond() != 3_000 || child.PerSecond() != 3_000 {

@@ -12,32 +12,35 @@ import (
 )
 
 const (
-	// debtMin and debtMax limit the debt at which the claimant that has received least is admitted, to the cost of a
-	// few requests. Without a limit, one expensive request would delay all claimants by its full cost, and the claimant
-	// that asks most often would get the next turn.
+	// debtMin and debtMax limit the debt at which the principal that has received least is admitted. The limit
+	// corresponds to the cost of a few requests. Without a limit, one expensive request would delay all principals by
+	// its full cost, and the principal that sends most requests would be admitted next.
 	debtMin, debtMax = 50 * time.Millisecond, time.Second
 	owedRequests     = 4
-	// The debt limits of normal priority range from 0 to normalTo, the limits of low priority from there to 1. lowAt is
-	// subtracted from the latter: low priority leaves between a quarter and three quarters of grain.
+	// The debt limits of normal priority range from 0 to normalTo, and the debt limits of low priority range from
+	// normalTo to 1. lowAt is subtracted from the limits of low priority. Low priority therefore leaves between a
+	// quarter and three quarters of grain.
 	normalTo, lowAt = 0.5, 0.25
 	// contentionTTL is the time without a rejected request after which the recorded shares are dropped.
 	contentionTTL = 10 * time.Second
 )
 
-// contention records how much of a budget each claimant has received while the demand exceeds the budget.
+// contention records how much of a budget each principal has received while the demand exceeds the budget.
 type contention struct {
 	shares fairshare.Shares
-	// mix makes claimants hash differently in each period of contention, so two claimants that collide in one period do
-	// not collide in the next.
+	// mix makes principals hash differently in each period of contention. Two principals that collide in one period
+	// therefore do not collide in the next.
 	mix uint64
 	// until is the time at which the record is dropped.
 	until atomic.Int64
-	// price is the recent cost of requests in units, as the bits of a float64. Each request is weighted by its cost.
+	// price is the recent average cost of requests in units, stored as the bits of a float64. Each request is weighted
+	// by its cost.
 	price atomic.Uint64
 }
 
-// waitFor returns how long a claimant must wait if the balance becomes positive after wait. A claimant with rivals may
-// go into debt, the further the less it has received. A claimant of low priority leaves a part of the balance.
+// waitFor returns how long a principal must wait if the balance becomes positive after wait. A principal with rivals
+// may go into debt. The less it has received, the larger is its debt limit. A principal of low priority leaves a part
+// of the balance.
 func (b *Budget) waitFor(rt *rate, wait int64, who fairshare.Principal, now Instant) int64 {
 	s := b.contention.Load()
 	if s == nil {
@@ -64,22 +67,22 @@ func (b *Budget) waitFor(rt *rate, wait int64, who fairshare.Principal, now Inst
 	return wait - int64(owed*max(0, 1-reserve/normalTo))
 }
 
-// bucket mixes the hashes of a claimant.
+// bucket returns the principal with its hashes mixed for this period of contention.
 func (s *contention) bucket(c fairshare.Principal) fairshare.Principal {
 	c.User = uint32(uint64(c.User+1) * s.mix >> 32)
 	c.Connection = uint32(uint64(c.Connection+1) * s.mix >> 32)
 	return c
 }
 
-// charge records the units that a claimant has received.
+// charge records the units that a principal has received.
 func (s *contention) charge(who fairshare.Principal, u ru.Units, rt *rate) {
 	s.shares.Took(s.bucket(who), int64(u))
 	price := math.Float64frombits(s.price.Load())
-	weight := min(float64(u)*rt.each/float64(time.Second), 0.5) // by its share of a second
+	weight := min(float64(u)*rt.each/float64(time.Second), 0.5) // weighted by the request's share of a second
 	s.price.Store(math.Float64bits(price + weight*(float64(u)-price)))
 }
 
-// Forget drops the recorded shares of a period of contention that ended long ago. It must be called regularly.
+// Forget drops the recorded shares after the period of contention. It must be called regularly.
 func (b *Budget) Forget(now Instant) {
 	if s := b.contention.Load(); s != nil && int64(now) > s.until.Load() {
 		b.contention.CompareAndSwap(s, nil)

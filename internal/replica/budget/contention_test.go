@@ -12,23 +12,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// one is who asks where it does not matter who does.
+// one is the principal of requests in tests that do not depend on the principal.
 var one = fairshare.Principal{User: 1, Connection: 1}
 
-// demand is a claimant that asks for so many requests of a price a second, and does not wait for anything.
+// demand is a principal that sends a number of requests per second at a price, without waiting for responses.
 type demand struct {
 	fairshare.Principal
 	perSecond float64
 	price     ru.Units
 }
 
-// divide runs demands against a budget for twenty seconds, and returns what each got in the last fifteen, in request
-// units a second, and the sum of it.
+// divide runs demands against a budget for twenty seconds. It returns the request units per second that each demand
+// received in the last fifteen seconds, and their sum.
 func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	b, c := newBudget(perSecond)
 	rng := rand.New(rand.NewPCG(1, 2))
 	got = make([]float64, len(demands))
-	take(b, c, 1, ru.Unit, 310*time.Second*time.Duration(min(1, burstMax/perSecond))) // the savings are spent
+	take(b, c, 1, ru.Unit, 310*time.Second*time.Duration(min(1, burstMax/perSecond))) // spend the savings
 	for begin := c.now; c.now < begin+Instant(20*time.Second); c.pass(time.Millisecond) {
 		var asks []int
 		for i := range demands {
@@ -56,9 +56,9 @@ func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	return got, sum
 }
 
-// TestScarce checks that an overloaded budget is divided evenly among users, independent of the number of their
-// requests and connections and of the price of a request. A share that one user does not request goes to the others,
-// and low priority gets the remainder. All users together get exactly the budget.
+// TestScarce checks that an overloaded budget is divided evenly among users, independent of the price of a request. The
+// number of a user's requests and connections must not matter either. A share that one user does not request goes to
+// the other users, and low priority gets the remainder. All users together must receive exactly the budget.
 func TestScarce(t *testing.T) {
 	user := func(n uint32, perSecond float64, price ru.Units) demand {
 		return demand{fairshare.Principal{User: n, Connection: n}, perSecond, price}
@@ -78,8 +78,8 @@ func TestScarce(t *testing.T) {
 	for name, c := range map[string]struct {
 		rate    int64
 		demands []demand
-		want    []float64 // RU/s of the first ones
-		slack   float64   // relative to the wanted value
+		want    []float64 // in RU/s, for the first demands
+		slack   float64   // relative to the expected value
 	}{
 		"one alone": {6000, []demand{user(1, 20_000, ru.Unit)}, []float64{6000}, 0.01},
 		"twenty times as much": {10_000, []demand{user(1, 120_000, ru.Unit), user(2, 6_000, ru.Unit)},
@@ -119,7 +119,8 @@ func TestScarce(t *testing.T) {
 	}
 }
 
-// TestEnough checks that nothing is remembered of who has had what where there is enough, nor long after there was not.
+// TestEnough checks that a budget records no principals while it meets the demand, and that it drops the records some
+// time after a period of contention.
 func TestEnough(t *testing.T) {
 	b, c := newBudget(6000)
 	for range 10_000 {
@@ -130,15 +131,15 @@ func TestEnough(t *testing.T) {
 		c.pass(200 * time.Microsecond)
 	}
 	if b.contention.Load() != nil {
-		t.Error("something is remembered though nobody was refused")
+		t.Error("claims are recorded although no request was rejected")
 	}
 	take(b, c, 1, ru.Unit, time.Second)
 	if b.Forget(c.now); b.contention.Load() == nil {
-		t.Error("it is forgotten at once")
+		t.Error("it is removed immediately")
 	}
 	c.pass(contentionTTL)
 	c.pass(1)
 	if b.Forget(c.now); b.contention.Load() != nil {
-		t.Error("it is remembered for ever")
+		t.Error("the record is never removed")
 	}
 }

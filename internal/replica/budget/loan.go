@@ -8,20 +8,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// loan records lending between partitions that share a throughput. A lender is charged before the borrower receives
-// anything, so together they never spend more than without lending.
+// loan records lending between partitions that share a throughput. A lender is charged before the borrower receives any
+// units. Together they therefore never spend more than without lending.
 type loan struct {
-	// lent is the time as of which the balance has lent. asked is the time as of which it has borrowed its maximum.
+	// lent is the time up to which the balance has lent units. asked is the time up to which the balance has borrowed
+	// its maximum.
 	lent, asked atomic.Int64
 	// refused is the number of rejected requests at the last call of Shortfall.
 	refused atomic.Uint64
-	// lentAll and borrowedAll are the total units lent and borrowed.
+	// lentAll and borrowedAll are the total numbers of units lent and borrowed.
 	lentAll, borrowedAll atomic.Int64
 }
 
-// Shortfall returns the units that a leader would borrow from other partitions, or 0 if it has rejected no request
-// since the last call. It is the difference between MaxPerSecond and the partition's own rate. Calls must not be
-// concurrent.
+// Shortfall returns the units that a leader would borrow from other partitions. It returns 0 if the leader has rejected
+// no request since the last call. It is the difference between MaxPerSecond and the partition's own rate. Calls must
+// not be concurrent.
 func (b *Budget) Shortfall(now Instant) ru.Units {
 	rt, throttled := b.rate.Load(), b.throttled.Load()
 	refused := b.loan.refused.Swap(throttled) != throttled
@@ -31,14 +32,14 @@ func (b *Budget) Shortfall(now Instant) ru.Units {
 	}
 	own := rt.perSecond
 	if rt.eachPeak > 0 {
-		own = burstMax // while it has savings
+		own = burstMax // this rate applies while the partition has savings
 	}
 	return ru.Units(float64((MaxPerSecond-own)*int64(ru.Unit)) * float64(since) / 1e9)
 }
 
 // LendIdle takes up to wanted units from a leader's balance for another partition. It takes at most the units refilled
 // since the last loan and at most half of the balance, so the next request is still admitted. Savings for bursts are
-// not lent. The term is the same as for Admit.
+// not lent. term has the same meaning as in Admit.
 func (b *Budget) LendIdle(term uint64, wanted ru.Units, now Instant) ru.Units {
 	rt := b.rate.Load()
 	if rt == nil || wanted <= 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// siblings are the partitions of a table, of which the first one borrows every tenth of a second what the others lend.
+// siblings are the partitions of a table. Every tenth of a second, the first partition borrows the units that the other
+// partitions lend.
 type siblings struct {
 	budgets []*Budget
 	*clock
@@ -26,8 +27,8 @@ func newSiblings(n int, each int64) *siblings {
 	return s
 }
 
-// run requests the given number of request units per second from each sibling, in requests of 1 RU, and returns the
-// units per second that each one granted.
+// run sends the given number of request units per second to each sibling, in requests of 1 RU. It returns the units per
+// second that each sibling granted.
 func (s *siblings) run(asked []int64, d time.Duration) []float64 {
 	got := make([]float64, len(asked))
 	owed := make([]float64, len(asked))
@@ -58,9 +59,9 @@ func (s *siblings) lend() {
 	}
 }
 
-// TestLoan checks that a partition with more requests than its share takes up to 10,000 RU/s while its siblings are
-// idle, and only its share while they are busy. Together they never take more than all shares plus their savings. A
-// sibling that was idle has its share as soon as it requests it.
+// TestLoan checks that a partition whose demand exceeds its share gets up to 10,000 RU/s while its siblings are idle.
+// While they are busy, it gets only its share. Together they must never grant more than all shares plus their savings.
+// A sibling that was idle must get its share as soon as it requests it.
 func TestLoan(t *testing.T) {
 	for name, c := range map[string]struct {
 		each  int64
@@ -76,7 +77,7 @@ func TestLoan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSiblings(len(c.asked), c.each)
-			s.run(c.asked, 2*time.Second) // spends the savings, and lets loans settle
+			s.run(c.asked, 2*time.Second) // spend the savings, and wait until the loans are stable
 			got := s.run(c.asked, 10*time.Second)
 			sum, all := 0., float64(c.each)*float64(len(c.asked))
 			for i, g := range got {
@@ -86,7 +87,7 @@ func TestLoan(t *testing.T) {
 				}
 			}
 			if sum > 1.01*all {
-				t.Errorf("together they give %.0f RU/s of %.0f", sum, all)
+				t.Errorf("total throughput: got %.0f RU/s, want %.0f", sum, all)
 			}
 			asked := []int64{20_000, 2 * c.each, 2 * c.each}[:len(c.asked)]
 			for i, g := range s.run(asked, 10*time.Second) {

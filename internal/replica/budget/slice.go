@@ -18,23 +18,23 @@ const (
 	sliceTTL = time.Second
 	// requestEvery is the minimum time between two requests for a slice while a response is pending.
 	requestEvery = 20 * time.Millisecond
-	// refuseMax limits the time for which a follower rejects requests because its leader did. Another replica may lead
-	// by then.
+	// refuseMax limits the time for which a follower rejects requests after a rejection by its leader. Another replica
+	// may lead after that time.
 	refuseMax = 100 * time.Millisecond
-	// sliceMin is the smallest slice worth lending. Below it, every request goes to the leader.
+	// sliceMin is the minimum size of a lent slice. If the slice would be smaller, every request goes to the leader.
 	sliceMin = 2 * ru.Unit
 )
 
-// Slice is the part of its leader's balance that a follower may spend. The leader has lent and charged it. When a slice
-// is used up, the next read that the follower sends to the leader requests another one, sized by the demand within
-// window. A follower with little demand therefore has no slice, and nothing expires. A slice also works with debt: the
-// follower requests its debt with the next slice, and serves nothing before. The zero value is empty. Slice is safe for
-// concurrent use.
+// Slice is the part of its leader's balance that a follower may spend. The leader has lent the slice and charged it to
+// its own balance. When a slice is used up, the next read that the follower sends to the leader requests another slice.
+// The demand within window determines its size. A follower with little demand therefore has no slice, and no units
+// expire. A slice also allows debt. The follower requests its debt with the next slice, and serves no requests until it
+// receives the slice. The zero value is empty. Slice is safe for concurrent use.
 type Slice struct {
 	left, until atomic.Int64
-	// refused holds the times until which the leader rejects claimants; nil if it has rejected none.
+	// refused holds the times until which the leader rejects principals. It is nil if the leader has rejected none.
 	refused atomic.Pointer[refusals]
-	// spent is the number of units read through this follower since began.
+	// spent is the number of units that reads through this follower have cost since began.
 	spent atomic.Int64
 
 	mu           sync.Mutex
@@ -43,8 +43,8 @@ type Slice struct {
 	before ru.Units
 }
 
-// refusals holds the last rejections, indexed by a hash of the claimant. If two claimants collide, only the last
-// rejection is known.
+// refusals holds the last rejections, indexed by a hash of the principal. If two principals collide, only the last
+// rejection is stored.
 type refusals [64]atomic.Pointer[refusal]
 
 type refusal struct {
@@ -56,8 +56,8 @@ func (r *refusals) of(c fairshare.Principal) *atomic.Pointer[refusal] {
 	return &r[(c.User^c.Connection)%uint32(len(r))]
 }
 
-// Admit reports whether the follower may serve a request itself. If not, wait is the time for which the leader rejects
-// the claimant; if wait is 0, the request must go to the leader.
+// Admit reports whether the follower may serve a request itself. If it may not, wait is the time for which the leader
+// rejects the principal. If wait is 0, the request must go to the leader.
 func (s *Slice) Admit(who fairshare.Principal, now Instant) (wait time.Duration, ok bool) {
 	if s.left.Load() > 0 && int64(now) < s.until.Load() {
 		return 0, true
@@ -100,7 +100,8 @@ func (s *Slice) Request(now Instant) (owed, wanted ru.Units) {
 	return owed, wanted
 }
 
-// Lend adds the units lent by the leader, which include the debt, with the response to a read of the given price.
+// Lend adds the units that the leader has lent with the response to a read of the given price. The units include the
+// debt.
 func (s *Slice) Lend(lent, price ru.Units, now Instant) {
 	s.spent.Add(int64(price))
 	if lent <= 0 {
@@ -113,7 +114,7 @@ func (s *Slice) Lend(lent, price ru.Units, now Instant) {
 	s.mu.Unlock()
 }
 
-// Refuse records that the leader rejects a claimant for the given time.
+// Refuse records that the leader rejects a principal for the given time.
 func (s *Slice) Refuse(who fairshare.Principal, wait time.Duration, now Instant) {
 	all := s.refused.Load()
 	if all == nil {
@@ -124,8 +125,8 @@ func (s *Slice) Refuse(who fairshare.Principal, wait time.Duration, now Instant)
 	all.of(who).Store(&refusal{who, now + Instant(min(wait, refuseMax))})
 }
 
-// Lend charges the debt of a follower and as many of the wanted units as leave half of the balance, so that requests to
-// the leader itself are still admitted. It returns the total number of granted units, or 0 if the budget is unlimited.
+// Lend charges the debt of a follower and the wanted units. It leaves half of the balance, so that requests to the
+// leader itself are still admitted. It returns the total number of granted units, or 0 if the budget is unlimited.
 func (b *Budget) Lend(owed, wanted ru.Units) ru.Units {
 	rt := b.rate.Load()
 	if rt == nil {

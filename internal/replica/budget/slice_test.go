@@ -10,18 +10,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// group is a leader with its balance and two followers, each with its own clients, and the units that each one was
-// granted.
+// group is a leader with its balance and two followers, each with its own clients. It also records the units that each
+// of them granted.
 type group struct {
 	leader    *Budget
 	term      uint64
 	followers [2]*Slice
-	// here is the load that followers have served themselves.
+	// here is the load that the followers have served without the leader.
 	given, here ru.Units
 	refused     int
 }
 
-// ask is a request by way of a follower, or of the leader itself.
+// ask sends a request to a follower or to the leader.
 func (g *group) ask(by int, price ru.Units, now Instant) {
 	if by < len(g.followers) {
 		s := g.followers[by]
@@ -53,7 +53,7 @@ func (g *group) ask(by int, price ru.Units, now Instant) {
 	g.given += price
 }
 
-// run has all clients ask, each perSecond times a second.
+// run makes all clients send requests, each perSecond times per second.
 func (g *group) run(c *clock, perSecond [3]int, price ru.Units, d time.Duration) {
 	var next [3]Instant
 	for i := range next {
@@ -72,9 +72,9 @@ func (g *group) run(c *clock, perSecond [3]int, price ru.Units, d time.Duration)
 	}
 }
 
-// TestSlices checks that the leader and the followers together grant the budget, within 1 % over 30 s, if clients
-// request more through any of them, for all request prices; within 3 % if the leader changes. Followers grant nearly
-// all units themselves.
+// TestSlices checks that the leader and the followers together grant the budget within 1 % over 30 s. It sends excess
+// requests to each of them, with several request prices. If the leader changes, the limit is 3 %. It also checks that
+// followers grant nearly all units themselves.
 func TestSlices(t *testing.T) {
 	const half = 15 * time.Second
 	for name, c := range map[string]struct {
@@ -82,9 +82,9 @@ func TestSlices(t *testing.T) {
 		perSecond [3]int
 		price     ru.Units
 		change    bool
-		want      float64 // RU/s
+		want      float64 // in RU/s
 		slack     float64
-		here      float64 // share that followers serve, at least
+		here      float64 // minimum share that followers serve
 	}{
 		"overload everywhere":        {10_000, [3]int{20_000, 10_000, 30_000}, ru.Unit, false, 10_000, 0.01, 0},
 		"overload at one follower":   {10_000, [3]int{30_000, 0, 0}, ru.Unit, false, 10_000, 0.01, 0},
@@ -97,7 +97,7 @@ func TestSlices(t *testing.T) {
 	} {
 		b, clock := newBudget(c.rate)
 		g := &group{leader: b, term: 1, followers: [2]*Slice{new(Slice), new(Slice)}}
-		// a small table has spent what it has saved before
+		// a small table has already spent its savings
 		g.run(clock, [3]int{1000, 1000, 1000}, ru.Unit, 310*time.Second*time.Duration(min(1, 3000/c.rate)))
 		g.given, g.here, g.refused = 0, 0, 0
 		g.run(clock, c.perSecond, c.price, half)
@@ -116,14 +116,14 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestSliceLapses checks that what a follower was lent and has not used is gone after a second, and that it asks for
-// nothing while hardly anybody asks it: so it costs a table nothing.
+// TestSliceLapses checks that the unused units of a slice expire after a second. It also checks that a follower with
+// few requests does not request a slice, so a table with little load pays nothing for slices.
 func TestSliceLapses(t *testing.T) {
 	b, c := newBudget(10_000)
 	g := &group{leader: b, term: 1, followers: [2]*Slice{new(Slice), new(Slice)}}
 	g.run(c, [3]int{10, 0, 0}, ru.Unit, 10*time.Second)
 	if g.here > 0 {
-		t.Errorf("a follower that is asked ten times a second was lent %v RU", g.here.Float())
+		t.Errorf("a follower with ten requests per second was lent %v RU", g.here.Float())
 	}
 	g.run(c, [3]int{5_000, 0, 0}, ru.Unit, time.Second)
 	s := g.followers[0]
@@ -132,7 +132,7 @@ func TestSliceLapses(t *testing.T) {
 			break
 		}
 		if g.ask(0, ru.Unit, c.now); i > 100 {
-			t.Fatal("it is lent nothing")
+			t.Fatal("the follower received no units")
 		}
 		c.pass(window)
 	}
@@ -142,6 +142,6 @@ func TestSliceLapses(t *testing.T) {
 	}
 	c.pass(10 * window)
 	if owed, _ := s.Request(c.now); owed != 0 || s.left.Load() > 0 {
-		t.Errorf("it owes %v, and has %v", owed, s.left.Load())
+		t.Errorf("debt %v, balance %v", owed, s.left.Load())
 	}
 }

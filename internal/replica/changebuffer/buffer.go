@@ -13,32 +13,32 @@ import (
 
 const (
 	// IdleMax is the time after the last KeepAlive at which the buffer is emptied. An archiver that was stopped can
-	// resume within it.
+	// resume within this time.
 	IdleMax = time.Minute
 	// blockSize is the minimum size of a block of memory for commands, unless the limit is smaller.
 	blockSize = 256 << 10
 	// overhead is the approximate memory used per command in addition to its bytes.
 	overhead = 64
 	// idleKeepAlivesMax is the number of KeepAlive calls after which an empty partition without new commands is
-	// forgotten.
+	// removed.
 	idleKeepAlivesMax = 1000
 )
 
-// ErrGone is returned if some of the requested entries are not in the buffer.
+// ErrGone is the error for entries that are not, or not all, in the buffer.
 var ErrGone = errors.New("the change buffer does not contain these entries")
 
 // Buffer keeps commands in memory. It is safe for concurrent use. A nil Buffer is never active.
 type Buffer struct {
 	// limit is the approximate maximum memory for commands, in bytes.
 	limit int64
-	// run is 0 while the buffer is inactive. It has a new value each time the buffer is activated.
+	// run is 0 while the buffer is inactive. It gets a new value each time the buffer is activated.
 	run atomic.Uint64
 
 	mu         sync.Mutex
 	runs       uint64
 	keepAlives uint64
 	partitions map[uint64]*partitionBuffer
-	// blocks are in the order in which they were filled, and so are the entries of a partition.
+	// blocks are in the order in which they were filled, and the entries of each partition are in the same order.
 	blocks []*block
 	bytes  int64
 	lost   uint64
@@ -46,7 +46,7 @@ type Buffer struct {
 	closed bool
 }
 
-// partitionBuffer holds all commands of a partition with indexes above after and up to upto, in order.
+// partitionBuffer holds all commands of a partition with indexes greater than after and up to upto, in order.
 type partitionBuffer struct {
 	after, upto uint64
 	entries     []entry
@@ -93,7 +93,7 @@ func (j *Buffer) KeepAlive() {
 	}
 }
 
-// expire deactivates the buffer if run is still its current run.
+// expire deactivates the buffer if run is still the current run.
 func (j *Buffer) expire(run uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -119,7 +119,7 @@ func (j *Buffer) Close() error {
 	return nil
 }
 
-// Run returns the run to pass to Add and EndEntry for one entry, or 0 if they need not be called.
+// Run returns the run to pass to Add and EndEntry for one entry. It returns 0 if they need not be called.
 func (j *Buffer) Run() uint64 {
 	if j == nil {
 		return 0
@@ -127,8 +127,8 @@ func (j *Buffer) Run() uint64 {
 	return j.run.Load()
 }
 
-// Add copies a command of the entry at index of a partition's log. Entries are added in order. EndEntry follows the
-// last command of each entry.
+// Add copies a command of the entry at index of a partition's log. Entries must be added in order. EndEntry must follow
+// the last command of each entry.
 func (j *Buffer) Add(run, partition, index uint64, command []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -155,8 +155,8 @@ func (j *Buffer) EndEntry(run, partition, index uint64) {
 	}
 }
 
-// partition returns the buffer of the partition that the entry at index belongs to. If entries are missing before
-// index, because a snapshot replaced them, the partition's buffer starts over.
+// partition returns the buffer of the partition to which the entry at index belongs. If entries before index are
+// missing because a snapshot replaced them, the partition's buffer is reset.
 func (j *Buffer) partition(partition, index uint64) *partitionBuffer {
 	p := j.partitions[partition]
 	if p == nil || p.upto+1 != index {
@@ -175,7 +175,8 @@ func (j *Buffer) makeRoom(size int) {
 		j.blocks = j.blocks[1:]
 		j.bytes -= b.bytes
 		j.lost += uint64(len(b.owners))
-		for _, p := range b.owners { // the oldest entries of each owner, because all earlier blocks are gone
+		// these are the oldest entries of each owner, because all earlier blocks have been dropped
+		for _, p := range b.owners {
 			p.after = p.entries[0].index
 			p.entries[0] = entry{}
 			p.entries = p.entries[1:]
@@ -195,8 +196,9 @@ func (j *Buffer) block(size int) *block {
 	return b
 }
 
-// Each passes the commands of a partition with indexes above after and up to upto to fn, in order, until fn returns
-// false. If some of them are missing, it returns ErrGone and passes none. fn must not modify the commands.
+// Each passes the commands of a partition with indexes greater than after and up to upto to fn, in order, until fn
+// returns false. If some of the commands are missing, it returns ErrGone and passes none. fn must not modify the
+// commands.
 func (j *Buffer) Each(partition, after, upto uint64, fn func(index uint64, command []byte) bool) error {
 	if after >= upto {
 		return nil
@@ -210,7 +212,7 @@ func (j *Buffer) Each(partition, after, upto uint64, fn func(index uint64, comma
 	from, _ := slices.BinarySearchFunc(p.entries, after+1, func(k entry, index uint64) int {
 		return cmp.Compare(k.index, index)
 	})
-	list := slices.Clone(p.entries[from:]) // the commands' memory stays valid while it is referenced
+	list := slices.Clone(p.entries[from:]) // the memory of the commands remains valid while it is referenced
 	j.mu.Unlock()
 	for _, k := range list {
 		if k.index > upto || !fn(k.index, k.command) {
@@ -224,7 +226,8 @@ func (j *Buffer) Each(partition, after, upto uint64, fn func(index uint64, comma
 type Stats struct {
 	// On reports whether the buffer is active.
 	On bool
-	// Bytes is the memory in use. Limit is the maximum. Lost counts the commands dropped because the limit was reached.
+	// Bytes is the memory in use. Limit is the maximum memory. Lost is the number of commands dropped because the limit
+	// was reached.
 	Bytes, Limit int64
 	Lost         uint64
 }

@@ -23,13 +23,13 @@ func read(t *testing.T, j *Buffer, partition, after, upto uint64) (out []string,
 	return out, err
 }
 
-// TestIntervals checks that the buffer returns its entries for every interval that it holds, in order, and rejects all
-// other intervals: too old, not yet complete, behind a gap, or before the first entry.
+// TestIntervals checks that the buffer returns its entries, in order, for every interval that it contains. It must
+// reject intervals that are too old, not yet complete, after a gap, or before the first entry.
 func TestIntervals(t *testing.T) {
 	j := New(1 << 20)
 	defer j.Close()
 	if j.Run() != 0 || (*Buffer)(nil).Run() != 0 {
-		t.Fatal("a journal is on that nobody has asked for")
+		t.Fatal("a buffer is active without a request")
 	}
 	j.KeepAlive()
 	run := j.Run()
@@ -38,7 +38,7 @@ func TestIntervals(t *testing.T) {
 	j.EndEntry(run, 1, 11)
 	j.Add(run, 2, 500, []byte("other"))
 	j.EndEntry(run, 2, 500)
-	j.EndEntry(run, 1, 12) // an entry of which nothing is kept
+	j.EndEntry(run, 1, 12) // an entry without commands
 	j.Add(run, 1, 13, []byte("c"))
 	if _, err := read(t, j, 1, 10, 13); !errors.Is(err, ErrGone) {
 		t.Errorf("an entry of which more may come: %v", err)
@@ -67,17 +67,17 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("a hole was passed over: %v", err)
 	}
 	if got, err := read(t, j, 1, 19, 20); err != nil || len(got) != 1 {
-		t.Errorf("behind the hole: %q %v", got, err)
+		t.Errorf("after the gap: %q %v", got, err)
 	}
 	j.Add(run+1, 1, 21, []byte("of another run"))
 	j.EndEntry(run+1, 1, 21)
 	if _, err := read(t, j, 1, 20, 21); !errors.Is(err, ErrGone) {
-		t.Errorf("what was begun before the journal was: %v", err)
+		t.Errorf("entry that began before the buffer was active: got %v", err)
 	}
 }
 
-// TestBound checks that a buffer stays within its memory limit, that it drops the oldest entries first, and that the
-// interval it reports as held contains exactly the added entries, with a concurrent reader.
+// TestBound checks that a buffer stays within its memory limit and drops the oldest entries first. It also checks that
+// the reported interval contains exactly the added entries, with a concurrent reader.
 func TestBound(t *testing.T) {
 	const bound = 64 << 10
 	j := New(bound)
@@ -133,12 +133,12 @@ func TestBound(t *testing.T) {
 	close(stop)
 	reading.Wait()
 	if j.Stats().Lost == 0 {
-		t.Error("nothing had to go: the test proves nothing")
+		t.Error("no list was dropped, so the test checks nothing")
 	}
 }
 
-// TestIdle checks that a buffer is off and empty after a minute without KeepAlive, that KeepAlive keeps it on, and that
-// entries added after a pause are not returned as the complete history.
+// TestIdle checks that a buffer is inactive and empty after a minute without KeepAlive, and that KeepAlive keeps it
+// active. Entries added after a pause must not be returned as the complete history.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := New(1 << 20)
@@ -151,21 +151,21 @@ func TestIdle(t *testing.T) {
 		j.Add(run, 1, 5, []byte("x"))
 		j.EndEntry(run, 1, 5)
 		if j.Run() != run {
-			t.Error("it began anew while somebody asked")
+			t.Error("the window was reset while requests were in progress")
 		}
 		time.Sleep(IdleMax + time.Second)
 		if l := j.Stats(); l.On || l.Bytes != 0 || j.Run() != 0 {
-			t.Errorf("it is on after a pause: %+v", l)
+			t.Errorf("the buffer is active after a pause: %+v", l)
 		}
 		j.KeepAlive()
 		j.Add(run, 1, 6, []byte("late"))
 		j.EndEntry(run, 1, 6)
 		if err := j.Each(1, 4, 6, func(uint64, []byte) bool { return true }); !errors.Is(err, ErrGone) {
-			t.Errorf("what an earlier run had is there: %v", err)
+			t.Errorf("entries of an earlier run exist: %v", err)
 		}
 		_ = j.Close()
 		if j.KeepAlive(); j.Run() != 0 {
-			t.Error("it is on after Close")
+			t.Error("the buffer is active after Close")
 		}
 	})
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package changebuffer keeps the entries that the replicas of a node applied recently, in memory. An archiver fetches
-// the entries between two marks for point-in-time recovery.
+// Package changebuffer keeps the entries that the replicas of a node have recently applied, in memory. An archiver
+// fetches the entries between two restore points for point-in-time recovery.
 //
 //	machine ── Add, Add, EndEntry ──► blocks, oldest first, shared by all partitions ──► Each (by an archiver)
 //
@@ -12,6 +12,6 @@
 //   - (JO2) The buffer never exceeds its memory limit and drops the oldest commands first. It uses no memory unless it
 //     is active: KeepAlive activates it, and it is deactivated IdleMax after the last call.
 //
-// Every replica buffers the entries it applies, not only the leader, so a new leader has the same commands as the old
-// one. The buffer does not survive a restart of the process.
+// Every replica buffers the entries that it applies, even if the replica is not the leader. A new leader therefore has
+// the same commands as the old leader. The buffer does not survive a restart of the process.
 package changebuffer

@@ -13,7 +13,7 @@
 //   - (F4) A checkpoint that cannot be written returns an error; the store continues to serve.
 //   - (F5) If no file descriptor is available, opening a file takes one from the Reserve, or waits until one is free.
 //
-// Start reading at FS. CheckFreeSpace is called before a store is opened.
+// Start reading at FS. CheckFreeSpace must be called before a store is opened.
 package diskfs
 
 import (
@@ -33,13 +33,13 @@ import (
 const (
 	// RetryAfter is the minimum delay before Pebble retries a failed flush or compaction.
 	RetryAfter = time.Second
-	// checkEvery is the number of bytes a compaction writes between two checks of the free space.
+	// checkEvery is the number of bytes that a compaction writes between two checks of the free space.
 	checkEvery = 1 << 20
 	// LogSuffix is the suffix of the files of a write-ahead log.
 	LogSuffix = ".log"
 )
 
-// The categories that Pebble assigns to the files of flushes and compactions.
+// These are the categories that Pebble assigns to the files of flushes and compactions.
 const (
 	flushing      vfs.DiskWriteCategory = "pebble-memtable-flush"
 	compacting    vfs.DiskWriteCategory = "pebble-compaction"
@@ -54,13 +54,13 @@ type UsageFunc func(dir string) (vfs.DiskUsage, error)
 
 // Options configure an FS.
 type Options struct {
-	// Usage replaces GetDiskUsage of the wrapped file system if it is not nil.
+	// Usage, if not nil, replaces GetDiskUsage of the wrapped file system.
 	Usage UsageFunc
-	// KeepFree returns the number of bytes that compactions leave free. Nil means none.
+	// KeepFree returns the number of bytes that compactions leave free. If it is nil, compactions leave no space free.
 	KeepFree func() uint64
-	// Broken is called if the log cannot be written. It must not return, because Pebble must not see the error.
+	// Broken is called if the log cannot be written. Broken must not return, because Pebble must not see the error.
 	Broken func(text string)
-	// Reserve holds spare file descriptors of the process. Nil means no reserve.
+	// Reserve holds spare file descriptors of the process. If it is nil, the file system has no reserve.
 	Reserve *Reserve
 }
 
@@ -131,8 +131,8 @@ func (g *FS) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs.Fi
 	return g.wrap(name, file, err)
 }
 
-// OpenDir implements vfs.FS. It wraps the store's own directory because a new log is durable only once its directory is
-// synced.
+// OpenDir implements vfs.FS. It wraps the store's own directory, because a new log is durable only after its directory
+// has been synced.
 func (g *FS) OpenDir(name string) (vfs.File, error) {
 	dir, err := g.FS.OpenDir(name)
 	switch own := g.isStoreDir(name); {
@@ -172,8 +172,8 @@ func (g *FS) Checkpoint(db *pebble.DB, dir string) error {
 	return nil
 }
 
-// checkFree returns an error if there is too little space for a compaction to write another checkEvery bytes. A file
-// system that does not report its usage counts as having enough space.
+// checkFree returns an error if there is too little space for a compaction to write another checkEvery bytes. If a file
+// system does not report its usage, checkFree assumes enough space.
 func (g *FS) checkFree() error {
 	if g.o.KeepFree == nil {
 		return nil

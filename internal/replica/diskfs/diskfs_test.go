@@ -20,12 +20,12 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// small is a disk in memory that takes no tables while it is full.
+// small is a disk in memory that rejects tables while it is full.
 type small struct {
 	vfs.FS
 	full    atomic.Bool
 	free    atomic.Uint64
-	refused atomic.Int64 // writes
+	refused atomic.Int64 // rejected writes
 }
 
 func newSmall() *small {
@@ -77,8 +77,8 @@ func noise(t *testing.T, n int) []byte {
 	return b
 }
 
-// TestFlushWaits checks that a flush that finds no space is repeated now and then, not again and again, that it
-// succeeds when there is space, and that a store whose disk is full can be closed and loses nothing (F2).
+// TestFlushWaits checks that a flush without enough space is retried after delays, and succeeds when space is available
+// (F2). It also checks that a store on a full disk can be closed without losing data.
 func TestFlushWaits(t *testing.T) {
 	s := newSmall()
 	db, g, failed := s.open(t, Options{})
@@ -122,8 +122,8 @@ func TestFlushWaits(t *testing.T) {
 	}
 }
 
-// TestCompactionLeavesRoom checks that a compaction that would use the reserved space is postponed, that flushes
-// continue during that time, and that the compaction runs when there is enough space (F2, F3).
+// TestCompactionLeavesRoom checks that a compaction that would use the reserved space is postponed, and runs when there
+// is enough space (F2, F3). Flushes must continue during that time.
 func TestCompactionLeavesRoom(t *testing.T) {
 	s := newSmall()
 	s.free.Store(10 << 20)
@@ -145,7 +145,8 @@ func TestCompactionLeavesRoom(t *testing.T) {
 	eventually.True(t, "a compaction", func() bool { return db.Metrics().Levels[0].TablesCount <= 1 })
 }
 
-// TestLogBreaks checks that a log that cannot be written breaks the store once it is open, and is an error before (F1).
+// TestLogBreaks checks that a log that cannot be written stops an open store, and that opening a store with such a log
+// returns an error (F1).
 func TestLogBreaks(t *testing.T) {
 	var full atomic.Bool
 	mem := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -170,8 +171,8 @@ func TestLogBreaks(t *testing.T) {
 	}
 }
 
-// TestRoom checks that a store whose log does not fit on its disk does not open, and that the error contains the
-// missing bytes.
+// TestRoom checks that a store whose log does not fit on its disk cannot be opened, and that the error contains the
+// number of missing bytes.
 func TestRoom(t *testing.T) {
 	s := newSmall()
 	f, err := s.Create("000001.log", vfs.WriteCategoryUnspecified)
@@ -193,9 +194,9 @@ func TestRoom(t *testing.T) {
 }
 
 // TestOnlyItsOwn checks that a checkpoint that fails at any step on another disk returns an error and has no other
-// effect: the store continues, and no directory remains that looks complete (F4).
+// effect (F4). The store must continue, and no directory that looks complete may remain.
 func TestOnlyItsOwn(t *testing.T) {
-	var at atomic.Int64 // which operation on the other disk fails, and all after it
+	var at atomic.Int64 // number of the operation on the other disk from which all operations fail
 	mem := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if strings.HasPrefix(op.Path, "elsewhere") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite &&
 			op.Kind != errorfs.OpRemove && op.Kind != errorfs.OpRemoveAll && at.Add(-1) < 0 {

@@ -37,8 +37,8 @@ func (f walFile) SyncTo(length int64) (bool, error) {
 // Close implements vfs.File.
 func (f walFile) Close() error { return f.fs.failIfOpen(f.File.Close()) }
 
-// copyDir is a directory of a checkpoint. Pebble panics if such a directory cannot be synced, so the error is recorded
-// here and returned after the checkpoint (F4).
+// copyDir is a directory of a checkpoint. Pebble panics if such a directory cannot be synced. The error is therefore
+// recorded here and returned after the checkpoint (F4).
 type copyDir struct {
 	vfs.File
 	fs *FS

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// spareShare, spareMin, and spareMax determine the space that a store needs in addition to the contents of its log:
-	// 1/128 of the disk, between 1 and 256 MiB.
+	// spareShare, spareMin, and spareMax determine the space that a store needs in addition to the contents of its log.
+	// The space is 1/128 of the disk, but between 1 and 256 MiB.
 	spareShare = 128
 	spareMin   = 1 << 20
 	spareMax   = 256 << 20
 )
 
 // memtableShare and memtableMin limit a memtable according to the size of the disk. Each of up to six memtables
-// reserves a log slightly larger than itself, and a flush writes as much again. A node that belongs to replica sets has
-// two stores. All of this must fit into the space that is kept free.
+// reserves a log that is slightly larger than the memtable, and a flush writes the same amount again. A node that
+// belongs to a cluster has two stores. All of this must fit into the space that is kept free.
 const (
 	memtableShare = 256
 	memtableMin   = 1 << 20
 )
 
-// MemtableBytes returns the size of a memtable that fits the disk of dir, at most asked.
+// MemtableBytes returns the size of a memtable that is suitable for the disk of dir. The size is at most asked.
 func MemtableBytes(usage UsageFunc, dir string, asked int64) int64 {
 	u, err := usage(dir)
 	if err != nil || u.TotalBytes == 0 {
@@ -34,13 +34,13 @@ func MemtableBytes(usage UsageFunc, dir string, asked int64) int64 {
 	return min(asked, max(memtableMin, int64(u.TotalBytes/memtableShare)))
 }
 
-// SpareBytes returns the number of bytes that a store needs, in addition to the contents of its log, to be opened and
-// stopped cleanly.
+// SpareBytes returns the number of bytes that a store needs to be opened and stopped cleanly, in addition to the
+// contents of its log.
 func SpareBytes(total uint64) uint64 { return min(max(total/spareShare, spareMin), spareMax) }
 
 // CheckFreeSpace returns an error if the disk does not have enough space to open the store in dir. Opening replays and
-// flushes the log, so its contents are written a second time before the log is removed. CheckFreeSpace changes nothing.
-// A file system that does not report its usage counts as having enough space.
+// flushes the log, so its contents are written a second time before the log is removed. CheckFreeSpace does not modify
+// the disk. If a file system does not report its usage, CheckFreeSpace assumes enough space.
 func CheckFreeSpace(fs vfs.FS, dir string, usage UsageFunc) error {
 	if usage == nil {
 		usage = fs.GetDiskUsage

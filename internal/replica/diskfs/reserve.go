@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// reserveFiles is the number of descriptors that a Reserve holds. They are enough for a flush, a compaction, and a
-	// new log of two stores, including directories, and for reading some tables.
+	// reserveFiles is the number of descriptors that a Reserve holds. They are sufficient for a flush, a compaction, a
+	// new log of two stores including directories, and reading some tables.
 	reserveFiles = 32
 	// refillEvery is the delay between two attempts to refill the reserve.
 	refillEvery = 20 * time.Millisecond
@@ -65,7 +65,7 @@ func (r *Reserve) Close() error {
 	r.closed = true
 	close(r.closing)
 	for _, f := range r.held {
-		_ = f.Close() // nothing was written
+		_ = f.Close() // nothing was written to the file
 	}
 	r.held = nil
 	r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *Reserve) release() bool {
 	if n == 0 {
 		return false
 	}
-	_ = r.held[n-1].Close() // nothing was written
+	_ = r.held[n-1].Close() // nothing was written to the file
 	r.held = r.held[:n-1]
 	return true
 }
@@ -147,7 +147,7 @@ type limitedListener struct {
 	r *Reserve
 }
 
-// errLow is a temporary error: servers pause and retry.
+// errLow is a temporary error, so servers pause and retry.
 var errLow = &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept", syscall.EMFILE)}
 
 // Accept implements net.Listener.

@@ -14,10 +14,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// process is one whose free descriptors are counted.
+// process counts the free descriptors of a simulated process.
 type process struct{ free atomic.Int64 }
 
-// open takes a descriptor.
+// open takes one descriptor.
 func (p *process) open() (io.Closer, error) {
 	if p.free.Add(-1) < 0 {
 		p.free.Add(1)
@@ -26,11 +26,11 @@ func (p *process) open() (io.Closer, error) {
 	return p, nil
 }
 
-// Close sets it free.
+// Close frees the descriptor.
 func (p *process) Close() error { p.free.Add(1); return nil }
 
-// TestReserve checks that a store continues while clients hold all file descriptors, that no new client is accepted
-// during that time, and that clients are accepted when descriptors are free again (F5).
+// TestReserve checks that a store continues while clients use all other file descriptors (F5). No new client may be
+// accepted during that time. Clients must be accepted when descriptors are free again.
 func TestReserve(t *testing.T) {
 	var p process
 	p.free.Store(reserveFiles)
@@ -46,13 +46,13 @@ func TestReserve(t *testing.T) {
 			if f, err := p.open(); err != nil {
 				return err
 			} else if f.Close() != nil || op.Kind == errorfs.OpCreate {
-				p.free.Add(-1) // clients take it as soon as it can be had
+				p.free.Add(-1) // clients take the descriptor as soon as they can
 			}
 		}
 		return nil
 	}))}}
 	s.free.Store(90 << 20)
-	p.free.Store(1000) // for the start
+	p.free.Store(1000) // enough descriptors for the start
 	db, g, failed := s.open(t, Options{Reserve: r, Broken: func(text string) { t.Errorf("it broke: %s", text) }})
 	p.free.Store(0)
 	flush := func() {
@@ -76,7 +76,7 @@ func TestReserve(t *testing.T) {
 		!temporary.Temporary() {
 		t.Errorf("a client is let in: %v", err)
 	}
-	p.free.Store(1000) // the clients are gone
+	p.free.Store(1000) // the clients have closed their connections
 	for low := range told {
 		if !low {
 			break

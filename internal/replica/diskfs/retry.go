@@ -13,8 +13,8 @@ import (
 // descriptorRetry is the delay between two attempts to get a file descriptor when the reserve is empty.
 const descriptorRetry = 10 * time.Millisecond
 
-// retryFS takes a descriptor from the reserve, or waits for one, when the process or the machine has none left. The
-// shortage is temporary and must not stop an open store.
+// retryFS takes a descriptor from the reserve, or waits for a descriptor, when the process or the machine has none
+// left. The shortage is temporary and must not stop an open store.
 type retryFS struct {
 	vfs.FS
 	fs *FS

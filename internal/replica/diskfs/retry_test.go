@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// disk reuses files as an operating system does: the name is another one already when there is no descriptor.
+// disk reuses files like an operating system. If no descriptor is free, the file has already been renamed.
 type disk struct{ vfs.FS }
 
 // ReuseForWrite implements vfs.FS.
@@ -22,8 +22,8 @@ func (d disk) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs.F
 	return d.OpenReadWrite(name, c)
 }
 
-// TestDescriptorsRunOut checks that a store waits for file descriptors, of the process or of the machine, at every
-// place where it opens a file, and that its log and its tables are not affected.
+// TestDescriptorsRunOut checks that a store waits for file descriptors at every place where it opens a file. The
+// process or the machine may have run out of descriptors. The store's log and its tables must not be affected.
 func TestDescriptorsRunOut(t *testing.T) {
 	for _, out := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
 		var scarce atomic.Bool
@@ -31,7 +31,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 		s := &small{FS: disk{errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 			switch op.Kind {
 			case errorfs.OpCreate, errorfs.OpOpen, errorfs.OpOpenDir, errorfs.OpList:
-				if scarce.Load() && refused.Add(1)%3 != 0 { // every third time somebody has closed something
+				if scarce.Load() && refused.Add(1)%3 != 0 { // every third time, another process has freed a descriptor
 					return out
 				}
 			}

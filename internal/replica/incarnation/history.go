@@ -2,9 +2,9 @@
 
 // Package incarnation distinguishes the data directory of a node from its copies and from its own earlier states.
 //
-// Raft requires that a node remember its promises. A directory that was copied, restored to an earlier state, or has
-// lost its log has forgotten some of them and cannot detect that. Each start of a directory therefore draws a random
-// mark and stores it with the marks of the earlier starts:
+// Raft requires that a node remember its promises, such as its votes. A directory that was copied, restored to an
+// earlier state, or has lost its log has forgotten some of these promises and cannot detect that. Each start of a
+// directory therefore draws a random mark and stores it with the marks of the earlier starts:
 //
 //	start 7 on disk: marks 7 6 5 4 ...      another node saw: start 6, its mark    6 is in the list: the directory continued from there
 //	a copy of start 5 is started: 6' 5 4 ...                                       6' differs from 6: not the directory that was seen
@@ -17,7 +17,7 @@
 //   - (Y2) The rows and the log of a directory match. A log that is missing, belongs to another directory, or is at
 //     least one start older than the rows is rejected and never recreated.
 //
-// A directory that is restored to an earlier state of its newest start cannot be detected.
+// The package cannot detect that a directory has been restored to an earlier state of its newest start.
 //
 // The package stores the history in the row store and its newest entry in the log. Start reading at Open.
 package incarnation
@@ -33,15 +33,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Start is one start of a data directory: its number, counted from 1, and the random mark drawn for it. Number 0 means
-// no start.
+// Start is one start of a data directory. It consists of the start's number, counted from 1, and a random mark. The
+// number 0 means no start.
 type Start struct{ Number, Mark uint64 }
 
-// History holds the starts of a data directory. The zero value belongs to a directory that was never started as a
+// History holds the starts of a data directory. The zero value belongs to a directory that has never been started as a
 // member of a cluster.
 type History struct {
-	// Number is the number of the newest start. Marks holds the marks of the newest start and of the starts before it,
-	// newest first, at most StartsMax.
+	// Number is the number of the newest start. Marks holds the marks of up to StartsMax starts, newest first.
 	Number uint64
 	Marks  []uint64
 }
@@ -50,7 +49,7 @@ type History struct {
 // distinguish the directory from a copy.
 const StartsMax = 64
 
-// ErrMalformed is returned for bytes that do not encode a History.
+// ErrMalformed is the error for bytes that do not encode a History.
 var ErrMalformed = errors.New("malformed start history")
 
 // Newest returns the newest start.
@@ -61,11 +60,11 @@ func (l *History) Newest() Start {
 	return Start{l.Number, l.Marks[0]}
 }
 
-// numbersBits is the number of bits for the sequence numbers of one start, enough for years of operation.
+// numbersBits is the number of bits for the sequence numbers of one start. They are sufficient for years of operation.
 const numbersBits = 44
 
 // FirstNumber returns the first sequence number reserved for the newest start. Numbers of later starts are higher,
-// regardless of the clock. It returns 0 without a start.
+// regardless of the clock. It returns 0 if the history is empty.
 func (l *History) FirstNumber() uint64 { return l.Number << numbersBits }
 
 // Includes reports whether the history includes s. It returns true if s is zero.
@@ -77,7 +76,7 @@ func (l *History) Includes(s Start) bool {
 // next returns the history with one more start.
 func (l *History) next() History {
 	var mark [8]byte
-	_, _ = rand.Read(mark[:]) // never fails
+	_, _ = rand.Read(mark[:]) // Read never fails
 	marks := append([]uint64{binary.BigEndian.Uint64(mark[:])}, l.Marks[:min(len(l.Marks), StartsMax-1)]...)
 	return History{Number: l.Number + 1, Marks: marks}
 }
@@ -121,13 +120,13 @@ func check(l *History) error {
 	return nil
 }
 
-// Rows stores the history; *storage.Store implements it.
+// Rows stores the history. *storage.Store implements it.
 type Rows interface {
 	Get(id uint32, sub []byte) ([]byte, error)
 	Set(id uint32, sub, value []byte) error
 }
 
-// Log stores the newest start; *raftlog.Store implements it.
+// Log stores the newest start. *raftlog.Store implements it.
 type Log interface {
 	Label() ([]byte, error)
 	SetLabel(label []byte) error
@@ -140,7 +139,7 @@ var recordKey = []byte("lineage")
 type Directory struct {
 	rows    Rows
 	History History
-	// RejectReason says why the directory must not be used. It is empty if the directory may be used.
+	// RejectReason states why the directory must not be used. It is empty if the directory may be used.
 	RejectReason string
 }
 
@@ -163,19 +162,19 @@ func Open(rows Rows) (*Directory, error) {
 // HasLog reports whether the directory has had a log. A missing log must then not be recreated.
 func (d *Directory) HasLog() bool { return d.History.Number > 0 }
 
-// Errors of Begin.
+// These are the errors of Begin.
 var (
-	// ErrOtherLog is returned if the log belongs to another data directory.
+	// ErrOtherLog means that the log belongs to another data directory.
 	ErrOtherLog = errors.New("it belongs to another data directory")
-	// ErrOldLog is returned if the log is older than the rows.
+	// ErrOldLog means that the log is older than the rows.
 	ErrOldLog = errors.New("it was restored to an earlier state")
-	// ErrOldRows is returned if the rows are older than the log.
+	// ErrOldRows means that the rows are older than the log.
 	ErrOldRows = errors.New("the rest of the data directory was restored to an earlier state")
 )
 
 // Begin checks that the log and the rows match, and then records a new start durably in both. owner identifies the
-// directory and has a fixed length. The log is written first, so a log that is one start ahead of the rows is the
-// result of a crash in between.
+// directory and has a fixed length. The log is written first. A log that is one start ahead of the rows therefore
+// results from a crash in between.
 func (d *Directory) Begin(owner []byte, log Log) error {
 	label, err := log.Label()
 	if err != nil {
@@ -216,10 +215,11 @@ func (d *Directory) checkLabel(owner, label []byte) error {
 	return ErrOldRows
 }
 
-// ErrLogMismatch is returned if the log and the rows do not match, or if the directory was never started in a cluster.
+// ErrLogMismatch means that the log and the rows do not match, or that the directory has never been started in a
+// cluster.
 var ErrLogMismatch = errors.New("the Raft log does not match the data")
 
-// Check returns nil if the log and the rows of a directory match. It changes nothing.
+// Check returns nil if the log and the rows of a directory match. Check does not modify the directory.
 func (d *Directory) Check(owner []byte, log Log) error {
 	label, err := log.Label()
 	if err == nil && (label == nil || !d.HasLog()) {
@@ -248,7 +248,7 @@ func ChangeOwner(log Log, was, owner []byte) error {
 	return log.SetLabel(append(bytes.Clone(owner), start...))
 }
 
-// Reject records durably that the directory must not be used again. An empty reason revokes this.
+// Reject durably records that the directory must not be used again. An empty reason revokes the rejection.
 func (d *Directory) Reject(why string) error {
 	d.RejectReason = why
 	return d.save()

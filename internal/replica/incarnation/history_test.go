@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// directory is a data directory: rows and a log, which can be copied.
+// directory is a data directory with rows and a log. It can be copied.
 type directory struct {
 	rows  map[string][]byte
 	label []byte
@@ -36,7 +36,7 @@ func (d *directory) copied() *directory {
 
 var owner = []byte("node")
 
-// start starts a directory and returns its lineage as others hear of it.
+// start starts a directory and returns its history as other nodes receive it.
 func (d *directory) start(t *testing.T) *History {
 	t.Helper()
 	o, err := Open(d)
@@ -71,8 +71,8 @@ func saw(t *testing.T, w *PeerHistory, l *History) {
 	}
 }
 
-// TestRestarts checks that peers accept a directory after up to StartsMax starts that no peer has recorded, and accept
-// the same start repeatedly.
+// TestRestarts checks that peers accept a directory after up to StartsMax starts that no peer has recorded. Peers must
+// also accept the same start repeatedly.
 func TestRestarts(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var d directory
@@ -86,14 +86,14 @@ func TestRestarts(t *testing.T) {
 			}
 			for range 2 {
 				if !accepts(t, w, l, recorded) {
-					r.Fatalf("start %d is refused", l.Number)
+					r.Fatalf("start %d is rejected", l.Number)
 				}
 				saw(t, w, l)
 			}
 			switch rapid.IntRange(0, 2).Draw(r, "the witness") {
-			case 1: // is restarted
+			case 1: // the directory is restarted
 				w = NewPeerHistory(other)
-			case 2: // is another one
+			case 2: // another start
 				other = &directory{}
 				recorded, w = l.Newest(), NewPeerHistory(other)
 			}
@@ -101,9 +101,9 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestCopyIsRejected checks that if a directory and its copy both start, only the one that peers recorded first is
-// accepted, however often the other one starts. An earlier state is rejected permanently, also by peers that have only
-// a stored record.
+// TestCopyIsRejected starts both a directory and its copy. It checks that only the directory that peers recorded first
+// is accepted, even if the other directory starts repeatedly. An earlier state must be rejected permanently, even by
+// peers that have only a stored record.
 func TestCopyIsRejected(t *testing.T) {
 	for _, ahead := range []int{1, 2, 10} {
 		var original directory
@@ -117,7 +117,7 @@ func TestCopyIsRejected(t *testing.T) {
 		for range ahead {
 			l = original.start(t)
 			if !accepts(t, w, l, Start{}) {
-				t.Fatal("the original is refused")
+				t.Fatal("the original is rejected")
 			}
 			saw(t, w, l)
 		}
@@ -129,12 +129,12 @@ func TestCopyIsRejected(t *testing.T) {
 			}
 		}
 		if !accepts(t, w, original.start(t), l.Newest()) {
-			t.Fatal("the original is refused after its copy was")
+			t.Fatal("the original is rejected after its copy was rejected")
 		}
 	}
 }
 
-// TestPartsGoTogether checks (Y2): which log goes with which rows.
+// TestPartsGoTogether checks which combinations of logs and rows are accepted (Y2).
 func TestPartsGoTogether(t *testing.T) {
 	var d, stranger directory
 	d.start(t)
@@ -168,8 +168,8 @@ func TestPartsGoTogether(t *testing.T) {
 	}
 }
 
-// TestChangeOwner checks that ChangeOwner gives a directory to another owner, is idempotent, and keeps the starts; and
-// that Check rejects the old owner without a start.
+// TestChangeOwner checks that ChangeOwner assigns a directory to another owner, is idempotent, and keeps the starts. It
+// also checks that Check rejects the old owner without recording a start.
 func TestChangeOwner(t *testing.T) {
 	var d directory
 	d.start(t)
@@ -187,17 +187,17 @@ func TestChangeOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := o.Check(owner, &d); !errors.Is(err, ErrOtherLog) {
-		t.Errorf("it is the old owner's: %v", err)
+		t.Errorf("the directory belongs to the old owner: %v", err)
 	}
 	if err := o.Check(other, &directory{}); !errors.Is(err, ErrLogMismatch) {
-		t.Errorf("it goes with no log: %v", err)
+		t.Errorf("a directory without a log was accepted: %v", err)
 	}
 	if err := errors.Join(o.Check(other, &d), o.Begin(other, &d)); err != nil || o.History.Number != 2 {
 		t.Errorf("start %d: %v", o.History.Number, err)
 	}
 }
 
-// TestRefusalStays checks that a directory that was refused for good says so when it is opened again.
+// TestRefusalStays checks that a permanently rejected directory is still rejected when it is opened again.
 func TestRefusalStays(t *testing.T) {
 	var d directory
 	d.start(t)
@@ -213,7 +213,7 @@ func TestRefusalStays(t *testing.T) {
 	}
 }
 
-// TestMalformed checks that bytes which no lineage was encoded to are an error, not a lineage.
+// TestMalformed checks that bytes that do not encode a history result in an error.
 func TestMalformed(t *testing.T) {
 	good := (&History{Number: 2, Marks: []uint64{7, 8}}).Append(nil)
 	for n := 1; n < len(good); n++ {
@@ -229,8 +229,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestNumbersGoUp checks that every start of a directory returns a number above all numbers of earlier starts that
-// ended less than years ago.
+// TestNumbersGoUp checks that every start of a directory returns a number above all numbers used in earlier starts.
+// Each earlier start must have lasted less than several years.
 func TestNumbersGoUp(t *testing.T) {
 	d := &directory{}
 	const given = 1 << 43

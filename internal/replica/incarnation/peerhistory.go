@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// PeerHistory stores the starts of other nodes that this node has seen, also in the row store. It is safe for
-// concurrent use.
+// PeerHistory records the starts of other nodes that this node has seen. It also stores them in the row store. It is
+// safe for concurrent use.
 type PeerHistory struct {
 	rows Rows
 	mu   sync.Mutex
@@ -23,10 +23,10 @@ func NewPeerHistory(rows Rows) *PeerHistory {
 	return &PeerHistory{rows: rows, seen: map[[16]byte]Start{}}
 }
 
-// peerKey returns the key, under keys.IdentityID, of the last seen start of a node.
+// peerKey returns the key, under keys.IdentityID, of the last recorded start of a node.
 func peerKey(node [16]byte) []byte { return append([]byte("seen "), node[:]...) }
 
-// Accepts reports whether a node's history includes the start last seen here and the start recorded elsewhere.
+// Accepts reports whether a node's history includes both the last start recorded here and the start recorded elsewhere.
 func (w *PeerHistory) Accepts(node [16]byte, l *History, recorded Start) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,7 +40,7 @@ func (w *PeerHistory) Accepts(node [16]byte, l *History, recorded Start) (bool, 
 	return l.Includes(known), nil
 }
 
-// Record durably stores the newest start of an accepted node. From then on, the node is rejected if it starts from an
+// Record durably stores the newest start of an accepted node. After that, the node is rejected if it starts from an
 // earlier state.
 func (w *PeerHistory) Record(node [16]byte, l *History) error {
 	w.mu.Lock()
@@ -58,7 +58,7 @@ func (w *PeerHistory) Record(node [16]byte, l *History) error {
 	return nil
 }
 
-// load returns the last seen start of a node. The caller must hold mu.
+// load returns the last recorded start of a node. The caller must hold mu.
 func (w *PeerHistory) load(node [16]byte) (Start, error) {
 	if s, ok := w.seen[node]; ok {
 		return s, nil

@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 )
 
-// TestChangeBuffer checks that the change buffer receives exactly the entries that have changed rows: no entries that
-// the log rejected, none that no restore needs, none while the buffer is off. An entry that a crash has left partly in
-// the store is a gap.
+// TestChangeBuffer checks that the change buffer receives exactly the entries that have changed rows. It must not
+// receive entries that the log rejected, entries that a restore does not need, or entries while the buffer is inactive.
+// An entry that is partly in the store after a crash must be a gap.
 func TestChangeBuffer(t *testing.T) {
 	b := newBench(t)
 	j := changebuffer.New(1 << 20)
@@ -28,7 +28,7 @@ func TestChangeBuffer(t *testing.T) {
 	refused := stamped(high[0], 4, 4, 0)
 	results := b.entry(lower, 12, first, refused, second)
 	if _, ok := results[1].(error); !ok {
-		t.Fatalf("a write of another partition's key was not refused: %v", results)
+		t.Fatalf("a write to another partition's key was not rejected: %v", results)
 	}
 	b.entry(lower, 13, &command.Entry{Kind: command.EntryRequire, SchemaVersion: 9, Epoch: b.meta(lower).Epoch,
 		Span: b.meta(lower).Span})
@@ -54,11 +54,11 @@ func TestChangeBuffer(t *testing.T) {
 		t.Errorf("%d commands are kept, want 3: %v", n, err)
 	}
 	if err := j.Each(uint64(lower), 10, 15, all); !errors.Is(err, changebuffer.ErrGone) {
-		t.Errorf("what was applied before anybody asked: %v", err)
+		t.Errorf("entries applied before the first request: got %v", err)
 	}
 	if invariant.Enabled {
 		b.commit()
-		return // the check of (P6) detects the manual change of the meta
+		return // invariant P6 detects the manual change of the meta
 	}
 	b.host.Replica(1).ahead.meta.Begun = keys.Begun{Index: 16, Commands: 1}
 	b.entry(lower, 16, stamped(low[1], 6, 6, 0), stamped(low[2], 7, 7, 0))

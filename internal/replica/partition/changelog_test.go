@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestImagesAreBounded checks that the images of one mutation are logged up to imagesMax bytes, and that a larger
-// change is logged without images.
+// TestImagesAreBounded checks that the images of one mutation are logged only up to imagesMax bytes. A larger change
+// must be logged without images.
 func TestImagesAreBounded(t *testing.T) {
 	image := storage.Image{Clustering: []byte("c"), After: row.Row{Cells: []row.Cell{{Column: 1,
 		Value: bytes.Repeat([]byte("x"), imagesMax/2), Timestamp: 5, Expiry: row.NoExpiry}}}}
@@ -38,7 +38,7 @@ func TestImagesAreBounded(t *testing.T) {
 }
 
 // TestSweepLatched checks that a sweep of a table with a change log waits for requests that have read rows and have not
-// written yet, and that other requests wait for the sweep: it may remove deletions that hide a write.
+// written yet. Other requests must wait for the sweep, because it may remove deletions that hide a write.
 func TestSweepLatched(t *testing.T) {
 	w := newWorld(t, 1)
 	p := w.newTable(0)
@@ -67,7 +67,7 @@ func TestSweepLatched(t *testing.T) {
 	default:
 	}
 	if err := w.nodes[0].host.Load().Sweep(t.Context(), sweep, false); err != nil {
-		t.Errorf("a sweep that waits for nobody: %v", err)
+		t.Errorf("a sweep that need not wait: %v", err)
 	}
 	latches.leave(g)
 	if err := <-ended; err != nil {
@@ -78,8 +78,8 @@ func TestSweepLatched(t *testing.T) {
 	}
 }
 
-// TestStampsAbove checks that conditional writes, and logged parts of batches, are stamped above Table.StampsAbove,
-// though the leader's clock is behind it: the entries of a change feed that was enabled again have higher stamps than
+// TestStampsAbove checks that conditional writes and logged parts of batches get timestamps above Table.StampsAbove,
+// even if the leader's clock is behind it. The entries of a re-enabled change feed must have higher timestamps than
 // earlier entries.
 func TestStampsAbove(t *testing.T) {
 	now := time.Unix(1_000_000, 0)

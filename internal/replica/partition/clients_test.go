@@ -13,15 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// sender sends a request to a replica, and passes its mutation to the function first.
+// sender passes the mutation of a request to a function and then sends the request to a replica.
 type sender = func(*Replica, func(*command.Mutation)) error
 
-// tally is the state of counters as clients know it: the additions that were acknowledged, and the additions with an
+// tally is the state of counters as known to clients. It holds the acknowledged additions and the additions with an
 // unknown outcome.
 type tally struct{ sure, unsure [40]int64 }
 
-// clients write keys and add to counters until end, by send, which finds the partition of a key. They fail the test
-// when a read does not return an acknowledged write.
+// clients write keys and add to counters until end. They use send, which finds the partition of a key. They fail the
+// test if a read does not return an acknowledged write.
 func (w *world) clients(clients *sync.WaitGroup, end time.Time, send func(key string, f sender) error) *tally {
 	tally := new(tally)
 	var mu sync.Mutex
@@ -51,7 +51,7 @@ func (w *world) clients(clients *sync.WaitGroup, end time.Time, send func(key st
 					return err
 				})
 				if err != nil || got != v {
-					w.t.Errorf("%s: %d was acknowledged, %d is there: %v", key, v, got, err)
+					w.t.Errorf("%s: %d was acknowledged, found %d: %v", key, v, got, err)
 				}
 			}
 		})

@@ -13,14 +13,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// cpu is the CPU time of the process.
+// cpu returns the CPU time of the process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// slots limits the writes in progress, and counts their outcomes.
+// slots limits the number of writes in progress, and counts their outcomes.
 type slots struct {
 	free chan struct{}
 	mu   sync.Mutex
@@ -36,8 +36,8 @@ func (s *slots) Done(o command.Outcome) {
 	<-s.free
 }
 
-// BenchmarkReplicaSet measures the CPU time of requests of a partition whose four replicas are in this process, on
-// disks in memory: the sum of all four.
+// BenchmarkReplicaSet measures the CPU time of requests to a partition with four replicas. All replicas are in this
+// process, on disks in memory, and the result is the sum for all of them.
 func BenchmarkReplicaSet(b *testing.B) {
 	run := func(name string, f func(b *testing.B, w *world, r *Replica)) {
 		b.Run(name, func(b *testing.B) {

@@ -28,13 +28,14 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// world is a cluster of hosts in this process, over a network of function calls that can be cut.
+// world is a cluster of hosts in this process. The hosts communicate by function calls, and a test can cut their
+// connections.
 type world struct {
 	t     testing.TB
 	nodes []*node
 	mu    sync.Mutex
 	cut   map[[2]int]bool
-	// sequence numbers the commands of the world's one coordinator.
+	// sequence is the last sequence number of the cluster's only coordinator.
 	sequence atomic.Uint64
 }
 
@@ -44,18 +45,18 @@ type node struct {
 	fs    *vfs.MemFS
 	log   *raftlog.Store
 	store *storage.Store
-	host  atomic.Pointer[Host] // nil while it is down
-	// crashed is set from the moment when nothing that the node does reaches others.
+	host  atomic.Pointer[Host] // nil while the node is down
+	// crashed is true from the time at which no action of the node has an effect on other nodes.
 	crashed atomic.Bool
-	// levels holds the feature levels that the node's build supports; the zero value means feature.Known.
+	// levels holds the feature levels that the node's build supports. The zero value means feature.Known.
 	levels feature.Range
-	// around, if not nil, is put around the node's store; staleness is its Cluster.StalenessMax.
+	// around, if not nil, wraps the node's store. staleness is the node's Cluster.StalenessMax.
 	around    func(Store) Store
 	staleness time.Duration
-	// records are the versions passed to RecordsChanged.
+	// records holds the versions passed to RecordsChanged.
 	mu      sync.Mutex
 	records []uint64
-	// puts are the changes passed to RecordsPut.
+	// puts holds the changes passed to RecordsPut.
 	puts map[uint64][]command.Record
 }
 
@@ -76,7 +77,7 @@ func newWorld(t testing.TB, n int) *world {
 	return w
 }
 
-// start opens a node on its disk.
+// start starts a node on its disk.
 func (w *world) start(i int) {
 	w.t.Helper()
 	n := w.nodes[i]
@@ -90,7 +91,7 @@ func (w *world) start(i int) {
 	}
 	election := 10
 	if _, measured := w.t.(*testing.B); measured {
-		election = 100 // leaders stay, however busy the machine is
+		election = 100 // leaders do not change, even on a slow machine
 	}
 	store := Store(Stored{n.store})
 	if n.around != nil {
@@ -120,7 +121,7 @@ func (w *world) start(i int) {
 	n.host.Store(h)
 }
 
-// stop closes a node that runs.
+// stop stops a running node.
 func (w *world) stop(i int) {
 	n := w.nodes[i]
 	h := n.host.Swap(nil)
@@ -132,7 +133,7 @@ func (w *world) stop(i int) {
 	}
 }
 
-// crash stops a node and removes everything that was not synced at that moment. Later syncs have no effect.
+// crash stops a node and discards all data that was not synced at that time. Later syncs have no effect.
 func (w *world) crash(i int) {
 	n := w.nodes[i]
 	n.crashed.Store(true)
@@ -142,7 +143,7 @@ func (w *world) crash(i int) {
 	n.crashed.Store(false)
 }
 
-// isolate cuts a node off, or brings it back.
+// isolate disconnects a node, or connects it again.
 func (w *world) isolate(i int, cut bool) {
 	w.mu.Lock()
 	for o := range w.nodes {
@@ -151,7 +152,7 @@ func (w *world) isolate(i int, cut bool) {
 	w.mu.Unlock()
 }
 
-// to returns the host that a frame reaches, nil if it is lost.
+// to returns the host that receives a frame, or nil if the frame is lost.
 func (n *node) to(id raftgroup.NodeID) *Host {
 	if n.crashed.Load() {
 		return nil
@@ -183,8 +184,8 @@ func (n *node) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, 
 		size)
 }
 
-// table is a map of one table in n partitions whose replicas are on the given nodes; replica ids are 1, 2, ... within a
-// partition.
+// table returns the topology of a table with n partitions whose replicas are on the given nodes. The replica IDs are 1,
+// 2, ... each node has one replica of a partition
 func (w *world) table(n int, on ...int) *topology.Snapshot {
 	w.t.Helper()
 	place := topology.Place{Region: "here"}
@@ -198,7 +199,7 @@ func (w *world) table(n int, on ...int) *topology.Snapshot {
 	return s
 }
 
-// create gives birth to partitions on all nodes.
+// create creates partitions on all nodes.
 func (w *world) create(ps ...*topology.Partition) {
 	w.t.Helper()
 	for _, n := range w.nodes {
@@ -208,7 +209,7 @@ func (w *world) create(ps ...*topology.Partition) {
 	}
 }
 
-// newTable makes a table of one partition on the given nodes.
+// newTable creates a table with one partition on the given nodes.
 func (w *world) newTable(on ...int) *topology.Partition {
 	w.t.Helper()
 	p := w.table(1, on...).Partitions(testTable)[0]
@@ -216,7 +217,7 @@ func (w *world) newTable(on ...int) *topology.Partition {
 	return p
 }
 
-// until waits for something that must become true.
+// until waits until a condition is true.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
 	eventually.True(w.t, what, ok)
@@ -230,7 +231,7 @@ func (w *world) replica(i int, id topology.PartitionID) *Replica {
 	return nil
 }
 
-// leader waits for the node that leads a partition and is not cut off.
+// leader waits for a leader of a partition on a connected node, and returns the node.
 func (w *world) leader(id topology.PartitionID) (i int) {
 	w.t.Helper()
 	w.until("a leader", func() bool {
@@ -248,11 +249,11 @@ func (w *world) leader(id topology.PartitionID) (i int) {
 	return i
 }
 
-// attempts is what a coordinator remembers of a command over its attempts, which may be for several partitions.
+// attempts is a coordinator's state of a command during its attempts, which may go to several partitions.
 type attempts struct {
 	began  time.Time
 	unsure bool     // an attempt may have been applied
-	known  []uint64 // by node: its epoch before the first attempt
+	known  []uint64 // by node, the epoch before the first attempt
 }
 
 func (w *world) newAttempts() *attempts {
@@ -284,7 +285,7 @@ func (w *world) retry(a *attempts, id topology.PartitionID, send sender) error {
 		missing = 0
 		err := send(r, func(m *command.Mutation) { m.Retried, m.Known = a.unsure, a.known[try%len(w.nodes)] })
 		if n := w.nodes[try%len(w.nodes)]; n.crashed.Load() || n.host.Load() != r.host {
-			err = ErrUncertain // the answer is lost
+			err = ErrUncertain // the response is lost
 		}
 		a.unsure = a.unsure || errors.Is(err, ErrUncertain)
 		var moved *NotLeader
@@ -308,7 +309,7 @@ func (w *world) dedupe() command.DedupeID {
 	return command.DedupeID{Coordinator: [16]byte{9}, Sequence: w.sequence.Add(1)}
 }
 
-// write writes a value with a new id until the outcome is known.
+// write writes a value with a new ID until the outcome is known.
 func (w *world) write(id topology.PartitionID, key string, v int64) error {
 	dedupe := w.dedupe()
 	return w.request(id, func(r *Replica, try func(*command.Mutation)) error {
@@ -331,7 +332,7 @@ func (w *world) add(id topology.PartitionID, key string) error {
 	})
 }
 
-// get reads column 1 and its timestamp at one replica, at ONE as its own node does.
+// get reads column 1 and its timestamp from one replica, at ONE, as a coordinator on the replica's node.
 func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (v, ts int64, err error) {
 	if level.OneReplica() {
 		return getBy(ctx, r.ReadHere, key, level)
@@ -339,7 +340,7 @@ func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (
 	return getBy(ctx, r.Read, key, level)
 }
 
-// getBy is get with a method of the replica.
+// getBy is like get, but uses a method of the replica.
 func getBy(ctx context.Context, read func(context.Context, *command.Read, command.Visitor) error, key string,
 	level dberr.Consistency) (v, ts int64, err error) {
 	k := []byte(key)
@@ -354,7 +355,7 @@ func getBy(ctx context.Context, read func(context.Context, *command.Read, comman
 	return int64(binary.BigEndian.Uint64(cell.Value)), cell.Timestamp, nil
 }
 
-// read reads at the leader.
+// read reads from the leader.
 func (w *world) read(id topology.PartitionID, key string) (v, ts int64) {
 	w.t.Helper()
 	err := w.request(id, func(r *Replica, _ func(*command.Mutation)) (err error) {
@@ -370,14 +371,14 @@ func (w *world) read(id topology.PartitionID, key string) (v, ts int64) {
 	return v, ts
 }
 
-// same waits until all replicas of a partition have applied the same entries, and compares their contents.
+// same waits until all replicas of a partition have applied the same entries, and then compares their contents.
 func (w *world) same(id topology.PartitionID, on ...int) {
 	w.t.Helper()
 	lead := w.leader(id)
 	w.until("equal indexes", func() bool {
 		want := w.replica(lead, id).Applied()
 		for _, i := range on {
-			if r := w.replica(i, id); r == nil || r.Applied() != want { // the child of a split may be still to come
+			if r := w.replica(i, id); r == nil || r.Applied() != want { // the child of a split may not exist yet
 				return false
 			}
 		}

@@ -27,8 +27,8 @@ func openStored(t *testing.T, fs vfs.FS, o Options) (*Host, *storage.Store) {
 }
 
 // TestPowerFailure checks that writes that were acknowledged or read in Synced mode survive a power failure at any
-// moment, on the real store; counters are neither lost nor counted twice, and a batch is applied completely or not at
-// all.
+// time, on the real store. Additions to counters must be neither lost nor counted twice, and a batch must be applied
+// completely or not at all.
 func TestPowerFailure(t *testing.T) {
 	const seed = 7
 	fs := vfs.NewCrashableMem()
@@ -39,7 +39,7 @@ func TestPowerFailure(t *testing.T) {
 		c := put(key, 0)
 		return h.Replica(m.Locate(testTable, c.Token, c.Key).ID)
 	}
-	var batch []string // keys of one physical partition
+	var batch []string // the keys belong to one physical partition
 	for i := 0; len(batch) < 8; i++ {
 		if key := fmt.Sprint("batch", i); len(batch) == 0 || at(h, key) == at(h, batch[0]) {
 			batch = append(batch, key)
@@ -88,7 +88,7 @@ func TestPowerFailure(t *testing.T) {
 			batches.Store(n)
 		}
 	})
-	var seen atomic.Int64 // by a reader
+	var seen atomic.Int64 // the highest value seen by a reader
 	wg.Go(func() {
 		for {
 			select {
@@ -141,7 +141,7 @@ func TestPowerFailure(t *testing.T) {
 	}
 }
 
-// Metas, dedupe records and sweeps go through the real store as through the fake one.
+// TestStored checks that metas, dedupe records, and sweeps have the same effect in the real store as in the fake store.
 func TestStored(t *testing.T) {
 	fs := vfs.NewMem()
 	h, s := openStored(t, fs, Options{})
@@ -163,7 +163,7 @@ func TestStored(t *testing.T) {
 	}
 	g.AddParts(func([16]byte) bool { return false })
 	if len(g.Sweeps) == 0 {
-		t.Fatal("an old dedupe record is no garbage")
+		t.Fatal("an old dedupe record is not found as garbage")
 	}
 	for i := range g.Sweeps {
 		if err := h.Sweep(t.Context(), &g.Sweeps[i], i%2 == 1); err != nil {
@@ -171,7 +171,7 @@ func TestStored(t *testing.T) {
 		}
 	}
 	if b, err := s.Dedupe(testTable, c.Mutation.Token, c.Mutation.Key, c.Mutation.Dedupe); b != nil || err != nil {
-		t.Fatalf("the dedupe record is still there: %x, %v", b, err)
+		t.Fatalf("the dedupe record still exists: %x, %v", b, err)
 	}
 	if len(h.Spans()) != 4 || h.Spans()[0].Table != testTable {
 		t.Errorf("spans: %v", h.Spans())

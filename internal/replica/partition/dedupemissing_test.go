@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// batchRecords is a Batches for tests.
+// batchRecords implements Batches for tests.
 type batchRecords struct {
 	recorded bool
 	err      error
@@ -40,8 +40,8 @@ func sweepDedupe(t *testing.T, r *Replica, m *command.Mutation) {
 }
 
 // TestLateConditional checks that a conditional write that arrives after its dedupe record may have been swept is
-// rejected, for every attempt. The sender's machine may have been suspended, so the sender does not know the age of the
-// write.
+// rejected. This applies to every attempt. The sender's machine may have been suspended, so the sender does not know
+// the age of the write.
 func TestLateConditional(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -53,14 +53,14 @@ func TestLateConditional(t *testing.T) {
 		c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 50}
 		return decide(t.Context(), r, c)
 	}
-	for range 2 { // the second one is answered from the record
+	for range 2 { // the second response comes from the dedupe record
 		if d, err := attempt(); err != nil || !d.Applied {
 			t.Fatal(d, err)
 		}
 	}
 	now = now.Add(command.DedupeReach + time.Second)
 	if d, err := attempt(); err != nil || !d.Applied {
-		t.Error("the record is still there:", d, err)
+		t.Error("the record still exists:", d, err)
 	}
 	c := add("k", 5)
 	c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 1 << 50}
@@ -78,7 +78,7 @@ func TestLateConditional(t *testing.T) {
 	}
 }
 
-// TestLateBatch is TestLateConditional for a batch with updates in one physical partition.
+// TestLateBatch is like TestLateConditional, for a batch with updates in one physical partition.
 func TestLateBatch(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -93,8 +93,9 @@ func TestLateBatch(t *testing.T) {
 	}
 }
 
-// TestOldPart checks that a part of an atomic batch that is older than dedupe records are kept is evaluated only if the
-// batch is still recorded: then its dedupe record is kept, so a part without one was not applied. Otherwise it was.
+// TestOldPart checks an atomic batch's part that is older than the minimum lifetime of dedupe records. It must be
+// evaluated only if the batch is still recorded. In that case its dedupe record is kept, so a part without a record was
+// not applied. If the batch is not recorded, the part was applied.
 func TestOldPart(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
@@ -108,7 +109,7 @@ func TestOldPart(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	if _, err := part(); !errors.Is(err, ErrUncertain) {
-		t.Error("nobody knows which batches are recorded:", err)
+		t.Error("the state of the batches is unknown:", err)
 	}
 	b := &batchRecords{err: errors.New("unavailable")}
 	h.SetBatches(b)
@@ -122,7 +123,7 @@ func TestOldPart(t *testing.T) {
 		}
 	}
 	if v, _ := read(t, r, "k"); v != 5 || b.asked != 1 {
-		t.Errorf("the counter is %d, %d questions", v, b.asked)
+		t.Errorf("the counter is %d, %d queries", v, b.asked)
 	}
 	c := add("k", 5)
 	c.Mutation.Dedupe = command.DedupeID{Coordinator: [16]byte{9}, Sequence: 1}
@@ -136,8 +137,8 @@ func TestOldPart(t *testing.T) {
 	}
 }
 
-// TestRepeatedListUpdate checks that a batch whose response was lost, and which cannot be evaluated on the rows that it
-// wrote, is answered from its dedupe record.
+// TestRepeatedListUpdate checks a batch whose response was lost and that cannot be evaluated on the rows it has
+// written. The response to the retry must come from the batch's dedupe record.
 func TestRepeatedListUpdate(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)
@@ -165,7 +166,8 @@ func TestRepeatedListUpdate(t *testing.T) {
 	}
 }
 
-// TestLateTruncate checks that an attempt of a truncation that comes after another one was applied removes nothing.
+// TestLateTruncate checks that an attempt of a truncation has no effect if it arrives after another attempt has been
+// applied.
 func TestLateTruncate(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)

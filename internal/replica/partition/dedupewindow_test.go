@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// attempt returns a first attempt; again returns a later one, by a sender that had a value of Host.DedupeEpoch before
-// the first.
+// attempt returns a first attempt, and again returns a later attempt. The sender of a later attempt had received a
+// value of Host.DedupeEpoch before the first attempt.
 func attempt(n uint64) *command.Mutation { return &command.Mutation{Dedupe: sequence(n)} }
 
 func again(n, known uint64) *command.Mutation {
@@ -24,7 +24,7 @@ func again(n, known uint64) *command.Mutation {
 
 func sequence(n uint64) command.DedupeID { return command.DedupeID{Sequence: n} }
 
-// newRecent is the memory of a replica that was just opened.
+// newRecent returns the dedupe window of a replica that was just opened.
 func newRecent(now raftgroup.Instant) *dedupeWindow {
 	r := &dedupeWindow{epoch: new(atomic.Uint64)}
 	r.epoch.Store(newDedupeEpoch())
@@ -32,10 +32,10 @@ func newRecent(now raftgroup.Instant) *dedupeWindow {
 	return r
 }
 
-// TestDedupeWindowNeverForgetsTooEarly checks that a write that was applied is never admitted again, for all orders of
-// writes, restarts of the window, and delays of attempts, if its sender passes the epoch that it had before the first
-// attempt. A write that the window admitted or knows is reported if nothing was forgotten since. The window stays
-// bounded.
+// TestDedupeWindowNeverForgetsTooEarly checks that an applied write is never admitted again if its sender passes the
+// epoch from before the first attempt. It tests different orders of writes, restarts of the window, and delays of
+// attempts. If the window has removed no IDs, it must know every write that it has admitted. The size of the window
+// must remain limited.
 func TestDedupeWindowNeverForgetsTooEarly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := raftgroup.Instant(time.Hour)
@@ -80,9 +80,9 @@ func TestDedupeWindowNeverForgetsTooEarly(t *testing.T) {
 	})
 }
 
-// TestSuspendedSender: a machine that was suspended sends a write again that it believes to be a moment old. It was
-// applied, forgotten and written over long ago: it is not applied again, and neither is a first attempt that was on its
-// way for as long.
+// TestSuspendedSender simulates a machine that was suspended and then repeats a write that it considers recent. The
+// write was applied, removed from the window, and overwritten long ago. It must not be applied again, and neither must
+// a first attempt that was delayed for the same time.
 func TestSuspendedSender(t *testing.T) {
 	now := raftgroup.Instant(time.Hour)
 	r := newRecent(now)
@@ -101,9 +101,9 @@ func TestSuspendedSender(t *testing.T) {
 	}
 }
 
-// TestLateFirstAttempt checks that a first attempt that another node has sent is admitted by a window that had begun
-// when its sender got the epoch. A window that began later rejects it, as not done: a later attempt may have been
-// applied before. The rejection contains the epoch that admits it.
+// TestLateFirstAttempt checks that a window admits a first attempt from another node if the window existed when the
+// sender received the epoch. A newer window must reject the attempt as not executed, because a later attempt may have
+// been applied before. The rejection must contain the epoch with which the attempt is admitted.
 func TestLateFirstAttempt(t *testing.T) {
 	r := newRecent(0)
 	r.markComplete()
@@ -114,21 +114,21 @@ func TestLateFirstAttempt(t *testing.T) {
 		t.Errorf("nothing was ever applied: %v", err)
 	}
 	before := r.epoch.Load()
-	r.reset(0) // a snapshot was installed
+	r.reset(0) // a snapshot has been installed
 	var f *DedupeUnknown
 	if applied, err := r.begin(sent(2, before)); applied || !errors.As(err, &f) {
 		t.Fatalf("%v, %v", applied, err)
 	}
 	if applied, err := r.begin(sent(2, f.Epoch)); applied || err != nil {
-		t.Errorf("sent anew: %v, %v", applied, err)
+		t.Errorf("sent again: %v, %v", applied, err)
 	}
 	if _, err := r.begin(attempt(3)); err != nil {
 		t.Errorf("from this node: %v", err)
 	}
 }
 
-// TestYoungDedupeWindow checks that a new window admits attempts of senders that had its epoch before their first
-// attempts, and no others: not with an older epoch, the epoch of another process, or none.
+// TestYoungDedupeWindow checks that a new window admits only attempts of senders that received its epoch before their
+// first attempts. It must reject attempts with an older epoch, with the epoch of another process, or without an epoch.
 func TestYoungDedupeWindow(t *testing.T) {
 	r := newRecent(0)
 	before := r.epoch.Load()
@@ -138,7 +138,7 @@ func TestYoungDedupeWindow(t *testing.T) {
 			t.Errorf("known %x of %x: %v, %v", known, r.since, applied, err)
 		}
 	}
-	r.epoch.Add(1) // another replica's begins
+	r.epoch.Add(1) // the window of another replica starts
 	for n, known := range []uint64{before + 1, before + 2} {
 		if applied, err := r.begin(again(uint64(n), known)); applied || err != nil {
 			t.Errorf("known %x of %x: %v, %v", known, r.since, applied, err)
@@ -146,8 +146,8 @@ func TestYoungDedupeWindow(t *testing.T) {
 	}
 }
 
-// TestDedupeWindowBounds checks the states of an id (in progress, then applied), that no more than rememberMax ids are
-// kept, that ids that were forgotten early are unknown, and that an idle window becomes empty.
+// TestDedupeWindowBounds checks the states of an ID: in progress, then applied. It also checks that at most rememberMax
+// IDs are kept, that IDs removed early are unknown, and that an idle window becomes empty.
 func TestDedupeWindowBounds(t *testing.T) {
 	now := raftgroup.Instant(time.Hour)
 	r := newRecent(now)
@@ -177,12 +177,12 @@ func TestDedupeWindowBounds(t *testing.T) {
 		r.expire(now)
 	}
 	if r.young.len()+r.old.len()+len(r.inProgress) != 0 {
-		t.Error("memory is held while nothing happens")
+		t.Error("an idle connection holds memory")
 	}
 }
 
-// TestRememberedIsASet checks that the set contains exactly the ids that were added, for all orders and gaps of the
-// numbers of several coordinators.
+// TestRememberedIsASet checks that the set contains exactly the added IDs, for all orders and gaps of several
+// coordinators' sequence numbers.
 func TestRememberedIsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := dedupeSet{room: rapid.IntRange(0, 100).Draw(t, "room")}

@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestDropBesideJoining checks that the remains of a replica are removed without touching the rows of a joining replica
-// of the same table. During the installation of its first snapshot its rows are stored, and it does not know its table
-// yet.
+// TestDropBesideJoining checks that removing the remains of a replica does not affect the rows of a joining replica of
+// the same table. While the joining replica installs its first snapshot, its rows are stored, but it does not know its
+// table yet.
 func TestDropBesideJoining(t *testing.T) {
 	b := newBench(t)
 	goes, comes := half(false, 2), half(true, 2)

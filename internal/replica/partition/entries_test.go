@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// metaPartition is the meta partition on the given nodes.
+// metaPartition returns the meta partition with replicas on the given nodes.
 func metaPartition(on ...int) *topology.Partition {
 	set := topology.ReplicaSet{Region: "here"}
 	for i, n := range on {
@@ -29,10 +29,10 @@ func metaPartition(on ...int) *topology.Partition {
 		Sets: []topology.ReplicaSet{set}}
 }
 
-// TestRecords checks that concurrent proposers on all nodes, while leaders change, create one history: each version is
-// assigned once, and each change is based on the one before. A replica that answers a query for the newest version
-// returns at least the newest version assigned before the query. All nodes are notified, and a node that joins later
-// gets the complete history.
+// TestRecords checks that concurrent proposers on all nodes create one history while leaders change. Each version must
+// be assigned once, and each change must be based on the previous version. A replica that returns the newest version
+// must return at least the newest version assigned before the query. All nodes must be notified, and a node that joins
+// later must receive the complete history.
 func TestRecords(t *testing.T) {
 	const meta = topology.MetaPartition
 	w := newWorld(t, 4)
@@ -77,7 +77,8 @@ func TestRecords(t *testing.T) {
 			}
 		})
 	}
-	// Fast machines finish twenty changes before the first query: proposers continue until every node has answered.
+	// On fast machines, twenty changes may finish before the first query. Proposers therefore continue until every node
+	// has responded.
 	silent := func() bool {
 		for i := range answers {
 			if answers[i].Load() == 0 {
@@ -108,7 +109,7 @@ func TestRecords(t *testing.T) {
 				case err == nil:
 					mu.Lock()
 					if given[version] {
-						t.Errorf("version %d was given twice", version)
+						t.Errorf("version %d was assigned twice", version)
 					}
 					given[version], newest = true, max(newest, version)
 					mu.Unlock()
@@ -124,11 +125,11 @@ func TestRecords(t *testing.T) {
 	askers.Wait()
 	for i := range answers {
 		if answers[i].Load() == 0 {
-			t.Errorf("node %d never knew the newest version", i)
+			t.Errorf("node %d never received the newest version", i)
 		}
 	}
 	if len(given) < 80 {
-		t.Errorf("%d versions were given to 4 proposers", len(given))
+		t.Errorf("got %d versions for 4 proposers", len(given))
 	}
 	if err := w.nodes[3].host.Load().Join(meta, 9); err != nil {
 		t.Fatal(err)
@@ -152,14 +153,14 @@ func TestRecords(t *testing.T) {
 		first = all
 		n.mu.Lock()
 		if len(n.records) == 0 || n.records[len(n.records)-1] != version {
-			t.Errorf("node %d was told of %v, the version is %d", i, n.records, version)
+			t.Errorf("node %d was notified of %v, the version is %d", i, n.records, version)
 		}
-		if i < 3 && len(n.puts) < 80 { // the learner may have all from its snapshot
-			t.Errorf("node %d was told how %d of %d versions came", i, len(n.puts), version)
+		if i < 3 && len(n.puts) < 80 { // the learner may have received all changes in its snapshot
+			t.Errorf("node %d was notified of %d of %d versions", i, len(n.puts), version)
 		}
 		for v, put := range n.puts {
 			if was, ok := told[v]; ok && !reflect.DeepEqual(was, put) {
-				t.Errorf("version %d came by %q at one node and by %q at node %d", v, was, put, i)
+				t.Errorf("version %d was assigned by %q on one node and by %q on node %d", v, was, put, i)
 			}
 			told[v] = put
 		}
@@ -174,8 +175,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWriteAll checks that several mutations are one entry with one stamp; with updates it is applied once however
-// often it is sent; if one cannot be applied nothing is.
+// TestWriteAll checks that several mutations are applied as one entry with one timestamp. With updates, the entry must
+// be applied only once, even if it is sent repeatedly. If one mutation cannot be applied, none must be applied.
 func TestWriteAll(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -212,7 +213,7 @@ func TestWriteAll(t *testing.T) {
 		t.Error("a mutation of another table")
 	}
 	if a, _ := w.read(p.ID, "a"); a != 2 {
-		t.Error("half of it was applied")
+		t.Error("half of the batch was applied")
 	}
 	if last, err := r.Last(t.Context(), r.Extent(), fairshare.Principal{}); err != nil || last < at {
 		t.Errorf("last stamp %d, %v", last, err)
@@ -220,8 +221,8 @@ func TestWriteAll(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestWholeExtent checks that a command for the whole of a partition is refused, and does nothing, unless the replica
-// is what its sender believes: at its leader, and by the log should the partition change after that.
+// TestWholeExtent checks that a command for a whole partition is rejected without effect unless the replica has the
+// extent that the sender expects. The leader checks this before it proposes the command, and the log checks it again.
 func TestWholeExtent(t *testing.T) {
 	for name, o := range map[string]Options{"synced": {Durability: Synced}, "periodic": {}} {
 		h := open(t, newStore(t), 1, o)
@@ -246,7 +247,7 @@ func TestWholeExtent(t *testing.T) {
 				t.Errorf("%s: last %+v: %v", name, x, err)
 			}
 		}
-		// The log rejects commands that were accepted for the extent from before a change.
+		// The log rejects commands that were accepted for the extent before a change.
 		for _, kind := range []command.EntryKind{command.EntryTruncate, command.EntryRequire} {
 			e := &command.Entry{Kind: kind, Epoch: later.Epoch, Span: now.Span, SchemaVersion: 1 << 40}
 			var moved *WrongRange
@@ -257,20 +258,21 @@ func TestWholeExtent(t *testing.T) {
 		m := put("l", 8)
 		m.SchemaVersion = 3
 		if err := write(t.Context(), r, m); err != nil {
-			t.Errorf("%s: after requirements that were refused: %v", name, err)
+			t.Errorf("%s: after rejected requirements: %v", name, err)
 		}
 		if _, err := r.Last(t.Context(), now, fairshare.Principal{}); err != nil {
 			t.Error(err)
 		}
 		if v, _ := read(t, r, "k"); v != 7 {
-			t.Errorf("%s: read %d after truncations that were refused", name, v)
+			t.Errorf("%s: read %d after rejected truncations", name, v)
 		}
 		closeHost(t, h)
 	}
 }
 
-// TestTruncateRequireSweep checks the order of these entries in the log: rows written before a truncation are removed
-// at all replicas, later rows stay, and writes planned for an older schema are rejected.
+// TestTruncateRequireSweep checks the order of truncations, schema requirements, and sweeps in the log. Rows written
+// before a truncation must be removed on all replicas, and later rows must remain. Writes planned for an older schema
+// must be rejected.
 func TestTruncateRequireSweep(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -334,8 +336,8 @@ func TestTruncateRequireSweep(t *testing.T) {
 	}
 }
 
-// TestConditionSeesWritesUnderWay checks that a conditional write that follows blind writes of its key immediately sees
-// all of them, with concurrent writes to other keys of the stripe.
+// TestConditionSeesWritesUnderWay checks that a conditional write sees all blind writes of its key that were sent
+// immediately before it. Other keys of the stripe are written concurrently.
 func TestConditionSeesWritesUnderWay(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)

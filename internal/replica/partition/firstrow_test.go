@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// A refused conditional that asks for the first row gets it, or the first one with a marker if not too many are before
-// it; one that holds gets none.
+// TestFirstRow checks the row returned by a rejected conditional that requests the first row. It must be the first row,
+// or the first row with a marker if few rows precede it. A conditional that is applied must not return a row.
 func TestFirstRow(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Periodic})
 	defer closeHost(t, h)

@@ -19,11 +19,11 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// hops notes where a request passes, in order.
+// hops records the functions through which a request passes, in order.
 type hops struct {
 	mu    sync.Mutex
 	lines []string
-	// birth is the index before the first write that is traced.
+	// birth is the log index before the first traced write.
 	birth uint64
 }
 
@@ -96,8 +96,8 @@ func (v hopVisitor) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestHops checks that every hop of a write and of a read, below the coordinator, on one node and in a replica set of
-// four, is as testdata/hops.txt has it. It is one path: only the sequencer differs.
+// TestHops compares every hop of a write and of a read below the coordinator with testdata/hops.txt, on one node and in
+// a replica set of four. Both cases must use the same path except for the sequencer.
 func TestHops(t *testing.T) {
 	var out strings.Builder
 	trace := func(title string, r *Replica, kind string, sync func(*hops)) {
@@ -125,7 +125,7 @@ func TestHops(t *testing.T) {
 		h := open(t, s, 1, Options{Durability: mode})
 		trace(fmt.Sprintf("one node, durability %d", mode), h.Replicas()[0], "local sequencer", func(h *hops) {
 			if mode == Periodic {
-				return // it syncs when it does
+				return // the time of the sync varies
 			}
 			s.syncing = nil
 			if h != nil {

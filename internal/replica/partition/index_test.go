@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// TestRepeatHasAnIndex checks that a write, also a conditional one, that is sent again after it was applied gets an
-// index at which it is visible: a read at ONE on the node that acknowledges it waits for that index.
+// TestRepeatHasAnIndex checks that a repeated write that has already been applied returns an index at which the write
+// is visible. A read at ONE on the acknowledging node waits for that index. The test includes conditional writes.
 func TestRepeatHasAnIndex(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -40,7 +40,7 @@ func TestRepeatHasAnIndex(t *testing.T) {
 			indexes[i] = o.Index
 		}
 		if indexes[0] == 0 || indexes[1] < indexes[0] {
-			t.Errorf("%s: the first attempt is told index %d, the second one %d", name, indexes[0], indexes[1])
+			t.Errorf("%s: the first attempt returned index %d, the second attempt %d", name, indexes[0], indexes[1])
 		}
 	}
 }

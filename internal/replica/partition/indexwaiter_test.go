@@ -21,12 +21,12 @@ type expensive struct {
 func (e *expensive) Deadline() (time.Time, bool) { return e.at, true }
 
 func (e *expensive) Done() <-chan struct{} {
-	e.t.Error("a channel was asked for")
+	e.t.Error("the Done channel was requested")
 	return nil
 }
 
-// TestResponseWait checks that the wait for the leader's answer takes no memory, makes no context do so, and ends at
-// the deadline.
+// TestResponseWait checks that waiting for the leader's response allocates no memory, does not use the context's Done
+// channel, and ends at the deadline.
 func TestResponseWait(t *testing.T) {
 	a := newIndexWaiter()
 	ctx := &expensive{t.Context(), t, time.Now().Add(time.Hour)}

@@ -22,8 +22,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// hookedStore calls reads before it reads, and installed when the rows of a snapshot have taken the place of others,
-// before anything else knows it.
+// hookedStore calls reads before each read. It calls installed when the rows of a snapshot have replaced other rows,
+// before any other component is notified.
 type hookedStore struct {
 	Store
 	reads, installed atomic.Pointer[func()]
@@ -45,15 +45,15 @@ func (s *hookedStore) InstallSnapshot(ctx context.Context, own keys.Span, r io.R
 	return err
 }
 
-// TestInstallationSpoilsReads checks that a snapshot that is past a split takes the rows of the right half away before
-// the replica has its narrower span. A follower's read that began before the installation, and one that begins amid it,
-// are refused then: they would find nothing where a value was acknowledged.
+// TestInstallationSpoilsReads checks reads of a follower during the installation of a snapshot that follows a split.
+// The installation removes the rows of the right half before the replica has its narrower span. Reads that began before
+// or during the installation must be rejected, because they would not find acknowledged values.
 func TestInstallationSpoilsReads(t *testing.T) {
 	w := newWorld(t, 3)
 	const away = 2
 	store := &hookedStore{}
 	w.stop(away)
-	w.nodes[away].staleness = time.Hour // as if all this took no time
+	w.nodes[away].staleness = time.Hour // do not reject reads because of the elapsed time
 	w.nodes[away].around = func(s Store) Store {
 		store.Store = s
 		return store
@@ -91,7 +91,7 @@ func TestInstallationSpoilsReads(t *testing.T) {
 	<-admitted
 	w.isolate(away, true)
 	w.split(p.ID, splitAt(halfway, childID, 0, 1, away))
-	for n := range 300 { // the log is cut beyond the split
+	for n := range 300 { // the log is truncated after the split
 		if err := w.write(p.ID, leftKey(), int64(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -110,13 +110,13 @@ func TestInstallationSpoilsReads(t *testing.T) {
 	w.same(p.ID, 0, 1, away)
 }
 
-// TestSnapshotOverOthers checks that a snapshot that would remove rows of another partition, or lacks rows that its
-// partition must have, is not accepted, and is not installed if this becomes true after it was accepted.
+// TestSnapshotOverOthers checks that a snapshot is rejected if it would remove rows of another partition, or if it
+// lacks rows that its partition must have. It must not be installed if this becomes true after it was accepted.
 func TestSnapshotOverOthers(t *testing.T) {
 	w := newWorld(t, 2)
 	ps := w.table(3, 0).Partitions(testTable)
 	sender, receiver := w.nodes[0].host.Load(), w.nodes[1].host.Load()
-	// here gives a partition to the other node as well, as if its replica there knew nothing of the first.
+	// here also creates a replica of a partition on the other node, as if that node had not received the first change.
 	here := func(p *topology.Partition) {
 		t.Helper()
 		other := *p
@@ -157,7 +157,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 	}
 	r := w.replica(0, ps[0].ID)
 
-	// After a split: the other node has the first partition in its state before the split.
+	// After a split, the other node has the first partition in its state before the split.
 	half := []byte{0x20, 0, 0, 0, 0, 0, 0, 0}
 	if err := r.Control().Split(t.Context(), keys.InitialEpoch, splitAt(half, childID, 0)); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 	_, _, err = receive(childID)
 	refused("received beside its parent", err, errSnapshot)
 
-	// After a merge: the other node has the first and the last of three partitions that are one now.
+	// After a merge, the other node has the first and the last of three partitions that have been merged.
 	here(ps[2])
 	w.leader(childID)
 	for n, right := range []topology.PartitionID{childID, ps[1].ID, ps[2].ID} {
@@ -195,7 +195,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 	refused("received with a part missing", err, errSnapshot)
 }
 
-// leftKey and rightKey are keys in the halves of the ring.
+// leftKey and rightKey are keys in the left and right halves of the ring.
 func leftKey() string  { return keyIn(0) }
 func rightKey() string { return keyIn(1) }
 

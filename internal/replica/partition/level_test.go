@@ -22,8 +22,8 @@ import (
 
 var laterLevels = feature.Range{Oldest: 1, Newest: feature.Newest + 1}
 
-// laterWriter writes like a later build: in partitions of its level, entries carry a field that this build has not
-// got.
+// laterWriter writes like a later build. In partitions with its feature level, entries contain a field that this build
+// does not support.
 type laterWriter struct {
 	sequencer
 	r      *Replica
@@ -41,13 +41,13 @@ func (l laterWriter) propose(term uint64, entry []byte, w raftgroup.Waiter) erro
 	return l.sequencer.propose(term, entry, w)
 }
 
-// becomeLater makes the running node's replica of a partition one of a later build.
+// becomeLater changes the running node's replica of a partition into a replica of a later build.
 func (w *world) becomeLater(i int, id topology.PartitionID, fields *atomic.Int64) {
 	r := w.replica(i, id)
 	r.seq = laterWriter{r.seq, r, fields}
 }
 
-// lead gives a partition's leadership to a node.
+// lead transfers a partition's leadership to a node.
 func (w *world) lead(id topology.PartitionID, i int) {
 	w.t.Helper()
 	w.until(fmt.Sprintf("node %d leads", i), func() bool {
@@ -59,9 +59,9 @@ func (w *world) lead(id topology.PartitionID, i int) {
 	})
 }
 
-// TestTwoFeatureLevels checks that nodes of two builds hold the same rows, with either as the leader, and that the
-// later one writes nothing of its level until the partition's log has raised it, when all nodes understand it. From
-// then on the older build cannot open its directory.
+// TestTwoFeatureLevels checks that nodes of two builds store the same rows, with either node as the leader. The later
+// build must not write entries of its level before the partition's log has raised the level, when all nodes support it.
+// After that, the older build must not be able to open its directory.
 func TestTwoFeatureLevels(t *testing.T) {
 	w := newWorld(t, 3)
 	for _, i := range []int{1, 2} {
@@ -134,8 +134,8 @@ func TestTwoFeatureLevels(t *testing.T) {
 	}
 }
 
-// TestLevelNotUnderstood checks that a build that does not understand a level stops at the entry that installs it, with
-// an error, and leaves its directory unchanged: a later build resumes from there.
+// TestLevelNotUnderstood checks that a build stops with an error at an entry that installs an unsupported level. It
+// must leave its directory unchanged, so that a later build can resume from there.
 func TestLevelNotUnderstood(t *testing.T) {
 	w := newWorld(t, 3)
 	for _, i := range []int{1, 2} {
@@ -159,7 +159,8 @@ func TestLevelNotUnderstood(t *testing.T) {
 	}
 	n := w.nodes[0]
 	n.fs = n.fs.CrashClone(vfs.CrashCloneCfg{})
-	_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close()) // the error that stopped it
+	// this returns the error that stopped the node
+	_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close())
 	n.levels = laterLevels
 	w.start(0)
 	if err := w.write(p.ID, "k", 1); err != nil {
@@ -168,8 +169,8 @@ func TestLevelNotUnderstood(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestEntryOfLaterBuild checks that an entry of a kind that this build has not got stops it by name, again after a
-// restart, and is not taken for damage: no replica passes over what others have applied.
+// TestEntryOfLaterBuild checks that an entry of an unsupported kind stops this build, also after a restart. The error
+// must name the kind and must not report damage. A replica must never skip an entry that other replicas have applied.
 func TestEntryOfLaterBuild(t *testing.T) {
 	w := newWorld(t, 1)
 	p := w.newTable(0)
@@ -188,7 +189,8 @@ func TestEntryOfLaterBuild(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		left := n.fs.CrashClone(vfs.CrashCloneCfg{})
-		_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close()) // the error that stopped it
+		// this returns the error that stopped the node
+		_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close())
 		n.fs = left
 		w.start(0)
 	}

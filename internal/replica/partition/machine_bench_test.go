@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// BenchmarkApply measures how long a node applies a write, by the number of its partitions: batches of 24
-// entries, on a disk in memory, flushes and compactions included.
+// BenchmarkApply measures how long a node takes to apply a write, for several numbers of partitions. It applies batches
+// of 24 entries on a disk in memory, including flushes and compactions.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{1, 256} {
 		b.Run(fmt.Sprint("partitions=", n), func(b *testing.B) {

@@ -17,13 +17,13 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// none is sequencers that give none.
+// none is a factory that creates no sequencers.
 type none struct{ sequencers }
 
 func (none) load(metas []keys.Meta) ([]replicaInit, error) { return (*committer)(nil).load(metas) }
 func (none) sequencer(*Replica, *keys.Meta) sequencer      { return nil }
 
-// bench is a machine without groups, whose entries a test applies itself.
+// bench is a machine without Raft groups. The test applies the entries itself.
 type bench struct {
 	t     *testing.T
 	fs    *vfs.MemFS
@@ -31,7 +31,7 @@ type bench struct {
 	*machine
 }
 
-const lower, upper = uint64(1), uint64(2) // the two halves of the table
+const lower, upper = uint64(1), uint64(2) // IDs of the two halves of the table
 
 func newBench(t *testing.T) *bench {
 	b := &bench{t: t, fs: vfs.NewCrashableMem()}
@@ -96,7 +96,7 @@ func (b *bench) crash() {
 	b.load()
 }
 
-// entry applies commands as one entry of a group.
+// entry applies commands as one log entry.
 func (b *bench) entry(group, index uint64, commands ...*command.Entry) []any {
 	b.t.Helper()
 	var encoded [][]byte
@@ -143,7 +143,7 @@ func (b *bench) rows(ks ...string) (n int) {
 	return n
 }
 
-// stamped is an entry that writes v to a key.
+// stamped returns an entry that writes v to a key.
 func stamped(key string, v, stamp int64, schema uint64) *command.Entry {
 	m := put(key, v)
 	m.SchemaVersion = schema
@@ -151,7 +151,7 @@ func stamped(key string, v, stamp int64, schema uint64) *command.Entry {
 	return &command.Entry{Kind: command.EntryWrite, Mutations: []command.Mutation{*m}}
 }
 
-// half returns n keys of the first or the second half of the table.
+// half returns n keys in the first or the second half of the table.
 func half(second bool, n int) (out []string) {
 	for c := 'a'; len(out) < n; c++ {
 		if key := string(c); (put(key, 0).Token >= 0) == second {
@@ -161,8 +161,9 @@ func half(second bool, n int) (out []string) {
 	return out
 }
 
-// TestApply checks that rows and progress are in one batch. A command for another partition, or planned for an old
-// schema, is rejected with a result and changes nothing; an entry that does not follow the last one stops the machine.
+// TestApply checks that rows and progress are written in one batch. A command for another partition or an old schema
+// must be rejected with a result and have no effect. An entry that does not follow the last entry must stop the
+// machine.
 func TestApply(t *testing.T) {
 	b := newBench(t)
 	in, out := half(false, 2), half(true, 1)
@@ -193,7 +194,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	if b.rows(in[0], in[1], out[0]) != 1 || r.stamps.last.Load() != 120 || r.schema.Load() != 7 {
-		t.Error("not what was applied")
+		t.Error("the result differs from the applied write")
 	}
 	if _, err := b.Apply(lower, 14, 6, nil, nil); !errors.Is(err, errOrder) {
 		t.Errorf("a gap: %v", err)
@@ -204,7 +205,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestMembers checks that a change of members is in the meta with the nodes they are on.
+// TestMembers checks that the meta contains a change of members, and the nodes of the members.
 func TestMembers(t *testing.T) {
 	b := newBench(t)
 	leave := true
@@ -230,8 +231,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestCommitInEntry checks that a truncation commits the open batch before it with the progress from before its entry,
-// so after a crash there the entry is applied again, with the same end.
+// TestCommitInEntry checks that a truncation commits the open batch before its entry, with the progress before that
+// entry. After a crash at this point, the entry must be applied again with the same result.
 func TestCommitInEntry(t *testing.T) {
 	b := newBench(t)
 	in := half(false, 3)
@@ -240,7 +241,7 @@ func TestCommitInEntry(t *testing.T) {
 	other := half(true, 1)
 	b.entry(upper, 11, stamped(other[0], 1, 100, 0))
 	b.entry(lower, 11, entry...)
-	if err := b.Sync(); err != nil { // everything that the entry committed
+	if err := b.Sync(); err != nil { // all data that the entry has committed
 		t.Fatal(err)
 	}
 	b.crash()
@@ -253,7 +254,7 @@ func TestCommitInEntry(t *testing.T) {
 		b.rows(other[0]) != 1 {
 		t.Errorf("%+v", m)
 	}
-	// A sweep of keys that are not all its own is refused.
+	// A sweep that contains keys of other partitions must be rejected.
 	sweep := command.Sweep{Table: testTable,
 		Keys: [][]byte{keys.AppendDeletions(nil, testTable, put(other[0], 0).Token, []byte(other[0]))}}
 	results := b.entry(lower, 12, &command.Entry{Kind: command.EntrySweep, Sweep: sweep})
@@ -263,8 +264,9 @@ func TestCommitInEntry(t *testing.T) {
 	b.commit()
 }
 
-// TestMetaSaysWhatWasSwept checks that partition metadata names its region from its birth, and the highest horizon
-// of a sweep of rows or deletions, over restarts; sweeps of ids alone, whose horizons are later, do not count.
+// TestMetaSaysWhatWasSwept checks that the meta contains the region from the partition's creation, and the highest
+// horizon of a sweep of rows or deletions, also after restarts. Sweeps that contain only dedupe IDs must not count,
+// because their horizons are later.
 func TestMetaSaysWhatWasSwept(t *testing.T) {
 	b := newBench(t)
 	key := half(false, 1)[0]
@@ -280,7 +282,7 @@ func TestMetaSaysWhatWasSwept(t *testing.T) {
 		}
 	}
 	if m := b.meta(lower); m.Region != "here" || m.Swept != 0 {
-		t.Errorf("at birth: region %q, swept below %d", m.Region, m.Swept)
+		t.Errorf("at creation: region %q, swept below %d", m.Region, m.Swept)
 	}
 	sweep(11, 100, row)
 	sweep(12, 50, row)
@@ -301,8 +303,8 @@ func TestMetaSaysWhatWasSwept(t *testing.T) {
 	}
 }
 
-// TestRecordsInOneBatch checks that several changes of records in one batch see each other; a change that expects
-// another version has no effect; other partitions have no records.
+// TestRecordsInOneBatch checks that changes of records in one batch see each other. A change that expects another
+// version must have no effect, and partitions other than the meta partition must have no records.
 func TestRecordsInOneBatch(t *testing.T) {
 	b := newBench(t)
 	change := func(expect uint64, key, value string) *command.Entry {

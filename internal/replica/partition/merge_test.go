@@ -18,11 +18,11 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// pair makes a table of two partitions on the given nodes.
+// pair creates a table with two partitions on the given nodes.
 func (w *world) pair(on ...int) (left, right topology.PartitionID) {
 	w.t.Helper()
 	ps := w.table(2, on...).Partitions(testTable)
-	for i := range ps[1].Sets[0].Replicas { // ids of replicas are unique in a table
+	for i := range ps[1].Sets[0].Replicas { // replica IDs are unique within a table
 		ps[1].Sets[0].Replicas[i].ID += 50
 	}
 	w.create(ps...)
@@ -31,7 +31,7 @@ func (w *world) pair(on ...int) (left, right topology.PartitionID) {
 	return ps[0].ID, ps[1].ID
 }
 
-// either sends a command for a key to that of two partitions that holds it, until one does.
+// either sends a command for a key to both partitions alternately until the partition that contains the key accepts it.
 func (w *world) either(left, right topology.PartitionID, key string, send sender) error {
 	to := left
 	if token.Hash([]byte(key)).Position() >= 1<<63 {
@@ -52,7 +52,7 @@ func (w *world) either(left, right topology.PartitionID, key string, send sender
 	}
 }
 
-// done repeats a request to a partition's leader until it has had its effect.
+// done repeats a request to a partition's leader until the request has taken effect.
 func (w *world) done(what string, id topology.PartitionID, order func(*Replica) error, has func(*Replica) bool) {
 	w.t.Helper()
 	w.until(what, func() bool {
@@ -70,7 +70,7 @@ func (w *world) done(what string, id topology.PartitionID, order func(*Replica) 
 	})
 }
 
-// freeze freezes a partition on all nodes and returns the index.
+// freeze freezes a partition on all nodes and returns the index of the freeze.
 func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	w.t.Helper()
 	frozen := func(r *Replica) bool { // a replica that lags may still be frozen at an earlier epoch
@@ -90,9 +90,9 @@ func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	return index
 }
 
-// TestMerge checks a merge of two partitions, after a merge that was rolled back, with concurrent blind writes and
-// counters, while leaders change, are cut off and crash. Every acknowledged write is visible once, no read misses one,
-// and replicas agree.
+// TestMerge checks a merge of two partitions after a merge that was rolled back. Concurrently, clients send blind
+// writes and counter updates, and leaders change, are disconnected, and crash. Every acknowledged write must be visible
+// exactly once, no read may miss such a write, and replicas must agree.
 func TestMerge(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)
@@ -123,14 +123,14 @@ func TestMerge(t *testing.T) {
 	for n := range tally.sure {
 		key := fmt.Sprint("counter ", n)
 		if v, _ := w.read(left, key); v < tally.sure[n] || v > tally.sure[n]+tally.unsure[n] {
-			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, tally.sure[n], tally.unsure[n])
+			t.Errorf("%s is %d after %d known and %d uncertain additions", key, v, tally.sure[n], tally.unsure[n])
 		}
 	}
 }
 
-// TestUnfreeze checks that a frozen partition rejects writes and reads at all levels as not done, and that an unfreeze
-// ends this at the next epoch. A freeze that arrives after its unfreeze is rejected. A partition that was frozen stays
-// frozen after a crash.
+// TestUnfreeze checks that a frozen partition rejects writes and reads at all levels as not executed, and that an
+// unfreeze ends this state at the next epoch. A freeze that arrives after its unfreeze must be rejected. A frozen
+// partition must remain frozen after a crash.
 func TestUnfreeze(t *testing.T) {
 	w := newWorld(t, 3)
 	_, right := w.pair(0, 1, 2)
@@ -154,7 +154,7 @@ func TestUnfreeze(t *testing.T) {
 		var wrong *WrongRange
 		var moved *NotLeader
 		if r.Frozen() == 0 {
-			t.Errorf("node %d: thawed by a crash", i)
+			t.Errorf("node %d: a crash has unfrozen the partition", i)
 		}
 		for _, level := range []dberr.Consistency{dberr.One, dberr.Quorum} {
 			if _, _, err := get(ctx, r, key, level); !errors.As(err, &wrong) && !errors.As(err, &moved) {
@@ -171,7 +171,7 @@ func TestUnfreeze(t *testing.T) {
 	}
 	thaw(keys.InitialEpoch)
 	if v, _ := w.read(right, key); v != 1 {
-		t.Errorf("%d is there after the thaw", v)
+		t.Errorf("partition %d exists after the unfreeze", v)
 	}
 	thaw(keys.InitialEpoch + 1)
 	for range 10 {
@@ -179,7 +179,7 @@ func TestUnfreeze(t *testing.T) {
 		freeze := &command.Entry{Kind: command.EntryFreeze, Epoch: keys.InitialEpoch + 1}
 		_, err := r.Control().proposeAndWait(ctx, freeze)
 		if err == nil || r.Frozen() != 0 {
-			t.Fatalf("a freeze that came after the thaw: %v, frozen at %d", err, r.Frozen())
+			t.Fatalf("a freeze after the unfreeze: %v, frozen at %d", err, r.Frozen())
 		}
 	}
 	if err := w.write(right, key, 3); err != nil {
@@ -187,8 +187,8 @@ func TestUnfreeze(t *testing.T) {
 	}
 }
 
-// TestMergeBySnapshot checks that a node that was away while two partitions were merged, and gets a snapshot of the
-// result, has all rows of both and no longer the other partition, also after a crash.
+// TestMergeBySnapshot checks a node that was down while two partitions were merged, and that receives a snapshot of the
+// result. It must have all rows of both partitions and no replica of the right partition, also after a crash.
 func TestMergeBySnapshot(t *testing.T) {
 	w := newWorld(t, 3)
 	left, right := w.pair(0, 1, 2)
@@ -206,7 +206,7 @@ func TestMergeBySnapshot(t *testing.T) {
 			Frozen:     index,
 			RightEpoch: keys.InitialEpoch})
 	}, func(r *Replica) bool { _, epoch := r.Span(); return epoch == keys.InitialEpoch+1 })
-	for n := range 1000 { // the log is cut beyond the merge
+	for n := range 1000 { // the log is truncated after the merge
 		if err := w.write(left, fmt.Sprint("after ", n%50), int64(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -217,14 +217,14 @@ func TestMergeBySnapshot(t *testing.T) {
 	w.isolate(2, false)
 	w.until("the snapshot", func() bool { return w.replica(2, right) == nil })
 	if w.replica(2, left).seq.(*raftSequencer).installs.Load() == 0 {
-		t.Error("the log brought the merge: nothing was installed")
+		t.Error("the log contained the merge, and no snapshot was installed")
 	}
 	w.same(left, 0, 1, 2)
 	w.crash(2)
 	w.start(2)
 	w.same(left, 0, 1, 2)
 	if w.replica(2, right) != nil {
-		t.Error("the right partition is back after a crash")
+		t.Error("the right partition exists again after a crash")
 	}
 	for n := range 50 {
 		if v, _ := w.read(left, fmt.Sprint("before ", n)); v != int64(n) {

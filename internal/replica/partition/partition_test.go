@@ -24,8 +24,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// TestAcknowledgedAfterSync checks that in Synced mode no write is acknowledged before a sync that began after it was
-// applied, and that one sync serves all writes that arrived before it.
+// TestAcknowledgedAfterSync checks that no write is acknowledged in Synced mode before a sync that began after the
+// write was applied. One sync must cover all writes that arrived before it.
 func TestAcknowledgedAfterSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -42,7 +42,7 @@ func TestAcknowledgedAfterSync(t *testing.T) {
 			if err := r.Write(t.Context(), put("k", int64(i)), done); err != nil {
 				t.Fatal(err)
 			}
-			synctest.Wait() // the first sync is in progress, the others gather
+			synctest.Wait() // the first sync is in progress, and the other writes wait
 		}
 		if len(done) != 0 {
 			t.Fatalf("%d writes were acknowledged before any sync", len(done))
@@ -61,7 +61,8 @@ func TestAcknowledgedAfterSync(t *testing.T) {
 	})
 }
 
-// A conditional write that is not applied also waits for a sync if the values that it returns are not durable yet.
+// TestRefusalWaitsForSync checks that a conditional write that is not applied also waits for a sync if the values that
+// it returns are not durable yet.
 func TestRefusalWaitsForSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -79,16 +80,17 @@ func TestRefusalWaitsForSync(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(done) != 0 {
-			t.Fatal("told before the sync")
+			t.Fatal("notified before the sync")
 		}
 		close(gate)
 		if o := <-done; o.Err != nil || o.CAS.Applied {
-			t.Fatalf("got %+v, want a refusal", o)
+			t.Fatalf("got %+v, want a rejection", o)
 		}
 	})
 }
 
-// A sync that fails fails all it should have made durable, stops everything, and is never tried again.
+// TestFailedSyncStops checks that a failed sync fails all writes that it should have made durable, stops the host, and
+// is never retried.
 func TestFailedSyncStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -126,8 +128,8 @@ func TestFailedSyncStops(t *testing.T) {
 	})
 }
 
-// TestPeriodic checks that in Periodic mode a write is acknowledged immediately and durable an interval later, and that
-// an idle node never syncs.
+// TestPeriodic checks that in Periodic mode a write is acknowledged immediately and is durable after one interval. An
+// idle node must never sync.
 func TestPeriodic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -146,7 +148,7 @@ func TestPeriodic(t *testing.T) {
 			}
 			synctest.Wait()
 			if len(done) != 1 {
-				t.Fatal("not acknowledged at once")
+				t.Fatal("not acknowledged immediately")
 			}
 		}
 		time.Sleep(11 * time.Millisecond)
@@ -162,7 +164,8 @@ func TestPeriodic(t *testing.T) {
 	})
 }
 
-// Per logical partition the order of the log is the order of stamps, with a clock that stands still and many writers.
+// TestStampsFollowCommits checks that timestamps ascend in log order for each logical partition, with a clock that does
+// not advance and many writers.
 func TestStampsFollowCommits(t *testing.T) {
 	now := time.UnixMicro(1_000_000)
 	h := open(t, newStore(t), 1, Options{Now: func() time.Time { return now }})
@@ -202,11 +205,11 @@ func TestStampsFollowCommits(t *testing.T) {
 	}
 }
 
-// After a crash, with a clock that went back an hour, new stamps are above all that were ever applied: the meta has
-// them.
+// TestStampsAfterCrash checks that new timestamps are higher than all applied timestamps after a crash, although the
+// clock is an hour behind. The meta contains the highest applied timestamp.
 func TestStampsAfterCrash(t *testing.T) {
 	s := newStore(t)
-	var now atomic.Int64 // in microseconds; a host asks once a second
+	var now atomic.Int64 // in microseconds; a host reads it once per second
 	now.Store(10_000_000_000)
 	o := Options{Durability: Synced, Now: func() time.Time { return time.UnixMicro(now.Load()) }}
 	h := open(t, s, 1, o)
@@ -232,7 +235,7 @@ func TestStampsAfterCrash(t *testing.T) {
 	}
 }
 
-// TestClientTimestamps checks that timestamps of clients are not changed.
+// TestClientTimestamps checks that client timestamps are not changed.
 func TestClientTimestamps(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -247,7 +250,8 @@ func TestClientTimestamps(t *testing.T) {
 	}
 }
 
-// Counters and compare-and-set are exact under concurrency, with blind writes of other keys in between.
+// TestConditionalsAreExact checks that counters and compare-and-set operations are exact under concurrency, with blind
+// writes of other keys in between.
 func TestConditionalsAreExact(t *testing.T) {
 	for _, mode := range []Durability{Periodic, Synced} {
 		h := open(t, newStore(t), 1, Options{Durability: mode})
@@ -278,7 +282,7 @@ func TestConditionalsAreExact(t *testing.T) {
 	}
 }
 
-// increment tries until its compare-and-set is applied.
+// increment retries until its compare-and-set operation is applied.
 func increment(t *testing.T, r *Replica, key string) {
 	var prev []byte
 	next := int64(1)
@@ -296,8 +300,8 @@ func increment(t *testing.T, r *Replica, key string) {
 	}
 }
 
-// While a conditional is being evaluated, blind writes of its key wait, others do not, and the queue is served in
-// order.
+// TestLatchHoldsBackBlindWrites checks that blind writes of a key wait while a conditional of the key is evaluated.
+// Other writes must not wait, and the queue must be served in order.
 func TestLatchHoldsBackBlindWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -332,10 +336,10 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 	})
 }
 
-// TestAdmittedUnderMutex checks that a write is admitted under the mutex of its stripe, under which it is then
-// proposed, also one that had to wait for a latch. A split, a merge and a requirement of a schema change the rules of
-// admission and wait until all requests have released the mutexes (latches.pass). They rely on this: no request that
-// was admitted before is proposed afterward.
+// TestAdmittedUnderMutex checks that a write is admitted and proposed while it holds the mutex of its stripe, even if
+// it had to wait for a latch. A split, a merge, and a schema requirement change the admission rules and wait until all
+// requests have released the mutexes (latches.pass). They rely on the fact that no previously admitted request is
+// proposed afterward.
 func TestAdmittedUnderMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -355,7 +359,7 @@ func TestAdmittedUnderMutex(t *testing.T) {
 		done, blind := make(command.OutcomeChannel, 1), make(result, 1)
 		go func() { _ = r.ConditionalWrite(t.Context(), swap("k", nil, 1), done) }()
 		synctest.Wait()
-		go func() { _ = r.Write(t.Context(), put("k", 2), blind) }() // waits for a latch
+		go func() { _ = r.Write(t.Context(), put("k", 2), blind) }() // this write waits for a latch
 		synctest.Wait()
 		close(gate)
 		if o, err := <-done, <-blind; o.Err != nil || err != nil {
@@ -377,8 +381,8 @@ func TestAdmittedUnderMutex(t *testing.T) {
 	})
 }
 
-// TestLatchBounds checks that a request that waits for a key fails at its deadline without effect, and that a full
-// queue rejects immediately.
+// TestLatchBounds checks that a request that waits for a key fails at its deadline without effect, and that requests
+// are rejected immediately if the queue is full.
 func TestLatchBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -422,7 +426,7 @@ func TestLatchBounds(t *testing.T) {
 	})
 }
 
-// A command with a dedupe id is applied once, however often it comes, also after a crash.
+// TestDedupe checks that a command with a dedupe ID is applied only once, even if it is repeated after a crash.
 func TestDedupe(t *testing.T) {
 	s := newStore(t)
 	o := Options{Durability: Synced}
@@ -446,9 +450,9 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
-// TestRefusalIsKept checks that the result of a repeated command that writes nothing is final: an earlier attempt that
-// arrives late changes nothing, though its condition would be true by then. A command that is not repeated stores
-// nothing.
+// TestRefusalIsKept checks that the result of a repeated command that writes nothing is final. An earlier attempt that
+// arrives late must change nothing, even if its condition has become true. A command that is not repeated must not
+// store a result.
 func TestRefusalIsKept(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)
@@ -462,26 +466,26 @@ func TestRefusalIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !d.Applied && (len(d.Found) != 1 || d.Found[0] != nil && d.Found[0].Cell(1) == nil) {
-			t.Errorf("the refusal shows %+v", d.Found)
+			t.Errorf("rejected conditional: got %+v", d.Found)
 		}
 		return d.Applied
 	}
 	if attempt(1, true) || attempt(2, false) {
-		t.Fatal("a condition on a row that is not there holds")
+		t.Fatal("a condition on a missing row holds")
 	}
 	if err := write(t.Context(), r, put("k", 1)); err != nil {
 		t.Fatal(err)
 	}
 	if attempt(1, false) || attempt(1, true) {
-		t.Error("what was told not to be done is done by a late attempt")
+		t.Error("a late attempt applied a write that was reported as not executed")
 	}
 	if !attempt(2, false) {
-		t.Error("a first attempt that was refused is kept")
+		t.Error("the result of a rejected first attempt is kept")
 	}
 }
 
-// Several mutations of one partition are one entry with one stamp, also when several of its keys share a stripe, and
-// never locks up with others or with conditionals.
+// TestWriteAllIsAtomic checks that several mutations of one partition form one entry with one timestamp, even if
+// several of their keys share a stripe. They must never deadlock with other writes or conditionals.
 func TestWriteAllIsAtomic(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{Durability: Synced})
@@ -492,7 +496,7 @@ func TestWriteAllIsAtomic(t *testing.T) {
 		wg.Go(func() {
 			for i := range 20 {
 				var parts []Part
-				for k := range 200 { // more than fit into the stripes without sharing
+				for k := range 200 { // more keys than stripes, so some keys share a stripe
 					key := fmt.Sprint("key", (k*7+w*13+i)%200)
 					parts = append(parts, Part{Mutation: put(key, int64(w*1000+i))})
 				}
@@ -515,7 +519,7 @@ func TestWriteAllIsAtomic(t *testing.T) {
 	for k := range 200 {
 		key := fmt.Sprint("key", k)
 		if key == "key1" {
-			continue // stamped again by the counters
+			continue // the counters have set a new timestamp
 		}
 		if v, ts := read(t, r, key); v != v0 || ts != ts0 {
 			t.Fatalf("%s is %d at %d, key0 is %d at %d: half a batch", key, v, ts, v0, ts0)
@@ -523,8 +527,8 @@ func TestWriteAllIsAtomic(t *testing.T) {
 	}
 }
 
-// TestWriteAllUpdates checks that updates that depend on stored rows are part of an atomic write: they are applied with
-// the others, with the same stamp, and if one cannot be evaluated no write is applied.
+// TestWriteAllUpdates checks that updates that depend on stored rows are part of an atomic write. They must be applied
+// with the other mutations at the same timestamp. If one update cannot be evaluated, no write must be applied.
 func TestWriteAllUpdates(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{Durability: Synced})
@@ -563,17 +567,17 @@ func TestWriteAllUpdates(t *testing.T) {
 	before := r.Applied()
 	var invalid *dberr.Invalid
 	if err := atomically(plain("a", 9), part(add("b", 1)), part(impossible)); !errors.As(err, &invalid) {
-		t.Errorf("an element of a list that is not there was set: %v", err)
+		t.Errorf("a missing list element was set: %v", err)
 	}
 	if r.Applied() != before {
-		t.Error("the rest of it was applied")
+		t.Error("the rest of the batch was applied")
 	}
-	if err := atomically(part(add("b", 1))); err != nil { // the latches are free, a single one goes as well
+	if err := atomically(part(add("b", 1))); err != nil { // the latches are free, and a single update succeeds, too
 		t.Error(err)
 	}
 }
 
-// A replica rejects keys outside of its span, and the spans of a node never overlap.
+// TestSpans checks that a replica rejects keys outside its span, and that the spans of a node never overlap.
 func TestSpans(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 4, Options{})
@@ -594,7 +598,7 @@ func TestSpans(t *testing.T) {
 		t.Error("a second replica of the same span was created")
 	}
 	if err := h.Create(m.Partitions(testTable)...); err != nil {
-		t.Errorf("creating again what is there: %v", err)
+		t.Errorf("creating an existing group: %v", err)
 	}
 	for _, meta := range s.metas() {
 		if meta.Applied > keys.InitialApplied+1 || meta.Term != keys.InitialTerm || meta.Epoch != 1 ||
@@ -604,8 +608,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestRepeatAfterTruncate checks that an increment whose answer was lost, and which is sent again after a TRUNCATE,
-// gets the answer of the first time and changes nothing.
+// TestRepeatAfterTruncate checks an increment whose response was lost and that is repeated after a TRUNCATE. It must
+// return the result of the first attempt and change nothing.
 func TestRepeatAfterTruncate(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{})
@@ -633,7 +637,8 @@ func TestRepeatAfterTruncate(t *testing.T) {
 	}
 }
 
-// Truncate and Drop remove the rows; a dropped replica refuses, and is not there after a restart.
+// TestTruncateAndDrop checks that Truncate and Drop remove the rows. A dropped replica must reject requests and must
+// not exist after a restart.
 func TestTruncateAndDrop(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 2, Options{Durability: Synced})
@@ -674,8 +679,9 @@ func TestTruncateAndDrop(t *testing.T) {
 	}
 }
 
-// A replica that requires a schema rejects a statement that was planned for an older schema: also a conditional that
-// was being evaluated when the requirement came, which is in the log after it.
+// TestRequire checks that a replica that requires a schema rejects statements planned for an older schema. This
+// includes a conditional that was being evaluated when the requirement arrived, and that follows the requirement in the
+// log.
 func TestRequire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -713,9 +719,9 @@ func TestRequire(t *testing.T) {
 	})
 }
 
-// Every request is counted and priced.
+// TestCounts checks that every request is counted and charged.
 func TestCounts(t *testing.T) {
-	// The clock stands still: at the end of a minute the lists are reset, also by the host itself.
+	// The clock does not advance. At the end of a minute, the lists are reset, also by the host itself.
 	now := time.Unix(1_800_000_010, 0)
 	h := open(t, newStore(t), 1, Options{Now: func() time.Time { return now }})
 	defer closeHost(t, h)
@@ -742,7 +748,7 @@ func TestCounts(t *testing.T) {
 	top := r.Load().Hottest(2)
 	if len(top.Keys) != 2 || top.Keys[0].Token != token.Hash([]byte("k")) || top.Keys[0].Units.Float() != 5+1+1+5 ||
 		top.Keys[1].Token != token.Hash([]byte("nothing")) {
-		t.Errorf("what takes most: %+v", top)
+		t.Errorf("user with the highest load: got %+v", top)
 	}
 }
 
@@ -782,7 +788,7 @@ func (s *instant) run() {
 	}
 }
 
-// A blind write allocates nothing in this package.
+// TestWriteAllocations checks that a blind write allocates nothing in this package.
 func TestWriteAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")
@@ -806,7 +812,7 @@ func TestWriteAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite is the cost of a blind write on a disk in memory: CPU.
+// BenchmarkWrite measures the CPU time of a blind write on a disk in memory.
 func BenchmarkWrite(b *testing.B) {
 	for _, mode := range []Durability{Periodic, Synced} {
 		b.Run(fmt.Sprint("mode=", mode), func(b *testing.B) {
@@ -829,7 +835,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkCounter is the cost of a counter on a disk in memory, with its queue: CPU.
+// BenchmarkCounter measures the CPU time of a counter update on a disk in memory, including its queue.
 func BenchmarkCounter(b *testing.B) {
 	h := open(b, newStore(b), 1, Options{})
 	defer closeHost(b, h)
@@ -842,8 +848,9 @@ func BenchmarkCounter(b *testing.B) {
 	}
 }
 
-// A table is emptied while others write to it: nothing of before is left, nothing of after is lost. Dropping one
-// partition removes its span, dropping all of them everything.
+// TestTruncateTable truncates a table during concurrent writes. It checks that no earlier rows remain and no later rows
+// are lost. It also checks that dropping one partition removes its span, and that dropping all partitions removes all
+// data.
 func TestTruncateTable(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 16, Options{Durability: Synced})

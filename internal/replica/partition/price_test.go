@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// bill is a visitor that accepts a number of rows (0 means all) and receives their cost.
+// bill is a visitor that accepts a maximum number of rows (0 means all) and receives the cost.
 type bill struct {
 	most, rows int
 	units      ru.Units
@@ -41,7 +41,7 @@ func (b *bill) Row([]byte, *row.Row) (command.Step, error) {
 
 func (b *bill) Charge(u ru.Units) { b.units += u }
 
-// bills are the reads that are priced, by name: of keys, slices of them, and both halves of the ring.
+// bills holds the priced reads by name: reads of keys, of slices, and of both halves of the ring.
 func bills() map[string]*command.Read {
 	out := map[string]*command.Read{}
 	for i := range 30 {
@@ -69,7 +69,7 @@ func bills() map[string]*command.Read {
 	return out
 }
 
-// prices returns the cost of each read at the replicas of a node.
+// prices returns the cost of each read on the replicas of a node.
 func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string {
 	w.t.Helper()
 	out := map[string]string{}
@@ -81,10 +81,10 @@ func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string 
 				b := bill{most: c.Limit}
 				err := read(context.Background(), c, &b)
 				if _, wrong := errors.AsType[*WrongRange](err); wrong {
-					continue // the other partition has it
+					continue // the other partition contains the key
 				}
 				if c.Key == nil && b.rows == 0 && !c.NoRows && len(ids) > 1 {
-					continue // the other half
+					continue // the other half of the ring
 				}
 				if c.NoRows && b.units == ru.Partition && len(ids) > 1 {
 					continue
@@ -98,9 +98,9 @@ func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string 
 	return out
 }
 
-// TestPriceIsTheSameEverywhere checks R1: the cost of a read is exactly the same at the leader and at followers, before
-// and after a flush, a compaction, a sweep of deleted rows, and a split. Many of the rows were overwritten, deleted or
-// have expired.
+// TestPriceIsTheSameEverywhere checks that a read has exactly the same cost on the leader and on followers (R1). The
+// cost must not change after a flush, a compaction, a sweep of deleted rows, or a split. Many of the rows have been
+// overwritten or deleted, or have expired.
 func TestPriceIsTheSameEverywhere(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -114,7 +114,7 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 		case 0:
 			b.DeleteRow(900)
 		case 1:
-			b.Cell(1, nil, make([]byte, random.IntN(300)), 10, 950) // it has expired
+			b.Cell(1, nil, make([]byte, random.IntN(300)), 10, 950) // the cell has expired
 		default:
 			b.Live(0, row.NoExpiry)
 			b.Cell(uint32(1+random.IntN(3)), nil, make([]byte, random.IntN(3000)), 0, row.NoExpiry)
@@ -170,7 +170,7 @@ func TestPriceIsTheSameEverywhere(t *testing.T) {
 	same("split", p.ID, childID)
 }
 
-// borrower is a finder on a node whose replica follows.
+// borrower is a finder on a node whose replica is a follower.
 type borrower struct {
 	rowCollector
 	lent ru.Units
@@ -178,10 +178,10 @@ type borrower struct {
 
 func (b *borrower) Lent(u ru.Units) { b.lent = u }
 
-// TestThroughputInReplicaSet checks that a follower of a partition with a throughput spends the units that it was lent,
-// and that its leader lends it the units it requests. A leader whose budget is spent rejects blind writes, conditional
-// writes, batches, reads and the stamp of a recorded batch, but no repetition. The halves of its split share its
-// throughput from their creation.
+// TestThroughputInReplicaSet checks a partition with provisioned throughput. A follower must spend the units that it
+// was lent, and its leader must lend it the units that it requests. A leader without remaining budget must reject blind
+// writes, conditional writes, batches, reads, and the timestamp of a recorded batch. It must not reject repeated
+// requests. The two partitions created by a split must share its throughput from the start.
 func TestThroughputInReplicaSet(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -205,7 +205,7 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	asks := &borrower{rowCollector: rowCollector{refs: []command.RowRef{{}}, found: make([]*row.Row, 1)}}
 	c := asks.read(&command.Conditional{Mutation: *put("k", 1), Rows: asks.refs})
 	c.Owed, c.Wanted = int64(3*ru.Unit), int64(20*ru.Unit)
-	// It lends half of its balance, and its node has just started: it has no savings.
+	// The leader lends half of its balance. Its node has just started, so it has no savings.
 	w.until("the leader lends what it is asked for", func() bool {
 		if err := r.Read(t.Context(), c, asks); err != nil {
 			t.Fatal(err)
@@ -220,11 +220,11 @@ func TestThroughputInReplicaSet(t *testing.T) {
 		return err == nil && v == 1
 	})
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*NotLeader)) {
-		t.Errorf("ONE at a follower that has spent it: %v", err)
+		t.Errorf("ONE on a follower without remaining units: %v", err)
 	}
 	f.Throughput().Refused(fairshare.Principal{}, time.Hour)
 	if _, _, err := get(t.Context(), f, "k", dberr.One); !errors.As(err, new(*dberr.Overloaded)) {
-		t.Errorf("ONE at a follower that was refused: %v", err)
+		t.Errorf("ONE on a rejected follower: %v", err)
 	}
 	if n := f.Load().Counts().Throttled; n != 1 {
 		t.Errorf("a follower counts %d refusals", n)
@@ -273,6 +273,6 @@ func TestThroughputInReplicaSet(t *testing.T) {
 	again := put(key, 5)
 	again.Dedupe, again.Retried, again.Known = w.dedupe(), true, r.host.DedupeEpoch()
 	if err := write(t.Context(), r, again); errors.As(err, new(*dberr.Overloaded)) {
-		t.Error("what may have been done already is refused")
+		t.Error("a command that may have been applied is rejected")
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// counts are aggregations that count rows. enough is after how many they end, fails whether they fail there.
+// counts is a set of aggregations that count rows. enough is the number of rows after which they end, and fails means
+// that they fail at that row.
 type counts struct {
 	enough int
 	fails  bool
@@ -53,7 +54,7 @@ func (f *count) Charge() ru.Units { return 0 }
 
 func (f *count) Result() ([]byte, error) { return fmt.Append(nil, f.rows), nil }
 
-// asker is a visitor that offers an aggregation.
+// asker is a visitor that requests an aggregation.
 type asker struct {
 	rows    int
 	got     []command.PushdownResult
@@ -78,10 +79,10 @@ func (a *asker) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestPushdown checks that a replica aggregates rows as requested, for the price of the rows, and that it stops at its
-// own limits and at the reader's, where the next read resumes. It delivers rows if it does not know the program, if
-// the caller cannot use a partial result, or if there are too many aggregations. An aggregation that fails returns an
-// error.
+// TestPushdown checks that a replica aggregates rows as requested and charges the price of the rows. It must stop at
+// its own limits and at the reader's limits, and the next read must resume there. The replica must return rows if it
+// does not know the program, if the caller cannot use a partial result, or if too many aggregations are running. A
+// failed aggregation must return an error.
 func TestPushdown(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)

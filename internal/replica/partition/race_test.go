@@ -4,5 +4,6 @@
 
 package partition
 
-// raceEnabled is true under the race detector, where pools forget on purpose and allocations say nothing.
+// raceEnabled is true under the race detector. With the race detector, pools drop objects randomly, so allocation
+// counts are not meaningful.
 const raceEnabled = true

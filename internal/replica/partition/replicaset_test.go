@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestAcknowledgedSurvives checks that acknowledged writes exist after their leader crashed and lost everything it had
-// not synced, and so it is when all nodes did; replicas hold the same.
+// TestAcknowledgedSurvives checks that acknowledged writes survive a crash of their leader, or of all nodes, with the
+// loss of all unsynced data. All replicas must have the same contents.
 func TestAcknowledgedSurvives(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -52,7 +52,7 @@ func TestAcknowledgedSurvives(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// trouble moves leaders, cuts them off and crashes them until stop is closed.
+// trouble moves, disconnects, and crashes leaders until stop is closed.
 func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 	for round := 0; ; round++ {
 		lead := w.leader(id)
@@ -77,8 +77,9 @@ func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 	}
 }
 
-// TestLeaderChanges checks that while leaders change, a write that was acknowledged is never lost, and none comes back
-// later: the last value of a key is the last acknowledged value. Stamps grow. Counters count each addition once.
+// TestLeaderChanges checks that acknowledged writes are never lost, and that overwritten values never reappear, while
+// leaders change. The last value of a key must be the last acknowledged value. Timestamps must increase. Counters must
+// count each addition once.
 func TestLeaderChanges(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -99,7 +100,7 @@ func TestLeaderChanges(t *testing.T) {
 				}
 				got, ts := w.read(p.ID, key)
 				if got != v || ts <= last {
-					t.Errorf("%s: %d at %d was acknowledged, %d at %d is there", key, v, last, got, ts)
+					t.Errorf("%s: %d at %d was acknowledged, found %d at %d", key, v, last, got, ts)
 				}
 				last = ts
 			}
@@ -127,7 +128,7 @@ func TestLeaderChanges(t *testing.T) {
 	close(stop)
 	troubles.Wait()
 	if n, _ := w.read(p.ID, "counter"); n < sure || n > sure+unsure {
-		t.Errorf("the counter is %d after %d additions and %d of which nobody knows", n, sure, unsure)
+		t.Errorf("the counter is %d after %d additions and %d with an unknown outcome", n, sure, unsure)
 	}
 	if sure == 0 {
 		t.Error("no addition succeeded")
@@ -165,9 +166,9 @@ func TestStaleTerm(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestRetries checks that an id that was applied is answered, also by another leader, and later. For an id that may be
-// older than the dedupe window the outcome is unknown, and an id that is certainly younger is written. A first attempt
-// that arrives late is not applied either.
+// TestRetries checks that a repeated command that has been applied gets a response, also from another leader and after
+// some time. If the command may be older than the dedupe window, its outcome must be unknown. If the command is
+// certainly newer, it must be applied. A first attempt that arrives late must not be applied either.
 func TestRetries(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -221,9 +222,9 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestFollowerReads checks that a follower serves ONE as long as it hears from its leader, and no older state than this
-// node has seen. Other reads go to the leader, also reads of another node: that node may have seen more, and sends the
-// read because its own replica has not applied it yet.
+// TestFollowerReads checks that a follower serves reads at ONE while it receives messages from its leader. It must not
+// return an older state than this node has seen. Other reads must go to the leader. This includes reads from another
+// node, because that node may have seen a newer state that the follower has not applied yet.
 func TestFollowerReads(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -260,8 +261,8 @@ func TestFollowerReads(t *testing.T) {
 	w.isolate(i, false)
 }
 
-// TestMove checks that a joining replica gets a snapshot and becomes a voter in the same change in which another one
-// leaves, which is dropped then; both the new one and the others survive a restart.
+// TestMove checks that a joining replica receives a snapshot, and becomes a voter in the same change in which another
+// replica leaves. The leaving replica must be dropped. The new replica and the other replicas must survive a restart.
 func TestMove(t *testing.T) {
 	w := newWorld(t, 4)
 	p := w.newTable(0, 1, 2)
@@ -276,12 +277,12 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := host(3).Join(p.ID, 78); err == nil {
-		t.Error("joined as two replicas")
+		t.Error("the node joined with two replicas")
 	}
 	if err := write(t.Context(), host(3).Replica(p.ID), put("k", 1)); err == nil {
 		t.Error("a replica that waits for its snapshot took a write")
 	}
-	w.stop(3) // it waits on after a restart
+	w.stop(3) // it still waits after a restart
 	w.start(3)
 	member := raftgroup.Member{Replica: uint64(joining), Node: raftgroup.NodeID(nodeID(3))}
 	change := func(changes ...raftgroup.Change) {
@@ -301,7 +302,7 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	if host(old).Len() != 0 {
-		t.Error("the replica that left is still there")
+		t.Error("the removed replica still exists")
 	}
 	left := []int{lead, (lead + 2) % 3, 3}
 	w.same(p.ID, left...)
@@ -313,16 +314,16 @@ func TestMove(t *testing.T) {
 		t.Errorf("%d", v)
 	}
 	if host(old).Len() != 0 {
-		t.Error("the replica that left is back")
+		t.Error("the removed replica exists again")
 	}
 	w.same(p.ID, left...)
-	// Where it was, another one may be born: ids are not used again.
+	// A new replica can be created at the old location, because IDs are not reused.
 	if err := host(old).Join(p.ID, 79); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestTransferAll checks that a node after TransferAll leads nothing, and that no request fails.
+// TestTransferAll checks that a node leads no partitions after TransferAll, and that no request fails.
 func TestTransferAll(t *testing.T) {
 	w := newWorld(t, 3)
 	ps := w.table(8, 0, 1, 2).Partitions(testTable)
@@ -346,7 +347,7 @@ func TestTransferAll(t *testing.T) {
 	}
 }
 
-// learner makes a replica on a node a learner.
+// learner changes a node's replica into a learner.
 func learner(node int, id topology.ReplicaID) []raftgroup.Change {
 	return []raftgroup.Change{{Member: raftgroup.Member{Replica: uint64(id), Node: raftgroup.NodeID(nodeID(node))},
 		As: raftgroup.Learner}}

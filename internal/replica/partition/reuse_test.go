@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// reuser is a completion whose owner immediately reuses the memory of the mutation, as pools do.
+// reuser is a completion whose owner immediately reuses the memory of the mutation, like a pool.
 type reuser struct {
 	m     *command.Mutation
 	other []command.Op
@@ -28,7 +28,7 @@ func (u *reuser) Done(o command.Outcome) {
 	u.done <- struct{}{}
 }
 
-// TestNothingAfterDone checks that after a command is completed, no code reads it. A later read could see parts of
+// TestNothingAfterDone checks that no code reads a command after its completion. A later read could return parts of
 // another command.
 func TestNothingAfterDone(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
@@ -49,7 +49,7 @@ func TestNothingAfterDone(t *testing.T) {
 		if i%50 > 0 {
 			err = r.Write(context.Background(), u.m, u)
 		} else {
-			c := swap("a key", wire(-1), int64(i)) // which fails
+			c := swap("a key", wire(-1), int64(i)) // this conditional write is not applied
 			u.m, want = &c.Mutation, want-bytes
 			err = r.ConditionalWrite(context.Background(), c, u)
 		}

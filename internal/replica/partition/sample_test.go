@@ -62,8 +62,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesWeigh checks that for all prices of requests and all intervals between samples, the part of samples at a
-// position is its part of the spent units, within one in ten.
+// TestSamplesWeigh checks the fraction of samples at a position for all request prices and sampling intervals. It must
+// equal the position's fraction of the spent units, within one tenth.
 func TestSamplesWeigh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newDetachedReplica()

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestEntriesAreNoGrowth checks that a logical partition which is full takes index entries and deletions, as the build
-// of an index writes them, and refuses rows, with and without entries.
+// TestEntriesAreNoGrowth checks that a full logical partition accepts index entries and deletions, such as the writes
+// of an index build. It must reject rows, with and without index entries.
 func TestEntriesAreNoGrowth(t *testing.T) {
 	op := func(build func(b *row.Builder)) command.Op {
 		var b row.Builder

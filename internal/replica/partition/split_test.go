@@ -24,7 +24,7 @@ var halfway = []byte{0x80, 0, 0, 0, 0, 0, 0, 0}
 
 const childID = topology.PartitionID(5000)
 
-// splitAt is the split of a partition into halves, whose members are on its own nodes.
+// splitAt returns the split of a partition into halves. The members of the child are on the nodes of the partition.
 func splitAt(at []byte, child topology.PartitionID, on ...int) *command.Split {
 	s := &command.Split{Child: uint64(child), At: at}
 	for n, i := range on {
@@ -33,7 +33,7 @@ func splitAt(at []byte, child topology.PartitionID, on ...int) *command.Split {
 	return s
 }
 
-// split asks the leader of a partition until somebody knows that it has split.
+// split sends a split request to the leader of a partition until a node reports that the partition has split.
 func (w *world) split(id topology.PartitionID, s *command.Split) {
 	w.t.Helper()
 	w.until("the split", func() bool {
@@ -53,8 +53,8 @@ func (w *world) split(id topology.PartitionID, s *command.Split) {
 	})
 }
 
-// anywhere sends a command for a key to the partition, and to the child once that holds the key. The id of the command
-// is the same in both.
+// anywhere sends a command for a key to the partition, and to the child after the child has received the key. The
+// command has the same ID in both attempts.
 func (w *world) anywhere(id topology.PartitionID, key string, send sender) error {
 	at := keys.Position{Ring: token.Hash([]byte(key)).Position(), Key: []byte(key)}
 	to := id
@@ -64,7 +64,7 @@ func (w *world) anywhere(id topology.PartitionID, key string, send sender) error
 		switch {
 		case !errors.As(err, &wrong):
 			return err
-		case wrong.Have.Holds(at): // it is about to split
+		case wrong.Have.Holds(at): // the partition is about to split
 		case to != id:
 			return fmt.Errorf("neither of them has it: %w", err)
 		default:
@@ -73,8 +73,8 @@ func (w *world) anywhere(id topology.PartitionID, key string, send sender) error
 	}
 }
 
-// adopt makes the child of a split on the nodes where a snapshot of its parent has passed over its birth, as package
-// reconcile does when it finds it in the map. All of them have applied the split.
+// adopt creates the child of a split on the nodes where a snapshot of the parent replaced the split entry. Package
+// reconcile does the same when it finds the child in the topology. All of these nodes have applied the split.
 func (w *world) adopt(child topology.PartitionID, on ...int) {
 	w.t.Helper()
 	for n, i := range on {
@@ -86,8 +86,9 @@ func (w *world) adopt(child topology.PartitionID, on ...int) {
 	}
 }
 
-// TestSplit checks that while a partition splits under blind writes and counters, and leaders change, are cut off and
-// crash, every acknowledged write is visible once, only in the partition that holds its key, and replicas agree.
+// TestSplit checks a split during blind writes and counter updates while leaders change, are disconnected, and crash.
+// Every acknowledged write must be visible exactly once, only in the partition that contains its key, and replicas must
+// agree.
 func TestSplit(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -113,7 +114,7 @@ func TestSplit(t *testing.T) {
 		}
 		held[at]++
 		if v, _ := w.read(at, key); v < tally.sure[n] || v > tally.sure[n]+tally.unsure[n] {
-			t.Errorf("%s is %d after %d additions and %d of which nobody knows", key, v, tally.sure[n], tally.unsure[n])
+			t.Errorf("%s is %d after %d known and %d uncertain additions", key, v, tally.sure[n], tally.unsure[n])
 		}
 	}
 	if len(held) != 2 {
@@ -121,8 +122,9 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfParentAndChild checks that a node accepts only one snapshot at a time if one is from a partition
-// before its split and the other from the child of that split: installing both would end the node.
+// TestSnapshotsOfParentAndChild checks that a node accepts only one of two snapshots at the same time. One is a
+// snapshot of a partition before its split, and the other is a snapshot of the child. Installing both would stop the
+// node.
 func TestSnapshotsOfParentAndChild(t *testing.T) {
 	w := newWorld(t, 2)
 	p := w.newTable(0)
@@ -171,9 +173,9 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 	}
 }
 
-// TestSplitOrUnfreeze checks a split and the entry that takes it back, proposed at one epoch: on all replicas, a
-// partition applies the one that comes first in its log. This includes a leader without a quorum that has proposed the
-// split before, and has both entries when its quorum returns.
+// TestSplitOrUnfreeze checks a split and the entry that cancels it, both proposed at the same epoch. All replicas of a
+// partition must apply the entry that comes first in its log. The test includes a leader without a quorum that has
+// proposed the split, and that receives both entries when it has a quorum again.
 func TestSplitOrUnfreeze(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -185,7 +187,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		w.done("the thaw", id, func(r *Replica) error { return r.Control().Unfreeze(ctx, epoch) },
 			func(r *Replica) bool { _, now := r.Span(); return now > epoch })
 	}
-	// outcome waits until all replicas have the next epoch, and reports whether the partition has split there.
+	// outcome waits until all replicas have the next epoch, and reports whether the partition has split.
 	outcome := func(n int) bool {
 		t.Helper()
 		epoch++
@@ -215,7 +217,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		return splits > 0
 	}
 
-	lone := w.leader(id) // the others take the order back, and it does not know
+	lone := w.leader(id) // the other nodes cancel the split, and this node does not know it
 	w.isolate(lone, true)
 	var asked sync.WaitGroup
 	asked.Go(func() { _ = w.replica(lone, id).Control().Split(ctx, epoch, order(0)) })
@@ -223,7 +225,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 	w.isolate(lone, false)
 	asked.Wait()
 	if outcome(0) {
-		t.Error("it has split after it was taken back")
+		t.Error("the partition was split after the cancellation")
 	}
 
 	w.done("the split", id, func(r *Replica) error { return r.Control().Split(ctx, epoch, order(0)) },
@@ -233,7 +235,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		return errors.As(w.replica(w.leader(id), id).Control().Unfreeze(ctx, epoch), &wrong)
 	})
 	if !outcome(0) {
-		t.Error("a split was taken back that the log had")
+		t.Error("a split in the log was canceled")
 	}
 
 	for n := 1; n <= 3; n++ {

@@ -25,18 +25,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testStore is a store on a disk in memory that can crash, with hooks.
+// testStore is a store with hooks, on a disk in memory that can crash.
 type testStore struct {
 	*storage.Store
 	t  testing.TB
 	fs *vfs.MemFS
-	// syncs counts the requested syncs.
+	// syncs is the number of requested syncs.
 	syncs atomic.Int64
-	// syncing, if set, is called by Sync before it does anything.
+	// syncing, if set, is called at the start of Sync.
 	syncing func() error
-	// reading, if set, is called by Read and Pin before they do anything.
+	// reading, if set, is called at the start of Read and Pin.
 	reading func()
-	// admitting, if set, is called by Admit before it does anything.
+	// admitting, if set, is called at the start of Admit.
 	admitting func(m *command.Mutation)
 }
 
@@ -48,7 +48,7 @@ func (s *testStore) Admit(m *command.Mutation, crowded bool) error {
 	return s.Store.Admit(m, crowded)
 }
 
-// newStore opens a store on an empty disk; it is closed with the test.
+// newStore opens a store on an empty disk, and closes it at the end of the test.
 func newStore(t testing.TB) *testStore {
 	t.Helper()
 	return openDisk(t, vfs.NewCrashableMem())
@@ -68,7 +68,7 @@ func openDisk(t testing.TB, fs *vfs.MemFS) *testStore {
 	return &testStore{Store: s, t: t, fs: fs}
 }
 
-// crash returns a store with the synced data only.
+// crash returns a store that contains only the synced data.
 func (s *testStore) crash() *testStore {
 	s.t.Helper()
 	return openDisk(s.t, s.fs.CrashClone(vfs.CrashCloneCfg{}))
@@ -141,7 +141,7 @@ var bigint = &cqltype.Type{Kind: cqltype.Bigint}
 
 func wire(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
-// testMap is a table cut into n partitions.
+// testMap returns the topology of a table with n partitions.
 func testMap(t testing.TB, n int) *topology.Snapshot {
 	t.Helper()
 	s, err := topology.New().AddTable(testTable, n, []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}}}})
@@ -171,7 +171,7 @@ func closeHost(t testing.TB, h *Host) {
 	}
 }
 
-// put is an unstamped write of column 1.
+// put returns an unstamped write of column 1.
 func put(key string, v int64) *command.Mutation {
 	var b row.Builder
 	b.Reset(row.Unstamped)
@@ -181,7 +181,7 @@ func put(key string, v int64) *command.Mutation {
 		Ops: []command.Op{{Operand: b.Append(nil)}}}
 }
 
-// read returns column 1 and its timestamp, or 0.
+// read returns column 1 and its timestamp, or 0 for both if the row does not exist.
 func read(t testing.TB, r *Replica, key string) (v, ts int64) {
 	t.Helper()
 	k := []byte(key)
@@ -198,12 +198,12 @@ func read(t testing.TB, r *Replica, key string) (v, ts int64) {
 	return int64(binary.BigEndian.Uint64(cell.Value)), cell.Timestamp
 }
 
-// result is a completion to wait for.
+// result is a completion that a test can wait for.
 type result chan error
 
 func (r result) Done(o command.Outcome) { r <- o.Err }
 
-// write writes and waits.
+// write sends a write and waits for its outcome.
 func write(ctx context.Context, r *Replica, m *command.Mutation) error {
 	done := make(result, 1)
 	if err := r.Write(ctx, m, done); err != nil {
@@ -212,7 +212,7 @@ func write(ctx context.Context, r *Replica, m *command.Mutation) error {
 	return <-done
 }
 
-// decide decides and waits.
+// decide sends a conditional write and waits for its outcome.
 func decide(ctx context.Context, r *Replica, c *command.Conditional) (*command.CASResult, error) {
 	done := make(command.OutcomeChannel, 1)
 	if err := r.ConditionalWrite(ctx, c, done); err != nil {
@@ -231,13 +231,13 @@ func add(key string, delta int64) *command.Conditional {
 			Timestamp: row.Unstamped}}}
 }
 
-// swap writes next to column 1 if it is prev (nil = null).
+// swap returns a conditional write that sets column 1 to next if its value is prev, where nil means null.
 func swap(key string, prev []byte, next int64) *command.Conditional {
 	return &command.Conditional{Mutation: *put(key, next), Rows: []command.RowRef{{}},
 		Conditions: []command.Condition{{Operator: command.Equal, Column: 1, Type: bigint, Values: [][]byte{prev}}}}
 }
 
-// stampAll gives a stamp to a mutation and its unstamped operands.
+// stampAll sets the timestamp of a mutation and its unstamped operands.
 func stampAll(m *command.Mutation, stamp int64) {
 	m.Timestamp = stamp
 	for i := range m.Ops {

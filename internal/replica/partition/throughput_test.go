@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// meteredReplica is a replica with a budget and nothing else.
+// meteredReplica is a replica that has only a budget.
 func meteredReplica(perSecond int64) *Replica {
 	opened := time.Now()
 	r := new(Replica)
@@ -28,8 +28,8 @@ func meteredReplica(perSecond int64) *Replica {
 	return r
 }
 
-// TestRefusalOfBudget checks that the retry policies of Cosmos DB's SDKs understand a rejection: they
-// split the text at commas and then at equals signs, and want an integer behind the key RetryAfterMs.
+// TestRefusalOfBudget checks that the retry policies of Cosmos DB's SDKs can parse a rejection. These policies split
+// the text at commas and then at equals signs, and expect an integer after the key RetryAfterMs.
 func TestRefusalOfBudget(t *testing.T) {
 	r := meteredReplica(400)
 	r.throughput.budget.Charge(fairshare.Principal{}, 1000*ru.Unit)
@@ -54,8 +54,8 @@ func TestRefusalOfBudget(t *testing.T) {
 	}
 }
 
-// TestSpend checks that the cost of evaluating rows is deducted from the balance: the leader refuses the next request,
-// a follower asks the leader before it serves one, and pays then.
+// TestSpend checks that the cost of evaluating rows is deducted from the balance. The leader must reject the next
+// request. A follower must ask the leader before it serves a request, and must pay the cost at that time.
 func TestSpend(t *testing.T) {
 	r := meteredReplica(400)
 	r.seq = &evaluator{term: 1}
@@ -87,7 +87,7 @@ func TestSpend(t *testing.T) {
 	}
 }
 
-// evaluator is a sequencer that evaluates in a term, 0 for none.
+// evaluator is a sequencer that evaluates commands in a term, or in no term if the term is 0.
 type evaluator struct {
 	sequencer
 	term uint64
@@ -95,7 +95,7 @@ type evaluator struct {
 
 func (e *evaluator) evaluating() uint64 { return e.term }
 
-// BenchmarkBudget measures admission and metering of a request with provisioned throughput, and a rejection.
+// BenchmarkBudget measures the admission, metering, and rejection of a request with provisioned throughput.
 func BenchmarkBudget(b *testing.B) {
 	r := meteredReplica(budget.MaxPerSecond)
 	key, tokens, n := []byte("key"), make([]token.Token, 1<<16), 0

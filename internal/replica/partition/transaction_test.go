@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// programs has the programs of the tests: functions by name, where the name is the program.
+// programs contains the programs of the tests as functions. The text of a program is the name of the function.
 type programs map[string]func(ctx context.Context, t *Txn) ([]byte, error)
 
 func (p programs) Program(_ context.Context, c *command.Conditional) (Program, error) {
@@ -44,7 +44,7 @@ func transaction(key, program string) *command.Conditional {
 		Program: []byte(program)}
 }
 
-// balances reads column 1 of the rows of a logical partition.
+// balances collects column 1 of the rows of a logical partition.
 type balances map[string]int64
 
 func (b balances) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
@@ -63,14 +63,14 @@ func all(ctx context.Context, t *Txn) (balances, error) {
 	return b, t.Read(ctx, &command.Read{Table: m.Table, Token: m.Token, Key: m.Key}, b)
 }
 
-// set stages column 1 of a row.
+// set stages a write of column 1 of a row.
 func set(ctx context.Context, t *Txn, clustering string, v int64) error {
 	m := put(string(t.c.Mutation.Key), v)
 	m.Ops[0].Clustering = []byte(clustering)
 	return t.Stage(ctx, &command.Conditional{Mutation: *m})
 }
 
-// transfer moves 1 from the richest row to row "b", and counts in row "n".
+// transfer moves 1 from the richest row to row "b", and increments row "n".
 func transfer(ctx context.Context, t *Txn) ([]byte, error) {
 	b, err := all(ctx, t)
 	if err != nil {
@@ -91,12 +91,12 @@ func transfer(ctx context.Context, t *Txn) ([]byte, error) {
 	return wire(b["n"] + 1), nil
 }
 
-// opening stages the opening balances of the transfers.
+// opening stages the initial balances of the transfers.
 func opening(ctx context.Context, t *Txn) ([]byte, error) {
 	return nil, errors.Join(set(ctx, t, "a", 1000), set(ctx, t, "b", 0), set(ctx, t, "n", 0))
 }
 
-// rows reads the rows of a key outside of any transaction.
+// rows reads the rows of a key outside any transaction.
 func rows(t testing.TB, r *Replica, key string) balances {
 	t.Helper()
 	b := balances{}
@@ -108,8 +108,8 @@ func rows(t testing.TB, r *Replica, key string) balances {
 }
 
 // TestTransactionsAreSerial checks that each of several concurrent transactions of one key sees the result of the
-// previous one, in all rows that it reads, though blind writers and readers of the key run concurrently. Readers never
-// see half of a transaction.
+// previous transaction in all rows that it reads. Blind writers and readers of the key run concurrently. Readers must
+// never see a partially applied transaction.
 func TestTransactionsAreSerial(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -136,7 +136,8 @@ func TestTransactionsAreSerial(t *testing.T) {
 	readers.Go(func() {
 		for {
 			m := put("k", 0)
-			m.Ops[0].Clustering = []byte("z") // poorer than a and b, in the rows that transfers read
+			// a row with a lower balance than a and b, among the rows that transfers read
+			m.Ops[0].Clustering = []byte("z")
 			if err := write(t.Context(), r, m); err != nil {
 				t.Error(err)
 			}
@@ -173,8 +174,8 @@ func TestTransactionsAreSerial(t *testing.T) {
 	}
 }
 
-// TestTransactionIsRepeated checks that a transaction that is sent again, also to another leader after a crash, is not
-// run again, and returns the same result.
+// TestTransactionIsRepeated checks that a repeated transaction is not run again and returns the same result. The test
+// includes a retry to another leader after a crash.
 func TestTransactionIsRepeated(t *testing.T) {
 	w := newWorld(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -213,14 +214,14 @@ func TestTransactionIsRepeated(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// largeProgram returns a large result, of which the beginning is kept.
+// largeProgram is the name of a program with a large result, of which only the beginning is stored.
 type largeProgram struct{ program }
 
 func (largeProgram) ResultBytesMax() int { return 100 }
 
 func (largeProgram) Brief() []byte { return []byte("brief") }
 
-// largePrograms has one program, which is large: it returns as many bytes as its text is long.
+// largePrograms contains one program, whose result has as many bytes as the program's text.
 type largePrograms struct{}
 
 func (largePrograms) Program(_ context.Context, c *command.Conditional) (Program, error) {
@@ -228,8 +229,9 @@ func (largePrograms) Program(_ context.Context, c *command.Conditional) (Program
 	return largeProgram{func(ctx context.Context, t *Txn) ([]byte, error) { return text, set(ctx, t, "a", 1) }}, nil
 }
 
-// TestLargeResultsAreKeptBriefly checks that the large result of a program reaches the client unchanged and is stored
-// in a short form for a repeated request, unless it is small; above its limit nothing is done.
+// TestLargeResultsAreKeptBriefly checks that a program's large result reaches the client unchanged. For a repeated
+// request, a large result must be stored in a short form, and a small result completely. If the result exceeds its
+// limit, nothing must be written.
 func TestLargeResultsAreKeptBriefly(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Transactions: TransactionBounds{ResultBytes: 10}})
 	defer closeHost(t, h)
@@ -257,9 +259,9 @@ func TestLargeResultsAreKeptBriefly(t *testing.T) {
 	}
 }
 
-// TestTransactionBounds checks that a transaction that reads, changes or returns too much, takes too long, costs more
-// than its client allows, leaves its logical partition, or fails, has no effect. The error names the reason, also if
-// the program ignores the error.
+// TestTransactionBounds checks that a transaction that exceeds a limit, fails, or leaves its logical partition has no
+// effect. There are limits on reads, changes, results, time, and cost. The error must name the reason, even if the
+// program ignores the error.
 func TestTransactionBounds(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Transactions: TransactionBounds{Rows: 3, Bytes: 1000, ResultBytes: 10,
 		Changes: 4, Time: 20 * time.Millisecond}})
@@ -324,8 +326,8 @@ func TestTransactionBounds(t *testing.T) {
 	}
 }
 
-// TestTransactionPrice checks that a transaction costs its reads at SERIAL and its changes; dry, it says so, changes
-// nothing and costs its reads.
+// TestTransactionPrice checks that a transaction costs its reads at SERIAL and its changes. A dry run must return this
+// cost, must be charged only for its reads, and must change nothing.
 func TestTransactionPrice(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -343,18 +345,18 @@ func TestTransactionPrice(t *testing.T) {
 	}
 	told, _ := binary.Uvarint(d.Result)
 	if ru.Units(told) != reads+3*ru.WriteRow || ru.Units(d.Charge) != reads || d.Applied {
-		t.Fatalf("dry it says %v and costs %v", ru.Units(told), ru.Units(d.Charge))
+		t.Fatalf("dry run: reported %v, cost %v", ru.Units(told), ru.Units(d.Charge))
 	}
 	if b := rows(t, r, "k"); b["n"] != 0 {
-		t.Fatalf("dry it has left %v", b)
+		t.Fatalf("dry run: wrote %v", b)
 	}
 	if d, err = decide(t.Context(), r, transaction("k", "transfer")); err != nil || uint64(d.Charge) != told {
-		t.Fatalf("it cost %v, said was %v: %v", ru.Units(d.Charge), ru.Units(told), err)
+		t.Fatalf("cost %v, reported cost %v: %v", ru.Units(d.Charge), ru.Units(told), err)
 	}
 }
 
-// TestTransactionOverClientTimestamps checks that a transaction is seen over what a client has written with a timestamp
-// of the future, as a condition is (P11).
+// TestTransactionOverClientTimestamps checks that the writes of a transaction are visible although a client has written
+// with a future timestamp (P11). The same applies to conditions.
 func TestTransactionOverClientTimestamps(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{})
 	defer closeHost(t, h)
@@ -374,14 +376,14 @@ func TestTransactionOverClientTimestamps(t *testing.T) {
 	}
 }
 
-// TestPanickingTransaction checks that a program that panics ends with an error, and that a panic anywhere under the
-// latch of a logical partition leaves nothing latched.
+// TestPanickingTransaction checks that a program that panics ends with an error. A panic at any place under the latch
+// of a logical partition must release the latch.
 func TestPanickingTransaction(t *testing.T) {
 	var panics atomic.Bool
 	quiet := slog.New(slog.DiscardHandler)
 	h := open(t, newStore(t), 1, Options{LatchWait: time.Minute, Log: quiet, Now: func() time.Time {
 		if panics.Load() && strings.Contains(string(debug.Stack()), "panicking(") {
-			panic("a clock that panics") // for the test's own requests alone
+			panic("a clock that panics") // only for the requests of this test
 		}
 		return time.Now()
 	}})

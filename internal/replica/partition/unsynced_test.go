@@ -14,14 +14,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// sink is a visitor that takes everything.
+// sink is a visitor that accepts all rows.
 type sink struct{}
 
 func (sink) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
 func (sink) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
 
 // TestReadWaitsForSync checks that a read that finds a write that is not durable yet waits for the next sync, for all
-// kinds of writes, and that other keys are read immediately (P5). Only Periodic mode shows writes that a crash may
+// kinds of writes (P5). Reads of other keys must not wait. In Periodic mode, reads may return writes that a crash can
 // lose.
 func TestReadWaitsForSync(t *testing.T) {
 	k := []byte("k")
@@ -48,7 +48,7 @@ func TestReadWaitsForSync(t *testing.T) {
 					if err := change(h, r, written); err != nil {
 						t.Fatal(err)
 					}
-					synctest.Wait() // its sync is in progress
+					synctest.Wait() // the sync of the write is in progress
 					read := func(c *command.Read) chan error {
 						done := make(chan error, 1)
 						go func() { done <- r.Read(t.Context(), c, sink{}) }()
@@ -82,8 +82,8 @@ func TestReadWaitsForSync(t *testing.T) {
 	}
 }
 
-// TestReadWaitEnds checks that a reader that waits for a sync ends with its context: a disk that hangs does not block
-// it indefinitely.
+// TestReadWaitEnds checks that a reader that waits for a sync ends with its context, so that an unresponsive disk does
+// not block it indefinitely.
 func TestReadWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -95,7 +95,7 @@ func TestReadWaitEnds(t *testing.T) {
 		if err := r.Write(t.Context(), put("k", 1), make(result, 1)); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // it is applied
+		synctest.Wait() // the write has been applied
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {

@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestAppliedConditionIsVisible checks that the next reader sees the values that a conditional write has written,
-// though a client whose clock is ahead wrote or deleted the row before. Later stamps of the leader are above it, unless
-// that clock is absurd, which does not affect other keys.
+// TestAppliedConditionIsVisible checks that the next reader sees the values of a conditional write, even if a client
+// with a fast clock has written or deleted the row before. Later timestamps of the leader must be higher, unless the
+// client's timestamp is too far in the future. Other keys must not be affected.
 func TestAppliedConditionIsVisible(t *testing.T) {
 	const now = int64(1_700_000_000_000_000)
 	deletions := map[string]func(b *row.Builder){

@@ -2,10 +2,10 @@
 
 // Package partitioncount counts the logical partitions that the replicas of a node hold.
 //
-// A write reads nothing, so it cannot tell a new partition from an existing one. A deletion does not know whether it
-// removed the last row. A counter maintained by writes would therefore be wrong, or would cost a read for each write.
-// Only a walk over the partitions is exact. It costs about a microsecond of CPU time per partition. It therefore runs
-// on request, and skips replicas that have applied nothing since they were last counted.
+// A write does not read, so it cannot distinguish a new partition from an existing partition. A deletion cannot detect
+// whether it has removed the last row. A counter maintained by writes would therefore be wrong, or would cost a read
+// for each write. Only a scan over the partitions is exact. The scan costs about a microsecond of CPU time per
+// partition. It therefore runs on request, and skips replicas that have applied no entries since the last count.
 //
 // Guarantees:
 //
@@ -14,7 +14,7 @@
 //   - (U2) Counting uses at most one tenth of one CPU, however often counts are requested.
 //   - (U3) Refresh never waits longer than its caller allows. The caller then gets an older count, or none.
 //
-// Start reading at Counter.Refresh, then Counter.round.
+// Start reading at Counter.Refresh, then read Counter.round.
 package partitioncount
 
 import (
@@ -33,14 +33,14 @@ import (
 )
 
 const (
-	// walkMax bounds the partitions counted in one walk. Files that compactions have replaced are kept until the walk
-	// ends.
+	// walkMax is the maximum number of partitions counted in one scan. Pebble keeps files that compactions have
+	// replaced until the scan ends.
 	walkMax = 50_000
-	// countRest is the length of the pause after a round, as a multiple of the duration of the round (U2).
+	// countRest is the duration of the pause after a round, as a multiple of the duration of the round (U2).
 	countRest = 9
-	// expiryMax is the maximum age of the count of an unchanged replica: rows expire before they are swept.
+	// expiryMax is the maximum age of the count of an unchanged replica. The count can change because rows expire.
 	expiryMax = 10 * time.Second
-	// samplesMax and rowsMax bound the reads that estimate the mean partition size of a piece.
+	// samplesMax and rowsMax limit the reads that estimate the mean partition size of a piece.
 	samplesMax = 32
 	rowsMax    = 1000
 )
@@ -49,8 +49,8 @@ const (
 type Piece struct {
 	Range      token.Range
 	Partitions uint64
-	// MeanBytes is the mean partition size: the mean logical size of a sample, or the mean size on disk if that is
-	// larger.
+	// MeanBytes is the mean partition size. It is the mean logical size of a sample, or the mean size on disk if that
+	// is larger.
 	MeanBytes uint64
 }
 
@@ -74,9 +74,10 @@ type Counter struct {
 	clock sched.Clock
 	wake  chan struct{}
 
-	mu     sync.Mutex // guards the fields below
+	mu     sync.Mutex // mu guards the fields below
 	counts map[topology.PartitionID]*Count
-	// started and finished number the rounds. roundDone is closed and replaced at the end of each round.
+	// started and finished are the numbers of the most recently started and finished rounds. roundDone is closed and
+	// replaced at the end of each round.
 	started, finished uint64
 	roundDone         chan struct{}
 }
@@ -87,20 +88,21 @@ func New(store *storage.Statistics, host *partition.Host, clock sched.Clock) *Co
 		counts: map[topology.PartitionID]*Count{}, roundDone: make(chan struct{})}
 }
 
-// Latest returns the most recent count of a replica, or nil if none exists. The caller must not modify it.
+// Latest returns the most recent count of a replica, or nil if the replica has not been counted. The caller must not
+// modify it.
 func (c *Counter) Latest(id topology.PartitionID) *Count {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[id]
 }
 
-// Refresh requests a count of every replica that may have changed. It returns when the count is done, when wait has
-// passed, or when ctx ends.
+// Refresh requests a count of every replica that may have changed. It returns when the count has finished, when wait
+// has passed, or when ctx ends.
 func (c *Counter) Refresh(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	c.mu.Lock()
-	wanted := c.started + 1 // a running round may already have passed the data that the caller wants counted
+	wanted := c.started + 1 // a running round may already have scanned the data that the caller wants to count
 	for c.finished < wanted {
 		turn := c.roundDone
 		c.mu.Unlock()
@@ -120,7 +122,7 @@ func (c *Counter) Refresh(ctx context.Context, wait time.Duration) {
 	c.mu.Unlock()
 }
 
-// Run counts on request until ctx ends. boundaries returns the tokens that divide spans into pieces, in ascending
+// Run counts partitions on request until ctx ends. boundaries returns the tokens that divide spans into pieces, in ascending
 // order. A boundary is the last token of its piece.
 func (c *Counter) Run(ctx context.Context, boundaries func() []token.Token) {
 	rest := time.NewTimer(0)
@@ -149,7 +151,8 @@ func (c *Counter) Run(ctx context.Context, boundaries func() []token.Token) {
 	}
 }
 
-// round counts the replicas that have changed and deletes the counts of removed replicas. It returns its duration.
+// round counts the replicas that have changed, and deletes the counts of removed replicas. It returns the duration of
+// the round.
 func (c *Counter) round(ctx context.Context, cuts []token.Token) time.Duration {
 	began := time.Now()
 	here := map[topology.PartitionID]bool{}
@@ -186,13 +189,13 @@ func (c *Counter) round(ctx context.Context, cuts []token.Token) time.Duration {
 	return time.Since(began)
 }
 
-// sameAs reports whether the count used the same span and boundaries.
+// sameAs reports whether two counts used the same span and boundaries.
 func (n *Count) sameAs(span keys.Span, cuts []token.Token) bool {
 	return n.span.Table == span.Table && bytes.Equal(n.span.Begin, span.Begin) &&
 		bytes.Equal(n.span.End, span.End) && slices.Equal(n.boundaries, cuts)
 }
 
-// count walks over the partitions of a span.
+// count counts the partitions of a span.
 func (c *Counter) count(ctx context.Context, span keys.Span, cuts []token.Token) (*Count, error) {
 	n := &Count{Began: time.Now(), span: span, boundaries: cuts, Pieces: divide(span.Tokens(), cuts)}
 	p := storage.PartitionWalk{Now: c.clock.Wall().Unix(), Max: walkMax}
@@ -225,7 +228,7 @@ func divide(r token.Range, cuts []token.Token) []Piece {
 	for _, t := range cuts {
 		end := t.Position() + 1
 		if t == token.Min || end == 0 || !r.Contains(t) || end == r.Limit {
-			continue // no key has the minimum token, and the ring ends there
+			continue // no key has the minimum token, which is at the end of the ring
 		}
 		out = append(out, Piece{Range: token.Range{Begin: r.Begin, Limit: end}})
 		r.Begin = end

@@ -22,19 +22,19 @@ const (
 	// LargestMax is the number of partitions that LargestFinder reports per replica.
 	LargestMax = 10
 	// readMax is the maximum size on disk, in bytes, of a replica that is read completely. A larger replica is sampled
-	// at heavySpots positions, evenly spaced by bytes and at most sampleBytes are read. Rows of 16 KiB and more are
-	// stored in separate files and contribute little to these positions, so the positions are estimates.
+	// at heavySpots positions that are evenly spaced by bytes. At most sampleBytes are read. Rows of 16 KiB and more
+	// are stored in separate files and contribute little to these positions, so the positions are estimates.
 	readMax     = 256 << 20
 	heavySpots  = 1024
 	sampleBytes = 64 << 20
 	// largestAge is the maximum age of a result once the replica has applied new entries.
 	largestAge = time.Minute
-	// largestRest is the length of the pause after a read, as a multiple of the duration of the read.
+	// largestRest is the duration of the pause after a read, as a multiple of the duration of the read.
 	largestRest = 9
 )
 
 // LargePartition is a large logical partition of a replica. Bytes is its logical size. Estimated reports whether only a
-// part of it was read.
+// part of the partition was read.
 type LargePartition struct {
 	Token     token.Token
 	Key       []byte
@@ -50,7 +50,7 @@ type LargestFinder struct {
 	Host  *partition.Host
 	// Clock determines what has expired.
 	Clock sched.Clock
-	// ReadMax is the maximum size on disk, in bytes, of a replica that is read completely; 256 MiB if 0.
+	// ReadMax is the maximum size on disk, in bytes, of a replica that is read completely. The value 0 means 256 MiB.
 	ReadMax uint64
 
 	once sync.Once
@@ -87,7 +87,7 @@ func (l *LargestFinder) Latest(id topology.PartitionID) []LargePartition {
 	return nil
 }
 
-// Run searches on request until ctx ends.
+// Run searches for large partitions on request until ctx ends.
 func (l *LargestFinder) Run(ctx context.Context) {
 	l.init()
 	for {
@@ -133,7 +133,7 @@ func (l *LargestFinder) round(ctx context.Context) {
 	}
 }
 
-// rest pauses long enough that the work since the given time used at most a tenth of a CPU.
+// rest pauses long enough that the work since the given time has used at most a tenth of a CPU.
 func rest(ctx context.Context, since time.Time) error {
 	select {
 	case <-ctx.Done():
@@ -185,7 +185,7 @@ func (l *LargestFinder) sample(ctx context.Context, span keys.Span) ([]LargePart
 	return largestOf(out), err
 }
 
-// largestOf returns the largest elements of list, largest first.
+// largestOf returns the largest elements of list, in descending order.
 func largestOf(list []LargePartition) []LargePartition {
 	slices.SortFunc(list, func(a, b LargePartition) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Token, b.Token))

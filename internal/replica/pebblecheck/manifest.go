@@ -2,10 +2,11 @@
 
 // Package pebblecheck detects damage to the manifest and the write-ahead logs of a Pebble store before Pebble opens it.
 //
-// Pebble reads the manifest, the list of its tables, up to the first invalid record. It ignores the rest, as if a crash
-// had interrupted a write. A flipped bit looks the same: the store opens silently with fewer tables, or none, and
-// deletes the files it does not know. This package distinguishes the two cases. It rejects a damaged manifest by name,
-// and nothing is deleted. The same applies to the end of a write-ahead log.
+// The manifest is the list of the store's tables. Pebble reads it up to the first invalid record. Pebble ignores the
+// rest, as if a crash had interrupted a write. A flipped bit has the same effect. The store opens silently with fewer
+// tables, or none, and deletes the files that are not listed. This package distinguishes the two cases. It rejects a
+// damaged manifest with an error that names the file, and deletes no files. The same applies to the end of a
+// write-ahead log.
 package pebblecheck
 
 import (
@@ -58,8 +59,8 @@ func Check(fs vfs.FS, dir string) error {
 }
 
 // CheckOptions returns an error that wraps ErrDamaged and names the file if the stored options of the store in dir are
-// incompatible with o. Pebble detects the same error but does not name the file. The options file has no checksum, so
-// damage that leaves the options compatible is not detected.
+// incompatible with o. Pebble detects the same error but does not name the file. The options file has no checksum. If
+// damage leaves the options compatible, it is not detected.
 func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
 	store, err := pebble.Peek(dir, fs)
 	if err != nil || store.OptionsFilename == "" {
@@ -80,7 +81,7 @@ func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
 }
 
 // NameLogs adds the names of the log files to a Pebble error about a damaged write-ahead log, because Pebble does not
-// say which file is damaged. damaged is false for any other error.
+// report which file is damaged. damaged is false for any other error.
 func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
 	if !errors.Is(err, record.ErrInvalidChunk) && !errors.Is(err, record.ErrZeroedChunk) &&
 		!errors.Is(err, record.ErrUnexpectedEOF) {
@@ -92,7 +93,7 @@ func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
 	return fmt.Errorf("the log (%s): %w", strings.Join(names, ", "), err), true
 }
 
-// firstManifest is the manifest of a new store. Pebble creates its marker, and only then the first log.
+// firstManifest is the manifest of a new store. Pebble creates its marker first, and then the first log.
 const firstManifest = "MANIFEST-000001"
 
 // checkAbsent looks for tables, logs, and manifests in a directory without a marker. A crash during creation can
@@ -129,8 +130,8 @@ const (
 	blockSize  = 32 << 10
 	headerSize = 7
 	typeMax    = 4
-	// sector is the minimum unit that a disk writes atomically. Sectors that a crash kept from being written read as
-	// zeros.
+	// sector is the minimum unit that a disk writes atomically. If a crash prevented a sector from being written, its
+	// bytes are zeros.
 	sector = 512
 )
 
@@ -161,7 +162,7 @@ func checkList(text []byte) (at int, ok bool) {
 		block := text[at:min(len(text), at/blockSize*blockSize+blockSize)]
 		if len(block) < headerSize {
 			if !zero(block) {
-				return at, len(text) == at+len(block) // the header was cut off
+				return at, len(text) == at+len(block) // the header has been truncated
 			}
 			at += len(block)
 			continue
@@ -175,10 +176,10 @@ func checkList(text []byte) (at int, ok bool) {
 	return at, true
 }
 
-// torn reports whether a crash may have cut off the manifest in the invalid chunk at the start of rest. block is the
-// remainder of its block.
+// torn reports whether a crash may have truncated the manifest in the invalid chunk at the start of rest. block is the
+// remainder of the chunk's block.
 func torn(rest, block []byte) bool {
-	for i := 1; i < len(block); i++ { // a later record is written only after this one
+	for i := 1; i < len(block); i++ { // a later record is only written after this record
 		if valid(block[i:]) > 0 {
 			return false
 		}
@@ -188,7 +189,7 @@ func torn(rest, block []byte) bool {
 			return false
 		}
 	}
-	// This is the last chunk. A crash can truncate it or leave some sectors unwritten.
+	// This is the last chunk. A crash can truncate it or leave some of its sectors unwritten.
 	if len(rest) > len(block) {
 		return zero(rest[len(block):])
 	}
@@ -197,12 +198,12 @@ func torn(rest, block []byte) bool {
 	case hasZeroSectors(block):
 		return true
 	case n > len(block):
-		return !checksumMatches(block) // everything but its length is intact
+		return !checksumMatches(block) // only its length is damaged
 	}
 	return false
 }
 
-// hasZeroSectors reports whether whole sectors, or everything to the end, read as zeros.
+// hasZeroSectors reports whether whole sectors, or all bytes to the end, are zeros.
 func hasZeroSectors(text []byte) bool {
 	if len(text) > 0 && zero(text[len(text)/2:]) {
 		return true

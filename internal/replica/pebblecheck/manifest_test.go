@@ -14,7 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// store makes a store in memory with a few tables, and a list of more than one block.
+// store creates a store in memory with a few tables, and a manifest of more than one block.
 func store(t *testing.T) (*vfs.MemFS, string) {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -60,7 +60,7 @@ func write(t *testing.T, fs vfs.FS, name string, text []byte) {
 	}
 }
 
-// TestFlippedBits checks that no flipped bit of a list passes: each is refused by the name of the file.
+// TestFlippedBits checks that every flipped bit of a manifest is rejected with an error that names the file.
 func TestFlippedBits(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)
@@ -70,7 +70,7 @@ func TestFlippedBits(t *testing.T) {
 	if err := Check(fs, "data"); err != nil {
 		t.Fatal(err)
 	}
-	// All bytes of the first and the last records, and of the seams of blocks; some in between.
+	// It flips all bits of the first and last records and at the block boundaries, and some bits in between.
 	for i := range text {
 		inBlock := i % blockSize
 		if i > 2000 && i < len(text)-2000 && inBlock > 100 && inBlock < blockSize-100 && i%97 != 0 {
@@ -90,8 +90,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestTornTails checks that a file that is incomplete after a crash is not reported as damage: a list that ends in the
-// middle of a record, at any byte, or whose last sectors were never written.
+// TestTornTails checks that a file that is incomplete after a crash is not reported as damaged. The manifest may end in
+// the middle of a record, at any byte, or its last sectors may not have been written.
 func TestTornTails(t *testing.T) {
 	fs, name := store(t)
 	text, err := read(fs, name)
@@ -112,7 +112,8 @@ func TestTornTails(t *testing.T) {
 	}
 }
 
-// TestMarkers checks that tables without a list are refused, and that a place without a store is none.
+// TestMarkers checks that tables without a manifest are rejected, and that an empty directory is not treated as a
+// store.
 func TestMarkers(t *testing.T) {
 	if err := Check(vfs.NewMem(), "nowhere"); err != nil {
 		t.Error(err)
@@ -134,11 +135,11 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// steps looks at a store after each file that is made in it.
+// steps inspects a store after the creation of each of its files.
 type steps struct {
 	vfs.FS
 	t     *testing.T
-	first bool // the first list was there, and no marker
+	first bool // whether the first manifest existed without a marker
 }
 
 func (s *steps) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
@@ -152,8 +153,8 @@ func (s *steps) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return f, err
 }
 
-// TestCutOffInMaking checks that the files of a store whose creation was interrupted by a crash, after any file, are
-// not reported as damage, and that the store can be created from them.
+// TestCutOffInMaking checks that the files of a store are not reported as damaged if a crash interrupted its creation
+// after any file. It must be possible to create the store from them.
 func TestCutOffInMaking(t *testing.T) {
 	fs := &steps{FS: vfs.NewMem(), t: t}
 	open := func(fs vfs.FS) {
@@ -179,8 +180,9 @@ func TestCutOffInMaking(t *testing.T) {
 	}
 }
 
-// TestDamagedLogs checks that a flipped bit in a log is found, except in the bytes of its last three syncs. A log that
-// a crash cut off at any byte, or that has the remains of an older log after its end, is not reported as damaged.
+// TestDamagedLogs checks that a flipped bit in a log is detected, except in the bytes of the last three syncs. A log
+// that a crash truncated at any byte must not be reported as damaged. The same applies to a log that is followed by the
+// remains of an older log.
 func TestDamagedLogs(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := pebble.Open("data", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatValueSeparation,
@@ -189,13 +191,13 @@ func TestDamagedLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.Flush(); err != nil { // the first log of a store has the form that has no offsets
+	if err := db.Flush(); err != nil { // the first log of a store has the format without offsets
 		t.Fatal(err)
 	}
 	name, last := "", 0
 	for i := range 40 {
 		if i == 37 {
-			last = int(db.Metrics().WAL.Size) // of the log that is written
+			last = int(db.Metrics().WAL.Size) // size of the current log
 		}
 		value := bytes.Repeat([]byte{byte(i), 1}, 300+i%9/8*20_000)
 		if err := db.Set(fmt.Append(nil, i), value, pebble.Sync); err != nil {
@@ -253,7 +255,7 @@ func TestDamagedLogs(t *testing.T) {
 	}
 }
 
-// padding reports whether a byte is padding at the end of a block, which no reader reads.
+// padding reports whether a byte is padding at the end of a block, which is never read.
 func padding(text []byte, at int) bool {
 	end := at/blockSize*blockSize + blockSize
 	return end <= len(text) && end-at < logHeaderSize

@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A chunk of a write-ahead log contains, after its length and type, the number of the log and the offset up to which
-// the log was synced when the chunk was written. Lower types have another format, without that offset.
+// A chunk of a write-ahead log contains, after its length and type, the number of the log. It also contains the offset
+// up to which the log had been synced when the chunk was written. Lower types have another format without that offset.
 const (
 	logHeaderSize  = 19
 	logTypeMin     = 9
@@ -32,9 +32,10 @@ const (
 // last few syncs. After that point, a crash may leave any bytes.
 //
 // Pebble treats the first invalid chunk as the end of the newest log, unless a chunk in a later block states that the
-// log was synced beyond it. Pebble ignores later chunks in the same block. The offset in chunks is also too low: it
-// does not count blocks that were full when they were written. Pebble can therefore silently lose any number of synced
-// writes. CheckLogs examines every later chunk, and only requires that the synced offset advances (see syncTracker).
+// log was synced beyond it. Pebble ignores later chunks in the same block. The offset in chunks is also too low,
+// because it does not count blocks that were full when they were written. Pebble can therefore silently lose any number
+// of synced writes. CheckLogs examines every later chunk, and only requires that the synced offset advances (see
+// syncTracker).
 func CheckLogs(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -66,8 +67,8 @@ func CheckLogs(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// damagedAt returns the offset at which a log is damaged, or nothingInvalid if it is not. Offsets are counted as in its
-// chunks.
+// damagedAt returns the offset at which a log is damaged, or nothingInvalid if the log is not damaged. Offsets are
+// counted in the same way as in the log's chunks.
 func damagedAt(log io.Reader, number uint32) (at uint64, err error) {
 	buf := make([]byte, blockSize)
 	w := syncTracker{invalid: nothingInvalid}
@@ -91,21 +92,21 @@ func damagedAt(log io.Reader, number uint32) (at uint64, err error) {
 			case w.invalid == nothingInvalid:
 				w.invalid = begin + uint64(i)
 			}
-			i++ // later chunks can start at any byte
+			i++ // later chunks may start at any byte
 		}
 	}
 }
 
-// syncTracker determines whether an invalid chunk had been synced. Bytes written before one sync ends are covered by
-// the second sync after it; the next sync may have started earlier.
+// syncTracker determines whether an invalid chunk had been synced. The second sync after a write ends covers the
+// written bytes. The first sync may have started earlier.
 type syncTracker struct {
 	invalid uint64 // offset of the invalid chunk
 	synced  uint64 // synced offset in the chunks after it
 	seen    int    // number of distinct offsets seen
 }
 
-// observe takes the synced offset of another valid chunk. It reports whether the invalid chunk must have been synced
-// before.
+// observe records the synced offset of another valid chunk. It reports whether the invalid chunk must have been synced
+// before that.
 func (w *syncTracker) observe(synced uint64) bool {
 	if w.invalid == nothingInvalid {
 		return false

@@ -3,9 +3,9 @@
 // Package quota finds large logical partitions, reports them, and rejects writes that add data to a partition at its
 // size limit.
 //
-// Writes do not read, so they do not know the size of a logical partition. The leader samples one write per 64 KiB
-// written. A partition that was sampled twice is measured. It is measured again when the samples since then may have
-// brought it to the next threshold. From a twentieth of the limit on, every write to it is counted.
+// Writes do not read, so they do not determine the size of a logical partition. The leader samples one write per 64 KiB
+// written. A partition that was sampled twice is measured. It is measured again if later samples indicate that it may
+// have reached the next threshold. Once a partition has reached a twentieth of the limit, every write to it is counted.
 //
 // Guarantees:
 //
@@ -15,8 +15,8 @@
 //   - (LQ3) Measuring uses at most one tenth of one CPU, or half of one CPU for partitions that may have reached their
 //     limit.
 //
-// Nothing is stored: a new leader starts measuring again, which takes a few hundred KiB of writes. Start reading at
-// Quota.Run.
+// The package stores no state. A new leader starts measuring again, which requires a few hundred KiB of writes. Start
+// reading at Quota.Run.
 package quota
 
 import (
@@ -37,28 +37,29 @@ import (
 )
 
 const (
-	// pause is the minimum time between two rounds. fullEvery is the time between rounds without writes: a full
-	// partition may have been emptied.
+	// pause is the minimum time between two rounds. fullEvery is the time between rounds without writes. In that time,
+	// a full partition may have been emptied.
 	pause     = 5 * time.Millisecond
 	fullEvery = time.Second
-	// expiryMax is the maximum age of the size of a full partition if nothing is applied: rows expire.
+	// expiryMax is the maximum age of the measured size of a full partition if no entry is applied. The size can change
+	// because rows expire.
 	expiryMax = 10 * time.Second
-	// restShare is the length of the pause after measuring partitions that are not urgent, as a multiple of the
+	// restShare is the duration of the pause after measuring partitions that are not urgent, as a multiple of the
 	// measuring time (LQ3).
 	restShare = 9
-	// trackedMax bounds the tracked logical partitions of a replica.
+	// trackedMax is the maximum number of tracked logical partitions of a replica.
 	trackedMax = 1024
-	// readMax bounds the bytes that are read to measure a logical partition.
+	// readMax is the maximum number of bytes read to measure a logical partition.
 	readMax = 64 << 20
-	// watchPercent and softPercent are the percentages of the limit from which a logical partition is tracked and
-	// reported.
+	// watchPercent and softPercent are percentages of the limit. From watchPercent on, a logical partition is tracked,
+	// and from softPercent on, it is reported.
 	watchPercent = 5
 	softPercent  = 80
 )
 
 // Limits holds the limits of logical partitions.
 type Limits struct {
-	// Bytes is the maximum size; 0 means unlimited.
+	// Bytes is the maximum size in bytes. The value 0 means unlimited.
 	Bytes int64
 	// Large holds the sizes that are reported, in ascending order. Values is the number of values that is reported.
 	Large  []int64
@@ -84,14 +85,15 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Quota tracks the logical partitions of the replicas that lead on this node.
+// Quota tracks the logical partitions of the leader replicas on this node.
 type Quota struct {
 	Options
-	// replicas holds the replicas that lead, by partition. Only Run uses it.
+	// replicas holds the leader replicas by partition. Only Run accesses it.
 	replicas map[topology.PartitionID]*replicaState
-	// urgent restricts a round to partitions that may have reached their limit, because the rest pause is not over.
+	// urgent restricts a round to partitions that may have reached their limit, because the pause has not ended.
 	urgent bool
-	// large holds the readable sizes of large partitions; nil if none exist. The map is never modified, only replaced.
+	// large holds the readable sizes of large partitions, or nil if no partition is large. The map is never modified,
+	// only replaced.
 	large atomic.Pointer[map[partitionKey]string]
 }
 
@@ -109,8 +111,8 @@ type replicaState struct {
 
 // trackedPartition is the state of a tracked logical partition.
 type trackedPartition struct {
-	// samples counts the samples since the last measurement, which returned bytes. threshold is the next size at which
-	// to measure.
+	// samples is the number of samples since the last measurement, which returned bytes. threshold is the next size at
+	// which to measure.
 	samples          int64
 	bytes, threshold int64
 	measured         bool
@@ -127,7 +129,7 @@ func New(o Options) *Quota {
 }
 
 // Large returns a readable description if a logical partition is large and its leader is on this node, or an empty
-// string. It is fast.
+// string. It does not measure.
 func (q *Quota) Large(table uint32, at token.Token) string {
 	if large := q.large.Load(); large != nil {
 		return (*large)[partitionKey{table, at}]
@@ -165,7 +167,7 @@ func (q *Quota) Run(ctx context.Context) {
 	}
 }
 
-// round checks all replicas that lead.
+// round checks all leader replicas.
 func (q *Quota) round(ctx context.Context) {
 	here := map[topology.PartitionID]bool{}
 	for _, r := range q.Host.Replicas() {
@@ -186,7 +188,7 @@ func (q *Quota) round(ctx context.Context) {
 	for id := range q.replicas {
 		if !here[id] {
 			if r := q.Host.Replica(id); r != nil {
-				r.SizeLimits().Set(nil) // another node leads
+				r.SizeLimits().Set(nil) // another node is the leader
 			}
 			delete(q.replicas, id)
 		}
@@ -249,7 +251,7 @@ func (q *Quota) due(r *partition.Replica, t *trackedPartition) bool {
 	return t.samples > 0 && most >= t.threshold
 }
 
-// makeRoom forgets partitions that were sampled once, if there are too many.
+// makeRoom removes partitions that were sampled only once if too many partitions are tracked.
 func (f *replicaState) makeRoom() {
 	if len(f.partitions) < trackedMax {
 		return
@@ -261,7 +263,8 @@ func (f *replicaState) makeRoom() {
 	}
 }
 
-// measure measures a logical partition, reports it if it has become large, and tracks it if it is close to its limit.
+// measure measures a logical partition. It reports the partition if it has become large, and tracks it if it is close
+// to its limit.
 func (q *Quota) measure(ctx context.Context, table uint32, tok token.Token, t *trackedPartition) error {
 	var since int64
 	if t.tracker != nil {
@@ -287,8 +290,8 @@ func (q *Quota) measure(ctx context.Context, table uint32, tok token.Token, t *t
 	return nil
 }
 
-// nextThreshold returns the size at which a partition of the given size is measured again: the next power of two, at
-// least 1 MiB, or a limit before that.
+// nextThreshold returns the size at which a partition of the given size is measured again. It is the next power of two,
+// at least 1 MiB, or a lower limit.
 func (q *Quota) nextThreshold(bytes int64) int64 {
 	next := int64(1 << 20)
 	for next <= bytes {

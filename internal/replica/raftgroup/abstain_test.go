@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAbstainersLead checks that a group has a leader for every set of voters that abstain and every single voter that
-// is down. A voter that does not abstain leads as soon as one exists, also if the nodes do not know which voters
+// TestAbstainersLead checks that a group has a leader for every set of abstaining voters and every single voter that is
+// down. A voter that does not abstain must lead as soon as one exists, even if the nodes do not know which voters
 // abstain.
 func TestAbstainersLead(t *testing.T) {
 	for _, known := range []bool{true, false} {
@@ -28,15 +28,15 @@ func TestAbstainersLead(t *testing.T) {
 					l.down[c.down] = true
 				}
 				_, stretch := l.writes(220, nil)
-				// An election takes an election timeout of 20 ticks, and another one if votes are split.
+				// An election takes an election timeout of 20 ticks, and another timeout if the votes are split.
 				most := 60
 				switch {
 				case c.down < 0 && known:
-					most = 4 // the time of an offer
+					most = 4 // the duration of an offer
 				case c.down < 0:
 					most = 8
 				case !known:
-					most += 130 // the known state of a voter may be wrong: it gets some time
+					most += 130 // the known state of a voter may be wrong, so the test allows more time
 				}
 				if stretch > most {
 					t.Errorf("no write succeeds for %d ticks", stretch)
@@ -51,9 +51,9 @@ func TestAbstainersLead(t *testing.T) {
 	}
 }
 
-// TestTransferAllPastAbstainer checks that a node that stops transfers its leadership immediately, for every set of
-// other voters that abstain, and also if its first choice declines. It transfers to a voter that abstains if all others
-// are known to abstain.
+// TestTransferAllPastAbstainer checks that a stopping node transfers its leadership immediately, for every set of other
+// voters that abstain, and even if its first choice declines. If all other voters are known to abstain, it must
+// transfer the leadership to one of them.
 func TestTransferAllPastAbstainer(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		for _, abstain := range [][]int{nil, {1}, {2}, {3}, {1, 2}, {1, 2, 3}} {
@@ -71,14 +71,15 @@ func TestTransferAllPastAbstainer(t *testing.T) {
 			})
 			leader := l.leader()
 			if leader <= 0 || len(abstain) < 3 && slices.Contains(abstain, leader) || ticks > 12 || stretch > 2 {
-				t.Errorf("%v abstain, known %v: handed over after %d ticks to node %d, no write for %d", abstain, known,
+				t.Errorf("%v abstain, known %v: transferred after %d ticks to node %d, no write for %d", abstain, known,
 					ticks, leader, stretch)
 			}
 		}
 	}
 }
 
-// TestOffersPause checks that a leader whose offers are neither taken nor declined takes proposals between them.
+// TestOffersPause checks that a leader whose offers are neither accepted nor declined accepts proposals between the
+// offers.
 func TestOffersPause(t *testing.T) {
 	l := newLockstep(t, 4)
 	l.lead(0)
@@ -86,6 +87,6 @@ func TestOffersPause(t *testing.T) {
 	l.mute = true
 	failed, stretch := l.writes(200, nil)
 	if failed > 100 || stretch > 6 || l.leader() != 0 {
-		t.Errorf("no write in %d of 200 ticks, %d of them at a stretch; node %d leads", failed, stretch, l.leader())
+		t.Errorf("no write in %d of 200 ticks, %d of them consecutive; node %d leads", failed, stretch, l.leader())
 	}
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Apply is a group's work for the Applier: entries to apply or, with truncate, an index at which its log will be
-// truncated.
+// Apply is a group's work for the Applier. It contains entries to apply or, if truncate is set, an index at which the
+// log will be truncated.
 type Apply struct {
 	g       *Group
 	entries []*pb.Entry
-	// message is the library's message that ends with these entries; nil if more of its entries follow.
+	// message is the library's message that ends with these entries, or nil if more of the message's entries follow.
 	message *pb.Message
-	// members is the configuration after entries[0], a membership change.
+	// members is the configuration after entries[0], if that is a membership change.
 	members  *pb.ConfState
 	where    []byte
 	sequence uint64
 	truncate uint64
 }
 
-// Applied is the Applier's report.
+// Applied is the Applier's report on an Apply.
 type Applied struct {
 	g           *Group
 	message     *pb.Message
@@ -45,7 +45,7 @@ type appliedEntry struct {
 type Applier struct {
 	machine  StateMachine
 	commands [][]byte
-	// entries and results belong to one call of Apply: many small items share their memory.
+	// entries and results hold the items of one call of Apply. Many small items share their memory.
 	entries []appliedEntry
 	results []any
 }
@@ -53,13 +53,13 @@ type Applier struct {
 // NewApplier returns the applier of a node.
 func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
 
-// Apply applies all items as one unsynced batch. It then syncs once if a log must be truncated or if members have
-// changed. A removed replica is destroyed once its removal is known. Without the sync, the remaining replicas could not
-// learn again that they must not contact it. After an error, the host must stop: the state may contain a part of an
+// Apply applies all items as one unsynced batch. It then syncs once if a log must be truncated or members have changed.
+// A removed replica is destroyed once its removal is known. Without the sync, a crash could make the remaining replicas
+// forget that they must not contact it. After an error, the host must stop, because the state may contain a part of an
 // entry.
 func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	out := make([]Applied, 0, len(items))
-	// The loop reads the returned slices, so each call allocates new memory, sized by the last call.
+	// The loop reads the returned slices, so each call allocates new memory. The size is based on the last call.
 	a.entries, a.results = make([]appliedEntry, 0, len(a.entries)), make([]any, 0, len(a.results))
 	sync, synced := false, false
 	for i := range items {
@@ -69,7 +69,7 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 			out = append(out, Applied{g: it.g, truncate: it.truncate})
 			continue
 		}
-		sync = sync || it.members != nil // (RG11)
+		sync = sync || it.members != nil // required by RG11
 		done, err := a.run(it)
 		if err != nil {
 			return nil, fmt.Errorf("apply group %d: %w", it.g.id, err)
@@ -79,7 +79,7 @@ func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	if err := a.machine.Commit(); err != nil {
 		return nil, fmt.Errorf("commit applied entries: %w", err)
 	}
-	if sync { // (RG4)
+	if sync { // required by RG4
 		if err := a.machine.Sync(); err != nil {
 			return nil, fmt.Errorf("sync before a truncation or after a change of members: %w", err)
 		}
@@ -121,10 +121,10 @@ func (a *Applier) run(it *Apply) (Applied, error) {
 	return done, nil
 }
 
-// applying holds the committed entries of a group that are with the applier or that must wait.
+// applying holds the committed entries of a group that the applier has or that must wait.
 type applying struct {
 	g *Group
-	// items is the number of items with the applier.
+	// items is the number of items that the applier has.
 	items int
 	// held contains the MsgStorageApply messages that wait for a membership change. rest is the remainder of the
 	// message with the change.
@@ -132,8 +132,8 @@ type applying struct {
 	rest []*pb.Entry
 }
 
-// apply passes on committed entries. A membership change is a barrier: it waits until all earlier entries are applied,
-// and all later entries wait for it. The configuration and the state thus change at the same index.
+// apply passes on committed entries. A membership change is a barrier. It waits until all earlier entries have been
+// applied, and all later entries wait for it. The configuration and the state thus change at the same index.
 func (y *applying) apply(m *pb.Message) {
 	g, h := y.g, y.g.host
 	if y.rest != nil || len(y.held) > 0 {
@@ -212,7 +212,7 @@ func (y *applying) changeMembers(item *Apply) {
 	item.where = EncodeMembers(nil, g.members())
 }
 
-// applied processes the applier's report: proposers receive their results, and readers see the new state.
+// applied processes the applier's report. Proposers receive their results, and readers see the new state.
 func (h *Host) applied(a *Applied) {
 	g := a.g
 	if a.truncate != 0 {

@@ -2,23 +2,23 @@
 
 package raftgroup
 
-// A node that leads many groups pays per entry, not per command. Each entry of a group costs a message to every
-// follower, an append and an apply on every replica, and the library's work for each of them. Under load, proposals are
-// therefore batched, not only within a group while its own entries are in flight, but over all groups of the node.
-// While Options.UnappliedNode entries are in flight, nothing is proposed. When half of them have been applied, all
-// queued proposals are proposed in one step and sent in one frame per node. The delay is as long as the entries take,
-// so an idle node has none.
+// The cost of a node that leads many groups depends on the number of entries instead of the number of commands. Each
+// entry of a group requires a message to every follower, an append and an apply on every replica, and the library's
+// work for each of them. Under load, proposals are therefore batched. A group batches them while its own entries are in
+// flight, and all groups of the node batch them together. While Options.UnappliedNode entries are in flight, no
+// proposal is made. When half of these entries have been applied, all queued proposals are proposed in one step and
+// sent in one frame per node. The delay equals the time that the entries take, so an idle node has no delay.
 //
-// A slow entry stops counting: groups without a quorum must not delay groups that have one.
+// A slow entry is not counted after some time, because groups without a quorum must not delay groups with a quorum.
 
-// batchTicks is the time that an entry counts.
+// batchTicks is the number of ticks for which an entry is counted.
 const batchTicks = 2
 
-// batcher holds proposals back while too many entries of the node's groups are unapplied.
+// batcher delays proposals while too many entries of the node's groups are unapplied.
 type batcher struct {
 	host *Host
-	// unapplied counts the entries that are proposed and not applied. full reports whether there are too many. waiting
-	// holds the groups that wait.
+	// unapplied is the number of entries that have been proposed and not applied. full reports whether this number is
+	// too high. waiting holds the groups whose proposals wait.
 	unapplied int
 	full      bool
 	waiting   []*Group
@@ -30,7 +30,7 @@ func (w *batcher) count(f *pendingProposal) {
 	w.unapplied++
 }
 
-// applied records that an entry is applied or no longer waited for.
+// applied records that an entry has been applied or has stopped counting.
 func (w *batcher) applied(f *pendingProposal) {
 	if !f.counted {
 		return
@@ -48,7 +48,7 @@ func (w *batcher) applied(f *pendingProposal) {
 	}
 }
 
-// endStep is called at the end of a step. From then on, proposals are batched if too many entries are in flight.
+// endStep is called at the end of a step. After that, proposals are batched if too many entries are in flight.
 func (w *batcher) endStep() { w.full = w.full || w.unapplied >= w.host.opts.UnappliedNode }
 
 // holds reports whether the group must wait before it proposes.
@@ -71,8 +71,8 @@ func (w *batcher) tick(g *Group) {
 	}
 }
 
-// proposalWaits reports whether a proposal would wait for entries in flight, whose end wakes the loop anyway. It must
-// be called between steps.
+// proposalWaits reports whether a proposal would wait for entries in flight. The end of these entries wakes the loop in
+// any case. It must be called between steps.
 func (h *Host) proposalWaits(g *Group) bool {
 	return h.batcher.full || len(g.pending.inflight) >= h.opts.UnappliedEntries
 }

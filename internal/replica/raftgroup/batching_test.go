@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// TestProposalsGatherOverGroups checks that while many entries of a node are unapplied, proposals of all groups gather
-// for one entry each; and that slow entries do not delay other groups.
+// TestProposalsGatherOverGroups checks that proposals of each group are combined into one entry while many entries of
+// the node are unapplied. It also checks that slow entries do not delay other groups.
 func TestProposalsGatherOverGroups(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{UnappliedNode: 4, AlwaysTick: true})
 	for id := uint64(1); id <= 6; id++ {
@@ -45,7 +45,7 @@ func TestProposalsGatherOverGroups(t *testing.T) {
 	began := last(0)
 	second, third := all(), all()
 	if last(0) != began {
-		t.Fatal("proposals do not gather while entries are unapplied")
+		t.Fatal("proposals are not collected while entries are unapplied")
 	}
 	b.lazy = false
 	b.run()
@@ -61,16 +61,16 @@ func TestProposalsGatherOverGroups(t *testing.T) {
 	all()
 	b.tick(2)
 	if last(0) != began {
-		t.Fatal("proposals do not gather")
+		t.Fatal("proposals are not collected")
 	}
 	b.tick(1)
 	if last(0) == began {
-		t.Fatal("entries that take long hold up all others")
+		t.Fatal("slow entries delay all others")
 	}
 }
 
-// TestCommitIsNotWritten checks that a commit index alone costs no write, and that output that depends on earlier
-// writes is answered all the same.
+// TestCommitIsNotWritten checks that a commit index alone causes no write, and that output that depends on earlier
+// writes is still sent.
 func TestCommitIsNotWritten(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
 	term := uint64(6)
@@ -89,12 +89,12 @@ func TestCommitIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestNoProbesOfBusyFollowers checks that a follower which was just sent entries gets no empty message after it has
-// answered a heartbeat, and that one which is sent nothing and lacks something does.
+// TestNoProbesOfBusyFollowers checks that a follower to which entries were just sent gets no empty message after its
+// heartbeat response. A follower that lacks entries and to which no entries were sent must get such a message.
 func TestNoProbesOfBusyFollowers(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	probes := func() (n int) {
-		for range 3 { // the first may be left out as the news of an index
+		for range 3 { // the first message may be omitted, because it only contains an index
 			b.take()
 			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 			for _, m := range b.sentOf(pb.MsgApp) {

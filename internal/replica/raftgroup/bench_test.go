@@ -21,10 +21,10 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// The benchmarks have four replicas in one process on one disk. They stress its fsync and the CPU; compare figures only
-// within one run. docs/dev/replication.md has the command.
+// The benchmarks run four replicas in one process on one disk. They are limited by its fsync and the CPU. Only compare
+// figures from the same run. docs/dev/replication.md contains the command.
 
-// drive lets clients run f until b.N calls are done and reports calls per second and the 99th percentile.
+// drive lets clients run f until b.N calls have finished, and reports calls per second and the 99th percentile.
 func drive(b *testing.B, clients int, f func(client int, r *rand.Rand) error) {
 	var next atomic.Int64
 	var failed atomic.Int64
@@ -74,7 +74,7 @@ func (c *cluster) syncs() (n uint64) {
 	return n
 }
 
-// command is 144 bytes with a random key.
+// command returns 144 bytes with a random key.
 func command(r *rand.Rand) []byte {
 	var key [16]byte
 	binary.BigEndian.PutUint64(key[:], r.Uint64())
@@ -141,7 +141,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkIdle measures the cores and the heap that one node needs for 1,000 idle groups. One op is five seconds.
+// BenchmarkIdle measures the cores and the heap that one node needs for 1,000 idle groups. One operation is five
+// seconds.
 func BenchmarkIdle(b *testing.B) {
 	for _, quiet := range []bool{false, true} {
 		b.Run(fmt.Sprintf("quiet=%v", quiet), func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// exchange returns the entry that makes one replica a voter in place of another, through a joint configuration.
+// exchange returns the entry that replaces one voter with another replica by means of a joint configuration.
 func exchange(t *testing.T, index, in, out uint64, node int) *pb.Entry {
 	t.Helper()
 	where := []raftgroup.Member{{Replica: in, Node: nodeID(node)}}
@@ -36,9 +36,9 @@ func changeEntry(t *testing.T, index uint64, cc *pb.ConfChangeV2) *pb.Entry {
 	return &pb.Entry{Term: new(uint64(6)), Index: &index, Type: pb.EntryConfChangeV2.Enum(), Data: data}
 }
 
-// TestChangesSurviveCrash checks that a replica which has a change of members in its log, and has not applied an
-// earlier one, does not campaign by the old configuration after a crash (RG12). It could win with the vote of a removed
-// replica while the new members acknowledge writes under another leader.
+// TestChangesSurviveCrash checks a replica whose log contains a membership change and that has not applied an earlier
+// change. After a crash, it must not campaign with the old configuration (RG12). It could win with the vote of a
+// removed replica while the new members acknowledge writes of another leader.
 func TestChangesSurviveCrash(t *testing.T) {
 	leave := &pb.ConfChangeV2{}
 	for _, c := range []struct {
@@ -55,7 +55,7 @@ func TestChangesSurviveCrash(t *testing.T) {
 			fs := vfs.NewCrashableMem()
 			b, _ := open(t, fs, c.voters, raftgroup.Options{})
 			b.tick(2)
-			b.lazy = true // everything is in the log, and the process ends before it is applied
+			b.lazy = true // all entries are in the log, and the process ends before they are applied
 			term := uint64(6)
 			b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: &term, Commit: new(uint64(10))})
 			b.hear(&pb.Message{

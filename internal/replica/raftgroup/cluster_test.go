@@ -24,7 +24,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// cluster is four nodes in this process, each with its own stores, over connections of the loopback device.
+// cluster is a set of four nodes in this process, each with its own stores. They are connected over the loopback
+// device.
 type cluster struct {
 	tb    testing.TB
 	nodes []*member
@@ -42,7 +43,7 @@ type member struct {
 
 func nodeID(i int) (id raftgroup.NodeID) { id[0] = byte(i + 1); return id }
 
-// newCluster starts four nodes with groups 1..n; the leader of group g is on node g%4.
+// newCluster starts four nodes with groups 1..n. The leader of group g is on node g%4.
 func newCluster(tb testing.TB, fs vfs.FS, dir string, groups int, o raftgroup.Options) *cluster {
 	tb.Helper()
 	c := &cluster{tb: tb}
@@ -107,7 +108,7 @@ func (c *cluster) config(group uint64, node int) raftgroup.GroupConfig {
 	return k
 }
 
-// elect makes node g%4 lead group g and waits until it may evaluate.
+// elect makes node g%4 the leader of group g and waits until it may evaluate.
 func (c *cluster) elect() {
 	c.tb.Helper()
 	eventually.None(c.tb, "a leader of each group", eventually.Limit, func() string {
@@ -154,8 +155,8 @@ func (c *cluster) close() {
 	}
 }
 
-// wire is a transport over TCP: for each peer one connection and one buffer, of which the writer takes all that is
-// there.
+// wire is a transport over TCP. It has one connection and one buffer for each peer, and the writer sends the complete
+// buffer.
 type wire struct {
 	id       raftgroup.NodeID
 	listener net.Listener
@@ -263,7 +264,7 @@ func (w *wire) write(l *link, addr string) {
 	}
 }
 
-// Send is raftgroup.Transport's.
+// Send implements raftgroup.Transport.
 func (w *wire) Send(to raftgroup.NodeID, frame []byte) bool {
 	if w.cut.Load() {
 		return true
@@ -283,7 +284,7 @@ func (w *wire) Send(to raftgroup.NodeID, frame []byte) bool {
 	return ok
 }
 
-// SendSnapshot is raftgroup.Transport's.
+// SendSnapshot implements raftgroup.Transport.
 func (w *wire) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, size int64) error {
 	if w.cut.Load() {
 		return errors.New("not sent")

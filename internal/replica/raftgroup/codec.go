@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// A frame contains the messages that one node sends to another at one time:
+// A frame contains the messages that one node sends to another node at the same time:
 //
 //	version u8, at, echo, then messages until the end; none is a heartbeat of the node
 //	  at is the sender's clock, echo the last value it has received of the receiver's: so the receiver knows, by its own clock, after
@@ -21,8 +21,8 @@ import (
 //	  flag 4: entries     count, then term, index, type u8, length, data each
 //	  flag 8: snapshot    index, term, members, length, data: where the members are, and no state
 //
-// Index and reject hint of a heartbeat are set by the host; see claim in staleness.go. All numbers are uvarints except
-// single bytes.
+// The host sets the index and the reject hint of a heartbeat (see claimIn in staleness.go). All numbers are uvarints
+// except single bytes.
 const frameVersion = 1
 
 const (
@@ -32,8 +32,8 @@ const (
 	flagSnapshot
 )
 
-// msgQuiesce is a message type of this package. The leader becomes quiescent at Index and asks its followers to do the
-// same.
+// msgQuiesce is a message type of this package. The leader becomes quiescent at Index and requests the same of its
+// followers.
 const msgQuiesce = pb.MessageType(200)
 
 // carried reports whether messages of a type are sent to other nodes. All other types are local to a node.
@@ -51,8 +51,8 @@ func carried(t pb.MessageType) bool {
 type Message struct {
 	Group uint64
 	Raft  *pb.Message
-	// Data is the data of a snapshot and nil for other messages. A snapshot without data is stepped only if it changes
-	// nothing.
+	// Data is the data of a snapshot. It is nil for other messages. A snapshot without data is only stepped if it
+	// changes nothing.
 	Data SnapshotData
 }
 
@@ -120,7 +120,7 @@ func appendConfState(dst []byte, cs *pb.ConfState) []byte {
 	return w
 }
 
-// messageBlock is a message with the scalars that its pointers refer to: one allocation instead of ten.
+// messageBlock is a message with the scalars to which its pointers refer. It requires one allocation instead of ten.
 type messageBlock struct {
 	m                                            pb.Message
 	kind                                         pb.MessageType
@@ -140,7 +140,7 @@ type decoder struct {
 	codec.Reader
 	// whole is the length of the frame.
 	whole int
-	// blocks is memory for the next messages. made counts the blocks of the frame.
+	// blocks is memory for the next messages. made is the number of allocated blocks for the frame.
 	blocks []messageBlock
 	made   int
 }
@@ -245,8 +245,8 @@ func (d *decoder) message() Message {
 	return Message{Group: group, Raft: m}
 }
 
-// Commands of one entry: version u8, sequence, then length and bytes of each. The sequence is assigned by the leader,
-// in its term.
+// The commands of one entry are encoded as the version (u8), the sequence, and the length and bytes of each command.
+// The leader assigns the sequence, which is unique in its term.
 const commandsVersion = 1
 
 // appendCommands encodes proposals as the data of an entry.
@@ -258,7 +258,8 @@ func appendCommands(dst []byte, sequence uint64, ps []Proposal) []byte {
 	return dst
 }
 
-// decodeCommands appends slices of an entry's commands to dst. The empty entry at the start of a term has none.
+// decodeCommands appends slices of an entry's commands to dst. The empty entry at the start of a term contains no
+// commands.
 func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]byte, err error) {
 	if len(data) == 0 {
 		return 0, dst, nil
@@ -271,8 +272,8 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	if d.Err() != nil {
 		return 0, dst, fmt.Errorf("commands: %w", ErrFrame)
 	}
-	// Decoded manually instead of with d.Bytes: every applied command passes here, and the method would cost 14 % of
-	// the loop's time.
+	// This is decoded manually instead of with d.Bytes, because every applied command is decoded here. The method would
+	// take 14 % of the loop's time.
 	for b := d.Rest(); len(b) > 0; {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)-size) {

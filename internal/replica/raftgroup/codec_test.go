@@ -51,7 +51,7 @@ func drawMessage(t *rapid.T) Message {
 	return Message{Group: rapid.Uint64().Draw(t, "group"), Raft: m}
 }
 
-// TestFrameRoundTrip checks that a frame carries everything the library says, over random messages.
+// TestFrameRoundTrip checks that frames of random messages preserve all fields that the library sets.
 func TestFrameRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []Message
@@ -76,7 +76,7 @@ func TestFrameRoundTrip(t *testing.T) {
 	})
 }
 
-// TestFrameRefusals checks that other versions, messages that do not travel and cut-off frames are refused.
+// TestFrameRefusals checks that other versions, local message types, and truncated frames are rejected.
 func TestFrameRefusals(t *testing.T) {
 	whole := AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{
 		Type: pb.MsgApp.Enum(), To: new(uint64(1)), From: new(uint64(2)),
@@ -84,7 +84,7 @@ func TestFrameRefusals(t *testing.T) {
 	})
 	for n := range whole {
 		if n == 3 {
-			continue // version and instants alone are a heartbeat
+			continue // the version and the instants alone are a heartbeat
 		}
 		if _, err := DecodeFrame(NodeID{}, whole[:n]); !errors.Is(err, ErrFrame) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
@@ -101,8 +101,8 @@ func TestFrameRefusals(t *testing.T) {
 	}
 }
 
-// FuzzFrame proves that no frame makes the decoder panic or take more memory than the frame, and that what it reads it
-// writes again.
+// FuzzFrame checks that no frame makes the decoder panic or use more memory than the frame. Re-encoding a decoded frame
+// must result in the same bytes.
 func FuzzFrame(f *testing.F) {
 	f.Add(NewFrame(nil, 0, 0))
 	f.Add(AppendMessage(NewFrame(nil, 0, 0), 3, &pb.Message{Type: pb.MsgApp.Enum(), Context: []byte("x"),
@@ -127,7 +127,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestCommandsRoundTrip checks that an entry gives back the commands that were packed into it, in order.
+// TestCommandsRoundTrip checks that decoding an entry returns the encoded commands in order.
 func TestCommandsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var ps []Proposal

@@ -8,16 +8,16 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// commitNotifier decides when a leader notifies its followers of commits.
+// commitNotifier determines when a leader notifies its followers of commits.
 type commitNotifier struct {
 	g *Group
-	// suppressed is the last suppressed commit index; see suppress.
+	// suppressed is the last suppressed commit index (see suppress).
 	suppressed uint64
-	// held contains the messages that wait for the applier; see limitCommit. listed reports whether the group is in
+	// held contains the messages that wait for the applier (see limitCommit). listed reports whether the group is in
 	// Host.notifying.
 	held   []*pb.Message
 	listed bool
-	// awaited is the highest commit index that was sent to a follower and that it may be waiting for.
+	// awaited is the highest commit index that was sent to a follower and for which the follower may be waiting.
 	awaited uint64
 	// appends records when entries were last sent to each follower.
 	appends []appended
@@ -26,12 +26,12 @@ type commitNotifier struct {
 // appended is the tick in which entries were sent to a follower.
 type appended struct{ replica, tick uint64 }
 
-// suppress reports whether a message need not be sent. This is the case if the message contains nothing but a commit
-// index while later entries are in flight, whose own commit will send a higher index. Under load, this saves nearly
-// half of all messages and their responses. At most one message is suppressed for each index above before. After each
-// heartbeat, the library sends the same message to find out how far a follower is that has missed entries, and this
-// message must be sent. It may be suppressed if entries were sent to the follower since the last heartbeat: a follower
-// that has missed entries rejects them. Heartbeats contain the index, too.
+// suppress reports whether a message need not be sent. This applies if the message contains only a commit index while
+// later entries are in flight. The commit of these entries will send a higher index. Under load, this saves nearly half
+// of all messages and their responses. At most one message is suppressed for each index above before. After each
+// heartbeat, the library sends the same message to a follower that has missed entries, in order to determine its
+// position. This message must be sent. It may be suppressed if entries were sent to the follower since the last
+// heartbeat, because a follower that has missed entries rejects them. Heartbeats also contain the index.
 func (n *commitNotifier) suppress(m *pb.Message, before uint64) bool {
 	g := n.g
 	commit := m.GetCommit()
@@ -65,7 +65,7 @@ func (n *commitNotifier) appended(replica uint64) {
 	n.appends = append(n.appends, appended{replica, now})
 }
 
-// appendedLately reports whether entries were sent to a follower since the last heartbeat.
+// appendedLately reports whether entries have been sent to a follower since the last heartbeat.
 func (n *commitNotifier) appendedLately(replica uint64) bool {
 	h := n.g.host
 	return slices.ContainsFunc(n.appends, func(a appended) bool {
@@ -73,14 +73,14 @@ func (n *commitNotifier) appendedLately(replica uint64) bool {
 	})
 }
 
-// forget is called when another replica leads.
+// forget must be called when another replica becomes the leader.
 func (n *commitNotifier) forget() { n.held, n.appends = nil, n.appends[:0] }
 
-// limitCommit prevents a leader's message from telling a follower of a commit that is not applied here (RG10). Messages
-// with entries are sent immediately, with a lower commit index. A message without other content waits for the applier.
-// The wait is longer while the node is busy. limitCommit reports whether the message must be sent now.
+// limitCommit prevents a leader's message from notifying a follower of a commit that is not applied here (RG10).
+// Messages with entries are sent immediately, with a lower commit index. A message without other content waits for the
+// applier. The wait is longer while the node is busy. limitCommit reports whether the message must be sent now.
 //
-// The library believes that the follower was notified. The follower learns the withheld commit index from the next
+// The library assumes that the follower was notified. The follower learns the withheld commit index from the next
 // entries, from the held message, or from the next heartbeat.
 func (n *commitNotifier) limitCommit(m *pb.Message) bool {
 	g := n.g
@@ -107,9 +107,9 @@ func (n *commitNotifier) limitCommit(m *pb.Message) bool {
 }
 
 // applied is called when the leader has applied entries. If nothing else is in progress on the node, held messages are
-// sent immediately. Otherwise the next entries or the next heartbeat of the group, which contain the index at no cost,
-// are near: the message waits for them, or for the end of the work in progress. It does not wait if a read of a
-// follower is waiting.
+// sent immediately. Otherwise the next entries or the next heartbeat of the group will soon contain the index at no
+// cost. The message waits for them, or for the end of the work in progress. It does not wait if a read on a follower is
+// waiting.
 func (n *commitNotifier) applied() {
 	g, h := n.g, n.g.host
 	if n.awaited != 0 && g.applied >= n.awaited {
@@ -136,7 +136,7 @@ func (h *Host) notifyAll() {
 	h.notifying = h.notifying[:0]
 }
 
-// notifyNow sends the held messages of a group that are applied.
+// notifyNow sends the held messages of a group whose indexes have been applied.
 func (n *commitNotifier) notifyNow() {
 	g, h := n.g, n.g.host
 	untold := n.held

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package raftgroup drives the Raft groups of a node: it orders proposals, replicates and applies them, serves
+// Package raftgroup implements the Raft groups of a node. It orders proposals, replicates and applies them, serves
 // linearizable reads, and changes members.
 //
 //	            Inbox                     Work
@@ -10,7 +10,7 @@
 //	          ticks ────┘     ▲      └──► installs, sends ─► Install, Send ─► SnapshotStore
 //	                          └── reports of the writer, the applier and snapshots
 //
-// The steps - Host.Step, LogWriter.Write, Applier.Apply, Install.Run, Send.Capture - are synchronous functions. They
+// The steps are synchronous functions: Host.Step, LogWriter.Write, Applier.Apply, Install.Run, and Send.Capture. They
 // read no clock, start no goroutine, do not block, and do not range over maps. A whole cluster can therefore run as a
 // reproducible simulation in one goroutine (test/sim). Runner is the thin layer that adds goroutines, ticks, and a
 // transport.
@@ -41,10 +41,10 @@
 //   - (RG13) A node that abstains leaves a group to other nodes only while another voter can lead it; see abstain.go. A
 //     leadership offer is answered or withdrawn, and proposals are accepted between two offers (transfer.go).
 //
-// The package knows nothing of rows, spans, or clients. A StateMachine interprets entries, and a Log stores them.
+// The package does not depend on rows, spans, or clients. A StateMachine interprets entries, and a Log stores them.
 //
-// Start reading at Host.Step, then Host.processReady. Each part of a group has its own file: pending proposals
-// (pending.go), reads (read.go, indexquery.go), lease and vote lease, commit notifications, freshness (staleness.go),
-// the log tail, applying, snapshots, and leadership transfer (transfer.go). Peers, batching, and elections belong to
-// the node. rawnode.go wraps the Raft library.
+// Start reading at Host.Step, then read Host.processReady. Each part of a group has its own file. The parts are pending
+// proposals (pending.go), reads (read.go, indexquery.go), lease and vote lease, commit notifications, freshness
+// (staleness.go), the log tail, applying, snapshots, and leadership transfer (transfer.go). Peers, batching, and
+// elections are parts of the node. rawnode.go wraps the Raft library.
 package raftgroup

@@ -8,13 +8,13 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// earlyMax bounds the vote requests kept for groups that do not exist here.
+// earlyMax is the maximum number of vote requests kept for groups that do not exist here.
 const earlyMax = 64
 
 // earlyVotes holds the newest vote requests that arrived before their groups were created. Each node opens a child of a
-// split when it applies the split, and the designated leader requests votes immediately. Without earlyVotes, it would
-// repeat the request a tick later and would have no leader until then. A message that is processed late is equivalent
-// to a message that was delayed by the network.
+// split when it applies the split, and the designated leader requests votes immediately. Without earlyVotes, the leader
+// would repeat the request a tick later, and the group would have no leader until then. A message that is processed
+// late is equivalent to a message that was delayed by the network.
 type earlyVotes map[uint64]earlyVote
 
 type earlyVote struct {
@@ -32,7 +32,7 @@ func (e *earlyVotes) keep(from NodeID, m Message, tick uint64) {
 		*e = earlyVotes{}
 	}
 	if _, ok := (*e)[m.Group]; !ok && len(*e) >= earlyMax {
-		clear(*e) // they will be requested again
+		clear(*e) // the candidates will repeat their requests
 	}
 	m.Raft, m.Data = proto.CloneOf(m.Raft), nil
 	(*e)[m.Group] = earlyVote{from, m, tick}

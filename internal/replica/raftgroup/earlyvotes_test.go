@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// TestEarlyVotes checks that a member which asks for a vote before the group is here is answered when it comes, unless
-// that was long ago: the child of a split has its leader without waiting for a tick.
+// TestEarlyVotes checks that a vote request that arrives before its group exists is answered when the group is opened,
+// unless the request is too old. The child of a split must have its leader without waiting for a tick.
 func TestEarlyVotes(t *testing.T) {
 	for ticks, want := range map[int]string{0: "MsgPreVoteResp to 11", 19: "MsgPreVoteResp to 11", 25: ""} {
 		b := reopen(t, vfs.NewMem(), raftgroup.Options{})
@@ -25,7 +25,7 @@ func TestEarlyVotes(t *testing.T) {
 		b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(6)), LogTerm: new(uint64(5)),
 			Index: new(uint64(10))})
 		if got := b.take(); got != "" {
-			t.Errorf("before the group is here: %s", got)
+			t.Errorf("before the group exists: %s", got)
 		}
 		b.tick(ticks)
 		meta := ledger.Meta{Replica: 10, Applied: 10, Term: 5, Conf: conf,
@@ -40,15 +40,15 @@ func TestEarlyVotes(t *testing.T) {
 		}
 		b.run()
 		if got := b.take(); got != want {
-			t.Errorf("%d ticks after it was asked: %q, want %q", ticks, got, want)
+			t.Errorf("%d ticks after the request: got %q, want %q", ticks, got, want)
 		}
 		b.close()
 	}
 }
 
-// TestReplicaWithoutSnapshotVotes checks that a replica that waits for its first snapshot, and has heard of a leader,
-// votes for another one when that leader is gone. With only two of four other voters left, no replica can lead without
-// its vote.
+// TestReplicaWithoutSnapshotVotes checks a replica that waits for its first snapshot and has received messages from a
+// leader. It must vote for another replica when that leader is down. If only two of four other voters are left, no
+// replica can lead without its vote.
 func TestReplicaWithoutSnapshotVotes(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{})
 	if _, err := b.host.Open(raftgroup.GroupConfig{ID: 1, Replica: 10}); err != nil {
@@ -64,6 +64,6 @@ func TestReplicaWithoutSnapshotVotes(t *testing.T) {
 	b.hear(&pb.Message{Type: pb.MsgPreVote.Enum(), Term: new(uint64(6)), LogTerm: new(uint64(5)),
 		Index: new(uint64(16))})
 	if got := b.take(); got != "MsgPreVoteResp to 11" {
-		t.Errorf("to who wants to lead after it: %q", got)
+		t.Errorf("response to the next candidate: %q", got)
 	}
 }

@@ -15,9 +15,9 @@ func (h *Host) leaderDown(g *Group) bool {
 }
 
 // electSuccessor makes a group without a leader elect one soon. The first voter after the old leader that is up
-// campaigns, repeatedly for some time. Without this, all voters would campaign after random delays. Two of them would
-// sometimes campaign at the same time, and neither would win. The other voters may have heard from the leader slightly
-// later, so the successor campaigns for several ticks.
+// campaigns, repeatedly for some time. Without this method, all voters would campaign after random delays. Two of them
+// would sometimes campaign at the same time, and neither would win. The other voters may have received a message from
+// the leader slightly later, so the successor campaigns for several ticks.
 func (h *Host) electSuccessor(g *Group, ticks int) {
 	_ = g.raft.ForgetLeader()
 	if g.successor() == g.replica {
@@ -27,8 +27,8 @@ func (h *Host) electSuccessor(g *Group, ticks int) {
 	h.mark(g)
 }
 
-// campaign requests votes, first from this replica itself, which votes under the same condition as for other candidates
-// (RG6).
+// campaign requests votes, first from this replica itself. The replica votes for itself under the same condition as for
+// other candidates (RG6).
 func (h *Host) campaign(g *Group) {
 	if !g.voteLease.binds(h.ticks, h.opts.Node) && !h.avoidsLeading(g, NodeID{}) {
 		before := g.voteState()
@@ -38,7 +38,7 @@ func (h *Host) campaign(g *Group) {
 }
 
 // successor returns the first voter after the leader, in ID order, whose node is up. A voter whose node abstains is
-// chosen only without an alternative.
+// only chosen if no other voter is available.
 func (g *Group) successor() (next uint64) {
 	h := g.host
 	voters := g.conf.GetVoters()
@@ -59,10 +59,11 @@ func (g *Group) successor() (next uint64) {
 	return next
 }
 
-// NodeRefused handles a hint that a node's process may have ended: its address refused a connection. A rejecting
-// firewall, or a proxy without its backend, gives the same hint in front of a leader that is alive and serves reads
+// NodeRefused handles a hint that a node's process may have ended, because its address refused a connection. A
+// rejecting firewall, or a proxy without its backend, gives the same hint for a leader that is alive and serves reads
 // under its lease. Groups that have not heard from their leader for an election timeout, such as quiescent groups,
-// elect a new leader. All other groups keep the promise on which the lease depends, and notice silence.
+// elect a new leader. All other groups keep the promise on which the lease depends, and detect the leader's silence by
+// the election timeout.
 func (h *Host) NodeRefused(node NodeID) {
 	for _, g := range h.order {
 		if !g.voteLease.binds(h.ticks, h.opts.Node) && h.followsLeaderOn(g, node) {
@@ -72,9 +73,9 @@ func (h *Host) NodeRefused(node NodeID) {
 	}
 }
 
-// NodeDeparted handles the announcement of a node's process that it has served its last read under a lease. Its groups
-// immediately elect a new leader instead of waiting for an election timeout: the first living voter after the old
-// leader campaigns. Without the announcement, this would break leases.
+// NodeDeparted handles the announcement of a node's process that it has served its last read under a lease. The groups
+// that the node led elect a new leader immediately instead of waiting for an election timeout. The first living voter
+// after the old leader campaigns. Without the announcement, this would break leases.
 func (h *Host) NodeDeparted(node NodeID) {
 	for _, g := range h.order {
 		if h.followsLeaderOn(g, node) {
@@ -91,8 +92,8 @@ func (h *Host) followsLeaderOn(g *Group, node NodeID) bool {
 	return !g.leading && leader != nil && leader.Node == node
 }
 
-// urgentTicks is the time that a group without a leader campaigns in every tick, and how long it waits for votes once
-// it may expect them.
+// urgentTicks is the number of ticks for which a group without a leader campaigns in every tick. It is also the number
+// of ticks for which the group waits for votes that may still arrive.
 const urgentTicks = 8
 
 func (h *Host) tickUrgent(g *Group) {
@@ -103,13 +104,14 @@ func (h *Host) tickUrgent(g *Group) {
 		g.urgent = 0
 		return
 	}
-	// Another campaign would discard votes that are still on their way because they wait for disks.
+	// Another campaign would discard votes that are delayed by disks.
 	if !g.raft.campaigns() || g.urgent%urgentTicks == 0 {
 		h.campaign(g)
 	}
 }
 
-// Campaign makes a group without a leader, such as a new group, elect one now. It does nothing if a leader is known.
+// Campaign makes a group without a leader, such as a new group, elect a leader immediately. It does nothing if a leader
+// is known.
 func (h *Host) Campaign(id uint64) {
 	g := h.groups[id]
 	if g == nil || g.lead != raft.None || g.voteLease.binds(h.ticks, h.opts.Node) || g.applied == 0 {

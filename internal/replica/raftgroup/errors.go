@@ -8,25 +8,26 @@ import (
 )
 
 var (
-	// ErrNotLeader means that this replica does not lead the group. Nothing was done. Group.Leader may return the
-	// leader.
+	// ErrNotLeader means that this replica does not lead the group. The request had no effect. Group.Leader may return
+	// the leader.
 	ErrNotLeader = errors.New("not the leader")
-	// ErrStaleTerm means that the term of the proposal is over. Nothing was done.
+	// ErrStaleTerm means that the term of the proposal has ended. The proposal had no effect.
 	ErrStaleTerm = errors.New("the term of the proposal has ended")
-	// ErrReplaced means that another leader's entry was committed in place of the proposal. Nothing was done. It wraps
-	// ErrStaleTerm.
+	// ErrReplaced means that another leader's entry was committed in place of the proposal. The proposal had no effect.
+	// It wraps ErrStaleTerm.
 	ErrReplaced = fmt.Errorf("another entry was committed in its place: %w", ErrStaleTerm)
-	// ErrUnknown means that the replica lost its leadership, or was closed, and could not determine the outcome of the
+	// ErrUnknown means that the replica lost its leadership or was closed, and could not determine the outcome of the
 	// proposal.
 	ErrUnknown = errors.New("leadership was lost: outcome unknown")
-	// ErrNotReady means that the replica cannot take over the leadership now: it lags, is silent, or is not a voter.
-	// Nothing was done.
+	// ErrNotReady means that the replica cannot take over the leadership now, because it lags, is silent, or is not a
+	// voter. The request had no effect.
 	ErrNotReady = errors.New("replica is not ready to lead")
-	// ErrUnwanted means that a snapshot is useless here, or that there are too many.
+	// ErrUnwanted means that a snapshot is not needed here, or that too many snapshots exist.
 	ErrUnwanted = errors.New("the snapshot is not wanted")
 	// ErrReadTimeout means that no quorum confirmed the read within an election timeout.
 	ErrReadTimeout = errors.New("no quorum confirmed the read")
-	// ErrMembersBusy means that another membership change is in progress, or that the leader is too new to know.
+	// ErrMembersBusy means that another membership change is in progress, or that the leader is too new to know whether
+	// one is.
 	ErrMembersBusy = errors.New("a membership change is in progress")
 	// ErrClosed means that the group or the host is closed.
 	ErrClosed = errors.New("closed")
@@ -35,17 +36,17 @@ var (
 	// ErrBehindLog means that the state machine is older than the first entry in the log. Its state was lost.
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
 	// ErrLostLog means that the log of an existing replica is missing, or ends before entries that its state contains.
-	// The replica's promises to its peers are lost as well.
+	// The replica's promises to its peers have been lost, too.
 	ErrLostLog = errors.New("the log of the replica is lost, or was restored to an earlier state")
 	// ErrGap means that an entry does not follow the last applied entry.
 	ErrGap = errors.New("entry does not follow the applied index")
-	// ErrFrame is returned for bytes that AppendMessage has not written, or that a newer version has written.
+	// ErrFrame is the error for bytes that AppendMessage has not written, or that a newer version has written.
 	ErrFrame = errors.New("malformed frame")
 )
 
-// LimitError identifies the limit in Options that a request has reached. Nothing was done.
+// LimitError identifies the limit in Options that a request has reached. The request had no effect.
 type LimitError struct {
-	// Bound is the name of the option. Limit is its value.
+	// Bound is the name of the limit's option. Limit is the value of the option.
 	Bound string
 	Limit int64
 }

@@ -2,16 +2,16 @@
 
 package raftgroup
 
-// TransferAnyway transfers leadership without checking the target.
+// TransferAnyway transfers the leadership without checking the target.
 func (h *Host) TransferAnyway(id, to uint64) { h.transfer(h.groups[id], to) }
 
-// Stamp is how an instant appears in this process's frames.
+// Stamp returns the value of an instant in this process's frames.
 func (h *Host) Stamp(at Instant) Instant { return h.clocks.stamp(at) }
 
-// Inconsistent has the library find an impossible state in the next step.
+// Inconsistent makes the library detect an impossible state in the next step.
 func (r *Runner) Inconsistent() {
 	r.Call(func(*Host) { quietLogger{}.Panicf("tocommit(%d) is out of range", 7) })
 }
 
-// MsgQuiesce is the message by which a leader falls quiet.
+// MsgQuiesce is the message with which a leader announces that it becomes quiescent.
 const MsgQuiesce = msgQuiesce

@@ -53,7 +53,7 @@ func TestFrameBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkFrame makes and reads the frame of an append, and the entry in it: CPU.
+// BenchmarkFrame measures the CPU time to encode and decode a frame with an append, and the entry in it.
 func BenchmarkFrame(b *testing.B) {
 	for _, entries := range []int{0, 1, 16} {
 		frame := frameOf(entries, 200)

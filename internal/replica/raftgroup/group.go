@@ -9,8 +9,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Group is one replica of a group. Exported methods are safe for concurrent use. The fields below "loop" belong to the
-// loop. Each of the parts has its own file.
+// Group is one replica of a group. Exported methods are safe for concurrent use. The fields below the comment "loop"
+// belong to the loop. Each part of the group has its own file.
 type Group struct {
 	host        *Host
 	id, replica uint64
@@ -23,7 +23,7 @@ type Group struct {
 	// appliedShown is the applied index for readers. freshAt is the result of FreshAt.
 	appliedShown atomic.Uint64
 	freshAt      atomic.Int64
-	proposals    atomic.Int64 // admitted and not completed
+	proposals    atomic.Int64 // number of admitted and uncompleted proposals
 	reading      atomic.Int64
 	gone         atomic.Bool
 
@@ -38,15 +38,15 @@ type Group struct {
 	commit  uint64
 	lead    uint64
 	leading bool
-	// leaderless is the tick since which no leader is known, if lead is 0.
+	// leaderless is the tick since which no leader has been known, if lead is 0.
 	leaderless uint64
-	// applied is the last entry visible to readers. Invariant: tail.cut <= applied <= commit.
+	// applied is the index of the last entry that is visible to readers. Invariant: tail.cut <= applied <= commit.
 	applied, appliedTerm uint64
 
 	voteLease voteLease
-	urgent    int // see tickUrgent
+	urgent    int // used by tickUrgent
 	offer     transferOffer
-	queue     []Proposal // not yet proposed
+	queue     []Proposal // proposals that have not been proposed yet
 	pending   pendingProposals
 	reads     reads
 	commits   commitNotifier
@@ -55,8 +55,8 @@ type Group struct {
 	applying  applying
 	snapshots snapshots
 
-	dirty    bool // in Host.dirty
-	batched  bool // in batcher.waiting
+	dirty    bool // the group is in Host.dirty
+	batched  bool // the group is in batcher.waiting
 	closed   bool
 	idleThen func(*Group) // set by Close
 	quiet    bool
@@ -65,7 +65,7 @@ type Group struct {
 
 	invariants invariants
 
-	// appliedBy is the last entry applied by the applier. Only the applier uses it.
+	// appliedBy is the index of the last entry applied by the applier. Only the applier uses it.
 	appliedBy uint64
 }
 
@@ -83,7 +83,7 @@ func (g *Group) ID() uint64 { return g.id }
 // Replica returns the ID of the replica on this node.
 func (g *Group) Replica() uint64 { return g.replica }
 
-// Leader returns the leader as far as this replica knows. ok is false if none exists.
+// Leader returns the leader, according to this replica's information. ok is false if the leader is unknown.
 func (g *Group) Leader() (m Member, ok bool) {
 	if r := g.route(g.leadShown.Load()); r != nil {
 		return *r, true
@@ -92,17 +92,17 @@ func (g *Group) Leader() (m Member, ok bool) {
 }
 
 // Evaluating returns the term in which this replica leads and has applied all entries committed in older terms. Its
-// state and its own proposals are then sufficient to evaluate a condition. A proposal evaluated in this way carries the
-// term.
+// state and its own proposals are then sufficient to evaluate a condition. A proposal evaluated in this way contains
+// the term.
 func (g *Group) Evaluating() (term uint64, ok bool) {
 	term = g.evaluating.Load()
 	return term, term != 0
 }
 
-// Applied returns the index of the last entry visible to readers.
+// Applied returns the index of the last entry that is visible to readers.
 func (g *Group) Applied() uint64 { return g.appliedShown.Load() }
 
-// checkIdle notifies the caller of Close once nothing of the group is in progress.
+// checkIdle notifies the caller of Close once the group has no work in progress.
 func (g *Group) checkIdle() {
 	if g.closed && g.applying.items == 0 && !g.snapshots.installing && g.idleThen != nil {
 		then := g.idleThen

@@ -5,19 +5,20 @@ package raftgroup
 import "sync/atomic"
 
 // Host holds the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop.
-// Methods for other goroutines are on Group.
+// Methods for other goroutines are in Group.
 type Host struct {
 	opts  Options
 	log   Log
-	batch LogBatch // only for Open
+	batch LogBatch // only used by Open
 
-	groups map[uint64]*Group // never ranged over; order is used instead
-	// leaving holds closed groups whose log may still be written or destroyed. Their IDs cannot be opened before that.
+	groups map[uint64]*Group // iterate over order instead of this map
+	// leaving holds closed groups whose log may still be written or has not been destroyed. Their IDs cannot be opened
+	// again before that.
 	leaving map[uint64]bool
 	order   []*Group
 
-	// now and ticks are the time of the step. ticking is true in a step with ticks; then now is read from the boot
-	// clock. coarse is Inbox.Coarse.
+	// now and ticks are the current time in the step. ticking is true in a step with ticks. In such a step, now is read
+	// from the boot clock. coarse has the value of Inbox.Coarse.
 	now             Instant
 	ticks           uint64
 	ticking, coarse bool
@@ -27,28 +28,29 @@ type Host struct {
 
 	peers  peers
 	clocks clocks
-	// queriesSent counts the queries of followers here. It starts at a random number, so that replies to an earlier
-	// process are ignored.
+	// queriesSent is the number of queries that followers on this node have sent. It starts at a random number, so that
+	// replies to an earlier process are ignored.
 	queriesSent uint64
 	batcher     batcher
 	// early holds vote requests for groups that do not exist yet.
 	early earlyVotes
-	// notifying holds groups whose followers must be notified of a commit; see commitNotifier.
+	// notifying holds groups whose followers must be notified of a commit (see commitNotifier).
 	notifying []*Group
-	// transferring is true from the first TransferAll on: the node accepts no leadership. abstains and abstaining are
-	// the last values passed to Abstain and Abstaining.
+	// transferring is true after the first TransferAll. The node then accepts no leadership. abstains and abstaining
+	// are the last values passed to Abstain and Abstaining.
 	transferring, abstains bool
 	abstaining             map[NodeID]bool
-	// lowDisk is true while the disk has little space; see SetLowDisk.
+	// lowDisk is true while the disk has little free space (see SetLowDisk).
 	lowDisk bool
-	// waking is true while quiescent groups of a dead peer remain.
+	// waking is true while some groups of a dead peer are still quiescent.
 	waking bool
-	// logQueued is the number of bytes of entries with the log writer.
+	// logQueued is the number of bytes in the entries that wait for the log writer.
 	logQueued int64
-	// snapshotsHeld counts the snapshots that are arriving, or have arrived and are neither installed nor discarded.
+	// snapshotsHeld is the number of snapshots that are arriving, or have arrived and are neither installed nor
+	// discarded.
 	snapshotsHeld int
 
-	// proposed is the number of bytes of uncompleted proposals of all groups. It is safe for concurrent use.
+	// proposed is the number of bytes in uncompleted proposals of all groups. It is safe for concurrent use.
 	proposed atomic.Int64
 }
 
@@ -66,7 +68,7 @@ func NewHost(log Log, batch LogBatch, o Options) *Host {
 // Options returns the options, including defaults.
 func (h *Host) Options() Options { return h.opts }
 
-// Group returns a group by its ID, or nil if it is not here. It must be called on the loop.
+// Group returns a group by its ID, or nil if the group does not exist here. It must be called on the loop.
 func (h *Host) Group(id uint64) *Group { return h.groups[id] }
 
 // Groups returns all groups in the order in which they were opened. It must be called on the loop.
@@ -112,7 +114,7 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.batcher.endStep()
 	h.work.Frames = h.peers.frames(h.work.Frames)
 	w := h.work
-	// Other goroutines own the returned slices. The next step is likely to need as much memory.
+	// Other goroutines own the returned slices. The next step probably needs the same amount of memory.
 	h.work = Work{Appends: make([]Append, 0, len(w.Appends)), Applies: make([]Apply, 0, len(w.Applies))}
 	return w
 }
@@ -149,7 +151,8 @@ func (h *Host) tick() {
 		if g.quiet {
 			continue
 		}
-		if g.applied == 0 { // It waits for its first snapshot: it never campaigns, and votes once its leader is silent.
+		// This replica waits for its first snapshot. It never campaigns, and it votes once its leader is silent.
+		if g.applied == 0 {
 			g.raft.Tick()
 			continue
 		}
@@ -183,17 +186,17 @@ func (h *Host) tick() {
 	if h.waking {
 		h.wakeSome()
 	}
-	// More often than once per election timeout: the library resets its record of active replicas at that interval, and
-	// offers made in step with it would find no active replica indefinitely.
+	// Offers must be made more often than once per election timeout. The library resets its record of active replicas
+	// at that interval. Offers at the same interval might never find an active replica.
 	if h.abstains && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 		h.offerAll()
 	}
 }
 
-// Close removes a group from the host. Requests in progress fail. idle is called on the loop once nothing of the group
-// is with the applier or being installed. To remove the replica, the caller then removes its state durably, and after
-// that its log. In the reverse order, a crash in between would leave a replica that has forgotten its votes. Until the
-// log is destroyed, Open rejects the ID with ErrLeaving.
+// Close removes a group from the host. Requests in progress fail. idle is called on the loop once the applier has no
+// work for the group and no snapshot is being installed. To remove the replica, the caller then durably removes first
+// its state and then its log. In the reverse order, a crash in between would leave a replica that has forgotten its
+// votes. Until the log is destroyed, Open rejects the ID with ErrLeaving.
 func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g := h.groups[id]
 	if g == nil {
@@ -213,7 +216,7 @@ func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g.checkIdle()
 }
 
-// DestroyLog removes the log of a closed group. Its ID can then be opened again.
+// DestroyLog removes the log of a closed group. After that, its ID can be opened again.
 func (h *Host) DestroyLog(g *Group) {
 	h.work.Appends = append(h.work.Appends, Append{g: g, destroy: true})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// bench is one node whose steps a test runs one by one. It records the messages that the node sends.
+// bench is one node. A test runs its steps one by one. It records the messages that the node sends.
 type bench struct {
 	t       *testing.T
 	log     *raftlog.Store
@@ -30,21 +30,22 @@ type bench struct {
 	now     raftgroup.Instant
 	sent    []*pb.Message
 	applies []raftgroup.Apply
-	// lazy leaves applies where they are.
+	// lazy delays all applies.
 	lazy bool
 	// echo is this node's clock as last received by the peer.
 	echo raftgroup.Instant
-	// carry, if not nil, receives the messages of the node.
+	// carry, if not nil, receives the messages that the node sends.
 	carry func(raftgroup.Frame)
 }
 
-// open makes node 0 with group 1, whose members are replicas 10, 11, ... on nodes 0, 1, ...
+// open opens node 0 with group 1, whose members are replicas 10, 11, and so on. The replicas are on nodes 0, 1, and so
+// on.
 func open(t *testing.T, fs vfs.FS, members int, o raftgroup.Options) (*bench, *raftgroup.Group) {
 	t.Helper()
 	return openAs(t, fs, 0, members, o)
 }
 
-// openAs is open for another of the nodes.
+// openAs is like open, for one of the other nodes.
 func openAs(t *testing.T, fs vfs.FS, node, members int, o raftgroup.Options) (*bench, *raftgroup.Group) {
 	t.Helper()
 	o.Node = nodeID(node)
@@ -118,7 +119,7 @@ func (b *bench) close() {
 	}
 }
 
-// run takes steps until nothing is left to do.
+// run executes steps until no work is left.
 func (b *bench) run() {
 	b.t.Helper()
 	for range 100 {
@@ -158,7 +159,7 @@ func (b *bench) run() {
 			return
 		}
 	}
-	b.t.Fatal("the steps do not come to an end")
+	b.t.Fatal("the steps do not end")
 }
 
 func (b *bench) keep(frames []raftgroup.Frame) {
@@ -177,7 +178,7 @@ func (b *bench) keep(frames []raftgroup.Frame) {
 	}
 }
 
-// take returns the messages sent since the last call, as text.
+// take returns the messages sent since the last call as text.
 func (b *bench) take() string {
 	var out []string
 	for _, m := range b.sent {
@@ -191,7 +192,7 @@ func (b *bench) take() string {
 	return strings.Join(out, ", ")
 }
 
-// hear hands in a message from replica 11 on node 1.
+// hear delivers a message from replica 11 on node 1.
 func (b *bench) hear(m *pb.Message) {
 	b.t.Helper()
 	m.To, m.From = new(uint64(10)), new(uint64(11))
@@ -212,7 +213,7 @@ func (b *bench) tick(n int) {
 	}
 }
 
-// received is the snapshot that the store has received.
+// received is a snapshot received by the store.
 func (b *bench) received(data raftgroup.SnapshotData) raftgroup.SnapshotData {
 	b.t.Helper()
 	kept, err := b.store.Receive(1, io.NewSectionReader(data, 0, data.Size()))
@@ -222,7 +223,7 @@ func (b *bench) received(data raftgroup.SnapshotData) raftgroup.SnapshotData {
 	return kept
 }
 
-// outcome is a Waiter that remembers.
+// outcome is a Waiter that stores the outcome.
 type outcome struct {
 	calls int
 	raftgroup.Outcome
@@ -241,14 +242,14 @@ func (b *bench) propose(g *raftgroup.Group, term uint64, data []byte) *outcome {
 	return o
 }
 
-// TestSingleVoter checks the way of a proposal through the steps, its result, and that state and log survive a restart.
+// TestSingleVoter checks the steps of a proposal and its result, and that state and log survive a restart.
 func TestSingleVoter(t *testing.T) {
 	fs := vfs.NewMem()
 	b, g := open(t, fs, 1, raftgroup.Options{})
 	b.run()
 	term, ok := g.Evaluating()
 	if !ok || term != 6 {
-		t.Fatalf("term %d, %v: a single voter leads at once", term, ok)
+		t.Fatalf("term %d, %v: want a single voter to lead immediately", term, ok)
 	}
 	first, second := b.propose(g, 0, ledger.Add("n", 2)), b.propose(g, term, ledger.Add("n", 3))
 	b.run()
@@ -269,7 +270,7 @@ func TestSingleVoter(t *testing.T) {
 	}
 }
 
-// TestStaleTerm checks (RG5): a proposal of another term is refused and nothing else of the queue with it.
+// TestStaleTerm checks that a proposal of another term is rejected without affecting other queued proposals (RG5).
 func TestStaleTerm(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -282,8 +283,8 @@ func TestStaleTerm(t *testing.T) {
 	}
 }
 
-// TestBounds checks (RG7) for requests of clients: each limit rejects with its name, and requests that end free their
-// share.
+// TestBounds checks the limits of client requests (RG7). Each limit must reject requests with its name, and completed
+// requests must free their share.
 func TestBounds(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200,
 		ProposalsNodeBytes: 250, ReadsPerGroup: 1})
@@ -322,8 +323,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestEntriesGather checks that proposals gather while UnappliedEntries are unapplied, and are then proposed as one
-// entry.
+// TestEntriesGather checks that proposals are collected while UnappliedEntries entries are unapplied, and are then
+// proposed as one entry.
 func TestEntriesGather(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{UnappliedEntries: 2})
 	b.run()
@@ -344,8 +345,8 @@ func TestEntriesGather(t *testing.T) {
 	}
 }
 
-// TestVoteLease checks (RG6): no vote after a restart and after a leader was heard, for an election timeout, unless
-// that leader asked for it; then there is one.
+// TestVoteLease checks when a replica withholds its vote (RG6). It must not vote for an election timeout after a
+// restart or after a message of a leader, unless that leader requested the vote. After that, it must vote.
 func TestVoteLease(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	vote := func(term uint64, context string) string {
@@ -362,18 +363,19 @@ func TestVoteLease(t *testing.T) {
 		t.Errorf("an election timeout later: %q", got)
 	}
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(8)), Commit: new(uint64(10))})
-	// makes the library forget the leader
+	// this makes the library forget the leader
 	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: new(uint64(9)), Index: new(uint64(10))})
 	if got := vote(9, ""); got != "" {
-		t.Errorf("after a leader was heard: %s", got)
+		t.Errorf("after a message of a leader: %s", got)
 	}
 	if got := vote(10, "CampaignTransfer"); got != "MsgVoteResp to 11" {
-		t.Errorf("at the leader's own wish: %q", got)
+		t.Errorf("at the leader's request: %q", got)
 	}
 }
 
-// TestFavours checks that a child of a split votes for no replica before an election timeout has passed, except for the
-// member on the node of the parent's leader: that leader may still serve reads of the child's rows.
+// TestFavours checks that a child of a split votes for no replica before an election timeout has passed. The only
+// exception is the member on the node of the parent's leader, because that leader may still serve reads of the child's
+// rows.
 func TestFavours(t *testing.T) {
 	for favoured, want := range map[int]string{1: "MsgVoteResp to 11", 2: ""} {
 		b := reopen(t, vfs.NewMem(), raftgroup.Options{})
@@ -400,14 +402,14 @@ func TestFavours(t *testing.T) {
 		}
 		b.tick(20)
 		if got := vote(8); got != "MsgVoteResp to 11" {
-			t.Errorf("node %d is favoured: an election timeout later the vote is %q", favoured, got)
+			t.Errorf("node %d is preferred: an election timeout later the vote is %q", favoured, got)
 		}
 	}
 }
 
-// TestRefusedIsNotDeath checks that a refused connection does not end the vote lease of the leader at that address: no
-// vote, neither for others nor for this replica itself, before an election timeout has passed since the last message. A
-// leader that reports that it has served its last read is replaced immediately.
+// TestRefusedIsNotDeath checks that a refused connection does not end the vote lease of the leader at that address. The
+// replica must not vote for itself or for others before an election timeout has passed since the last message. A leader
+// that reports that it has served its last read must be replaced immediately.
 func TestRefusedIsNotDeath(t *testing.T) {
 	for _, departs := range []bool{false, true} {
 		b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
@@ -433,19 +435,19 @@ func TestRefusedIsNotDeath(t *testing.T) {
 		}
 		b.tick(19)
 		if got := b.take(); !departs && strings.Contains(got, "Vote") {
-			t.Errorf("before the promise is over: %q", got)
+			t.Errorf("before the vote lease ends: %q", got)
 		}
 	}
 }
 
-// TestRefusedWakesQuietGroup checks that a group that has not heard from its leader for an election timeout, because it
-// is quiet, looks for a new one as soon as the leader's address refuses connections.
+// TestRefusedWakesQuietGroup checks a quiescent group that has not received a message from its leader for an election
+// timeout. It must elect a new leader as soon as the leader's address refuses connections.
 func TestRefusedWakesQuietGroup(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
 	b.run()
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(6)), Commit: new(uint64(10))})
 	b.hear(&pb.Message{Type: raftgroup.MsgQuiesce.Enum(), Term: new(uint64(6)), Index: new(uint64(10))})
-	for range 25 { // the leader's node lives
+	for range 25 { // the leader's node is alive
 		b.inbox.Frames = []raftgroup.Received{{From: nodeID(1)}, {From: nodeID(2)}}
 		b.tick(1)
 	}
@@ -456,13 +458,13 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 	b.inbox.Calls = append(b.inbox.Calls, func(h *raftgroup.Host) { h.NodeRefused(nodeID(1)) })
 	b.run()
 	if got := b.take(); !strings.Contains(got, "MsgPreVote to 11") {
-		t.Errorf("the leader of a quiet group is refused: %q", got)
+		t.Errorf("the leader of a quiescent group is rejected: %q", got)
 	}
 }
 
-// TestQuietMembersAreActive checks that the members of a quiet group count as active, for every tick at which it became
-// quiet: the raft library treats silent members as inactive at each election timeout, and quiet members are silent.
-// Without this, a learner that should become a voter would stay a learner indefinitely.
+// TestQuietMembersAreActive checks that the members of a quiescent group count as active, for every tick at which the
+// group became quiescent. The Raft library treats silent members as inactive at each election timeout, and quiescent
+// members are silent. Without this, a learner that should become a voter would stay a learner indefinitely.
 func TestQuietMembersAreActive(t *testing.T) {
 	for offset := range 25 {
 		b, g, term := ledOf(t, 2, raftgroup.Options{})
@@ -490,8 +492,8 @@ func TestQuietMembersAreActive(t *testing.T) {
 	}
 }
 
-// TestAbstains checks that a node that abstains asks for no votes and declines leadership, but votes, while another
-// voter lives; and that it offers what it leads.
+// TestAbstains checks an abstaining node while another voter is alive. It must not request votes, must decline
+// leadership, must offer the leaderships that it holds, and must vote.
 func TestAbstains(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	b.host.Abstain(true)
@@ -519,12 +521,12 @@ func TestAbstains(t *testing.T) {
 		b.tick(1)
 	}
 	if got := b.take(); !strings.Contains(got, "MsgTimeoutNow to 11") {
-		t.Errorf("it leads on: %s", got)
+		t.Errorf("the node still leads: %s", got)
 	}
 }
 
-// TestSuccession checks that the first voter after a leader whose node has been silent for an election timeout requests
-// votes immediately, not after a random delay, which can be the same for two voters.
+// TestSuccession checks the first voter after a leader whose node has been silent for an election timeout. It must
+// request votes immediately instead of after a random delay, which can be the same for two voters.
 func TestSuccession(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 2, raftgroup.Options{})
 	b.run()
@@ -540,8 +542,8 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-// TestLeaseTokens checks that a lease serves what was read while it was there, and nothing else: not what was read
-// before it was granted, nor after it ended, nor over a revocation.
+// TestLeaseTokens checks that a lease only serves data that was read while the lease was valid. It must not serve data
+// read before it was granted, after it ended, or before a revocation.
 func TestLeaseTokens(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -566,14 +568,14 @@ func TestLeaseTokens(t *testing.T) {
 	end := b.now + raftgroup.Instant(810*time.Millisecond)
 	switch {
 	case g.Leased(early, b.now):
-		t.Error("what was read before the lease was granted is served")
+		t.Error("data read before the lease was granted is served")
 	case !g.Leased(token, end-1):
 		t.Error("the lease is shorter than it should be")
 	case g.Leased(token, end):
 		t.Error("the lease has no end")
 	}
 	if err := b.host.Transfer(1, 99); !errors.Is(err, raftgroup.ErrNotReady) || !g.Leased(token, b.now) {
-		t.Fatalf("transfer to a stranger: %v", err)
+		t.Fatalf("transfer to an unknown node: %v", err)
 	}
 	b.host.TransferAnyway(1, 99)
 	if g.Leased(token, b.now) || g.Lease() != 0 {
@@ -585,7 +587,8 @@ func TestLeaseTokens(t *testing.T) {
 	}
 }
 
-// TestStateBehindLog checks that a state older than the log's beginning is refused: it lost something.
+// TestStateBehindLog checks that a state older than the beginning of the log is rejected, because entries have been
+// lost.
 func TestStateBehindLog(t *testing.T) {
 	fs := vfs.NewMem()
 	b, g := open(t, fs, 1, raftgroup.Options{TruncateEntries: 4, TruncateKeep: 1})
@@ -595,7 +598,7 @@ func TestStateBehindLog(t *testing.T) {
 		b.run()
 	}
 	if s, _ := b.host.Status(1); s.First < 15 {
-		t.Fatalf("the log was not cut: %+v", s)
+		t.Fatalf("the log was not truncated: %+v", s)
 	}
 	meta, _, err := b.store.Meta(1)
 	if err == nil {
@@ -613,11 +616,11 @@ func TestStateBehindLog(t *testing.T) {
 }
 
 // TestLostLog checks that a replica with applied entries is rejected without its log, or with a log that ends before
-// these entries, and stays rejected: its votes and acknowledgments were in that log.
+// these entries. It must stay rejected, because its votes and acknowledgments were in that log.
 func TestLostLog(t *testing.T) {
 	for _, lose := range []func(fs *vfs.MemFS, b *bench) error{
 		func(fs *vfs.MemFS, _ *bench) error { return fs.RemoveAll("log") },
-		func(fs *vfs.MemFS, b *bench) error { // another log is put there, an earlier one
+		func(fs *vfs.MemFS, b *bench) error { // replace the log with an earlier log
 			log, err := raftlog.Open("log", raftlog.Options{FS: fs})
 			if err != nil {
 				return err
@@ -649,8 +652,8 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// TestCrashedInstallation checks that a replica comes back whose process ended between the installation of a snapshot
-// and the reset of the log, and one whose process ended before the installation.
+// TestCrashedInstallation checks that a replica recovers if its process ended before the installation of a snapshot, or
+// between the installation and the reset of the log.
 func TestCrashedInstallation(t *testing.T) {
 	for _, installed := range []bool{true, false} {
 		fs := vfs.NewMem()
@@ -698,9 +701,9 @@ func TestCrashedInstallation(t *testing.T) {
 	}
 }
 
-// TestCrashedInstallationOverTail checks that a replica follows its leader again after its process ended between the
-// installation of a snapshot and the reset of the log, where the log had a tail of an older term that reaches past the
-// snapshot. Without a snapshot that explains it, such a tail is rejected.
+// TestCrashedInstallationOverTail checks that a replica follows its leader again if its process ended between the
+// installation of a snapshot and the reset of the log. The log had a tail of an older term that extends beyond the
+// snapshot. If no snapshot explains such a tail, it must be rejected.
 func TestCrashedInstallationOverTail(t *testing.T) {
 	conf := &pb.ConfState{Voters: []uint64{10, 11, 12}}
 	for _, installing := range []uint64{15, 0} {
@@ -736,8 +739,8 @@ func TestCrashedInstallationOverTail(t *testing.T) {
 	}
 }
 
-// TestLeftoverLog checks that a replica which waits for its first snapshot does not start from the log of an earlier
-// one.
+// TestLeftoverLog checks that a replica that waits for its first snapshot does not start from the log of an earlier
+// replica.
 func TestLeftoverLog(t *testing.T) {
 	fs := vfs.NewMem()
 	b, g := open(t, fs, 1, raftgroup.Options{})
@@ -759,7 +762,7 @@ func TestLeftoverLog(t *testing.T) {
 	}
 }
 
-// TestGap checks that the applier refuses an entry that does not follow.
+// TestGap checks that the applier rejects an entry that does not follow the last applied entry.
 func TestGap(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -774,8 +777,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestLogQueueBound checks that a leader's appends are dropped, and own proposals wait, while too much is with the log
-// writer.
+// TestLogQueueBound checks that appends from a leader are dropped, and own proposals wait, while the log writer has too
+// much work.
 func TestLogQueueBound(t *testing.T) {
 	var dropped int
 	b, g := open(

@@ -8,33 +8,35 @@ type Inbox struct {
 	Ticks int
 	// Calls are run first, on the loop.
 	Calls []func(*Host)
-	// The reports of the other steps.
+	// These are the reports of the other steps.
 	Logged    []Logged
 	Applied   []Applied
 	Installed []Installed
 	Shipped   []Shipped
-	// Frames of peers, decoded.
+	// Received holds the decoded frames of peers.
 	Frames    []Received
 	Proposals []Proposal
 	Reads     []Read
-	// Unreachable holds the nodes to which frames were dropped.
+	// Unreachable holds the nodes for which frames were dropped.
 	Unreachable []NodeID
-	// Coarse is set if the machine may have been suspended between the instant passed to Step and the taking of this
-	// inbox. Leases may be granted by that instant, which can only be too early, but no lease may be used.
+	// Coarse is set if the machine may have been suspended between the instant passed to Step and the time at which
+	// this inbox was taken. Leases may be granted based on that instant, which can only be too early. No lease may be
+	// used.
 	Coarse bool
-	// hasQueries is set by a Runner if there are queries of followers.
+	// hasQueries is set by a Runner if followers have sent queries.
 	hasQueries bool
 }
 
-// Received is a decoded frame from a peer. Without messages, it is the node's heartbeat.
+// Received is a decoded frame from a peer. If it contains no messages, it is the node's heartbeat.
 type Received struct {
 	From     NodeID
 	Messages []Message
-	// At is the sender's clock. Echo is the last value it had received of this node's clock. 0 means none.
+	// At is the sender's clock. Echo is the last value of this node's clock that the sender had received. A value of 0
+	// means none.
 	At, Echo Instant
 	// g is set by Expect.
 	g *Group
-	// hasQueries reports whether there are queries of followers.
+	// hasQueries reports whether followers have sent queries.
 	hasQueries bool
 }
 
@@ -56,7 +58,7 @@ type Work struct {
 	Discards []SnapshotData
 }
 
-// clear empties an inbox and keeps its memory.
+// clear empties an inbox but keeps its memory.
 func (in *Inbox) clear() {
 	in.Ticks, in.hasQueries = 0, false
 	in.Calls = emptied(in.Calls)
@@ -70,7 +72,7 @@ func (in *Inbox) clear() {
 	in.Unreachable = emptied(in.Unreachable)
 }
 
-// keptMax is the maximum number of elements for which a list of an inbox keeps its memory.
+// keptMax is the maximum number of elements in a list of an inbox whose memory is kept.
 const keptMax = 16 << 10
 
 func emptied[T any](s []T) []T {

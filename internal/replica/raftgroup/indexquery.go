@@ -8,9 +8,9 @@ import (
 
 // A follower serves linearizable reads from its own state. It queries the leader for the commit index, waits until it
 // has applied that index, and reads. All waiting reads of a group share one query, and the queries of all groups whose
-// leaders are on one node share one frame. Reads that arrive while a query is in flight wait for the next one.
+// leaders are on one node share one frame. Reads that arrive while a query is in flight wait for the next query.
 //
-// Such a read is equivalent to a read at the leader because of the following rules (RG10):
+// Such a read is equivalent to a read on the leader because of the following rules (RG10):
 //
 //   - The index is at or above everything that was acknowledged, or shown to any reader, before the read began. The
 //     leader uses its commit index, not its applied index: readers of its state may be ahead of the loop's knowledge of
@@ -25,18 +25,18 @@ import (
 //   - A replica that is not a member gets no reply. Closing a replica fails its reads. The state machine handles
 //     snapshots that are installed during a read.
 //
-// A reply stays valid after a leader change, so a read with a reply waits through elections.
+// A reply remains valid after a leader change, so a read with a reply waits during elections.
 
 // MsgIndexQuery and MsgIndexReply are message types of this package. A follower queries its leader for the commit
-// index; Index is the number of the query. The reply repeats the number and contains the index in Commit. A leader that
-// cannot answer sends a rejection.
+// index. Index is the number of the query. The reply repeats the number and contains the index in Commit. A leader that
+// cannot reply sends a rejection.
 const (
 	MsgIndexQuery = pb.MessageType(201)
 	MsgIndexReply = pb.MessageType(202)
 )
 
-// queryLag is the maximum number of entries that a follower may lack to serve a read. A follower that lacks more leaves
-// the read to the leader.
+// queryLag is the maximum number of entries that a follower may lack to serve a read. A follower that lacks more
+// entries leaves the read to the leader.
 const queryLag = 256
 
 // indexQuery is a follower's query that waits for a quorum.
@@ -44,8 +44,8 @@ type indexQuery struct{ replica, number uint64 }
 
 // indexQueries holds the queries to one node.
 type indexQueries struct {
-	// first is the first number of the queries in flight, or 0; tick is when they were sent. wanting holds the groups
-	// whose reads wait for the next queries.
+	// first is the first number of the queries in flight, or 0. tick is the tick in which they were sent. wanting holds
+	// the groups whose reads wait for the next queries.
 	first, tick uint64
 	wanting     []*Group
 }
@@ -68,7 +68,7 @@ func (r *reads) queueQuery() {
 
 // sendQueries sends the queued queries to a node, unless queries to it are in flight.
 func (h *Host) sendQueries(p *peer) {
-	if p.queries.first != 0 && h.ticks-p.queries.tick <= 1 { // a lost query delays the next one by at most two ticks
+	if p.queries.first != 0 && h.ticks-p.queries.tick <= 1 { // a lost query delays the next query by at most two ticks
 		return
 	}
 	p.queries.first = 0
@@ -81,7 +81,7 @@ func (h *Host) sendQueries(p *peer) {
 			continue
 		}
 		if leader == nil || leader.Node != p.node {
-			h.mark(g) // it now follows another leader
+			h.mark(g) // the group now follows another leader
 			continue
 		}
 		h.queriesSent++
@@ -96,7 +96,7 @@ func (h *Host) sendQueries(p *peer) {
 	p.queries.wanting = p.queries.wanting[:0]
 }
 
-// handleQuery answers a follower's query, immediately or once a quorum has confirmed that this replica leads.
+// handleQuery replies to a follower's query immediately, or once a quorum has confirmed that this replica leads.
 func (r *reads) handleQuery(m *pb.Message) {
 	g, h := r.g, r.g.host
 	a := indexQuery{m.GetFrom(), m.GetIndex()}
@@ -114,7 +114,7 @@ func (r *reads) handleQuery(m *pb.Message) {
 	h.mark(g)
 }
 
-// replyQuery sends the reply to a query; index 0 means that this replica cannot answer.
+// replyQuery sends the reply to a query. The index 0 means that this replica cannot reply.
 func (r *reads) replyQuery(a indexQuery, index uint64) {
 	g, h := r.g, r.g.host
 	if index > 0 {
@@ -138,11 +138,11 @@ func (r *reads) rejectQueries() {
 	r.activeQueries, r.newQueries = nil, nil
 }
 
-// handleReply processes a reply: the reads that waited for it now wait for its index to be applied.
+// handleReply processes a reply. The reads that waited for the reply then wait until its index is applied.
 func (r *reads) handleReply(p *peer, m *pb.Message) {
 	g, h := r.g, r.g.host
 	if number := m.GetIndex(); p.queries.first != 0 && number >= p.queries.first && number <= h.queriesSent {
-		p.queries.first = 0 // the next queries may be sent while some groups of this frame wait for a quorum
+		p.queries.first = 0 // the next queries may be sent while some groups in this frame wait for a quorum
 	}
 	h.mark(g)
 	if g.leading || r.round == 0 || r.round != m.GetIndex() {

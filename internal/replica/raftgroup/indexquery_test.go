@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// read hands in a read.
+// read delivers a read.
 func (b *bench) read(g *raftgroup.Group) *outcome {
 	b.t.Helper()
 	o := &outcome{}
@@ -27,7 +27,7 @@ func (b *bench) read(g *raftgroup.Group) *outcome {
 	return o
 }
 
-// sentOf returns the messages of a kind that were sent since the last take, and discards all.
+// sentOf returns the messages of a type that were sent since the last call of take, and discards all messages.
 func (b *bench) sentOf(kind pb.MessageType) (out []*pb.Message) {
 	for _, m := range b.sent {
 		if m.GetType() == kind {
@@ -38,9 +38,9 @@ func (b *bench) sentOf(kind pb.MessageType) (out []*pb.Message) {
 	return out
 }
 
-// TestLeaderIndexQuery checks (RG10) at the leader: without a lease an index query waits for a quorum, with a lease the
-// leader replies immediately with the commit index. It does not reply by a clock reading from before the query, after
-// the lease has ended, or to a node outside the group.
+// TestLeaderIndexQuery checks index queries on the leader (RG10). Without a lease, an index query must wait for a
+// quorum. With a lease, the leader must reply immediately with the commit index. It must not reply based on a clock
+// reading from before the query, after the lease has ended, or to a node outside the group.
 func TestLeaderIndexQuery(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	ask := func(number uint64) []*pb.Message {
@@ -59,7 +59,7 @@ func TestLeaderIndexQuery(t *testing.T) {
 	b.hear(&pb.Message{Type: raftgroup.MsgIndexQuery.Enum(), Term: &term, Index: new(uint64(70))})
 	beats := b.sent
 	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 0 {
-		t.Fatalf("answered without a lease and without a quorum: %v", got)
+		t.Fatalf("responded without a lease and without a quorum: %v", got)
 	}
 	confirm(beats)
 	got := b.sentOf(raftgroup.MsgIndexReply)
@@ -69,7 +69,7 @@ func TestLeaderIndexQuery(t *testing.T) {
 	if g.Lease() == 0 {
 		t.Fatal("the round granted no lease")
 	}
-	// An entry that is committed and not applied counts: readers may see it before the loop hears of that.
+	// A committed entry that is not applied counts, because readers may see it before the loop is notified.
 	b.lazy = true
 	b.propose(g, 0, ledger.Add("n", 1))
 	b.run()
@@ -97,17 +97,18 @@ func TestLeaderIndexQuery(t *testing.T) {
 	b.inbox.Frames = append(b.inbox.Frames, f)
 	b.run()
 	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 1 || !got[0].GetReject() || got[0].GetTo() != 99 {
-		t.Fatalf("a stranger hears %v", got)
+		t.Fatalf("an unknown user: got %v", got)
 	}
-	// It has lost its leadership: queries that wait for a quorum are rejected.
+	// The replica has lost its leadership, so queries that wait for a quorum are rejected.
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(term + 1), Commit: new(uint64(11))})
 	if got := b.sentOf(raftgroup.MsgIndexReply); len(got) != 2 || !got[0].GetReject() || !got[1].GetReject() {
 		t.Fatalf("deposed: %v", got)
 	}
 }
 
-// TestIndexQuery checks (RG10) at a follower: reads wait for the answer to a question that was sent after they began,
-// and until its index is applied; a leader that refuses, is silent or is replaced fails them.
+// TestIndexQuery checks index queries on a follower (RG10). Reads must wait for the reply to a query that was sent
+// after they began, and then until its index is applied. They must fail if the leader rejects the query, is silent, or
+// is replaced.
 func TestIndexQuery(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 3, raftgroup.Options{AlwaysTick: true})
 	if _, err := g.NewRead(&outcome{}); !errors.Is(err, raftgroup.ErrNotLeader) {
@@ -127,16 +128,16 @@ func TestIndexQuery(t *testing.T) {
 	}
 	late := b.read(g)
 	if asks := b.sentOf(raftgroup.MsgIndexQuery); len(asks) != 0 {
-		t.Fatalf("asked again while a question is under way: %v", asks)
+		t.Fatalf("asked again while a query is in progress: %v", asks)
 	}
 	tell(asks[0].GetIndex()+1, 10, false)
 	if first.calls != 0 {
-		t.Fatal("the answer to another question was taken")
+		t.Fatal("the response to another query was accepted")
 	}
 	tell(asks[0].GetIndex(), 11, false)
 	again := b.sentOf(raftgroup.MsgIndexQuery)
 	if first.calls != 0 || late.calls != 0 || len(again) != 1 || again[0].GetIndex() == asks[0].GetIndex() {
-		t.Fatalf("entry 11 is not applied; the next question is %v", again)
+		t.Fatalf("entry 11 is not applied; the next query is %v", again)
 	}
 	b.replicate(term, 11, term, 11)
 	if first.calls != 1 || first.Err != nil || first.Index != 11 || late.calls != 0 {
@@ -170,8 +171,8 @@ func TestIndexQuery(t *testing.T) {
 	}
 }
 
-// TestCommitIsToldWhenApplied checks the last law of (RG10): a follower does not hear of a commit before its leader has
-// applied it, and hears of it then.
+// TestCommitIsToldWhenApplied checks that a follower is notified of a commit as soon as its leader has applied it, and
+// not earlier (RG10).
 func TestCommitIsToldWhenApplied(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	highest := func() (commit uint64) {
@@ -192,11 +193,11 @@ func TestCommitIsToldWhenApplied(t *testing.T) {
 	b.run()
 	b.tick(4)
 	if got := highest(); got > 11 {
-		t.Errorf("a follower is told of commit %d; 11 is applied", got)
+		t.Errorf("a follower was notified of commit %d; 11 is applied", got)
 	}
 	b.lazy = false
 	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: &term, Index: new(uint64(13))})
 	if got := highest(); got != 13 {
-		t.Errorf("a follower is told of commit %d; 13 is applied", got)
+		t.Errorf("a follower was notified of commit %d; 13 is applied", got)
 	}
 }

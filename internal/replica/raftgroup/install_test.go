@@ -22,20 +22,20 @@ type noData struct{ SnapshotData }
 
 func (noData) Close() error { return nil }
 
-// TestInstallEndsWithHost checks that an installation that was abandoned because its host closes does not make the host
-// fail, and that any other error does.
+// TestInstallEndsWithHost checks that an installation that is abandoned because its host closes does not make the host
+// fail. Any other error must make the host fail.
 func TestInstallEndsWithHost(t *testing.T) {
 	broken := errors.New("broken")
 	for _, err := range []error{fmt.Errorf("install: %w", context.Canceled), broken} {
 		r := NewRunner(&Host{}, nil, nil, endedStore{err: err}, nil, nil)
 		r.install(Install{g: &Group{id: 1}, message: &pb.Message{}, data: noData{}})
 		if got := r.Failed(); (got != nil) != errors.Is(err, broken) {
-			t.Errorf("after %v the runner says %v", err, got)
+			t.Errorf("after %v the runner reports %v", err, got)
 		}
 		select {
 		case <-r.stop:
 		default:
-			t.Errorf("after %v the runner goes on", err)
+			t.Errorf("after %v the runner continues", err)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// Log stores the entries of all groups; package raftlog implements it.
+// Log stores the entries of all groups. Package raftlog implements it.
 type Log interface {
 	// Storage returns the log of a group, including all committed batches. It is safe for concurrent use with batches.
 	Storage(group uint64) (raft.Storage, error)
@@ -21,15 +21,16 @@ type Log interface {
 type LogBatch interface {
 	Append(group uint64, entries []*pb.Entry) error
 	SetHardState(group, term, vote, commit uint64) error
-	// Truncate removes the entries up to index.
+	// Truncate removes the entries with indexes up to index.
 	Truncate(group, index, term uint64) error
 	// Install records that a snapshot at index is about to be installed. Until a Reset, the state may be ahead of the
 	// log.
 	Install(group, index uint64) error
 	// Reset replaces the log with an empty log that starts after (index, term).
 	Reset(group, index, term uint64, members *pb.ConfState) error
-	// Create is Reset plus a hard state, for a group without any record; otherwise it does nothing and returns false.
-	// If the group existed before, its votes and acknowledgments are lost.
+	// Create is like Reset, and also writes a hard state, for a group without any record. If the group has a record,
+	// Create does nothing and returns false. If the group existed before and has no record, its votes and
+	// acknowledgments have been lost.
 	Create(group, index, term uint64, members *pb.ConfState) (bool, error)
 	Destroy(group uint64) error
 	// Commit writes the batch. With sync, the batch and all earlier commits are durable when Commit returns.
@@ -39,14 +40,14 @@ type LogBatch interface {
 // StateMachine applies entries. One goroutine calls Apply, Members, Commit, and Sync. An error from any of them stops
 // the host.
 type StateMachine interface {
-	// Apply adds an entry to the open batch: its commands in order, and (index, term) as the group's applied index. The
-	// index is the previous index plus one. Apply appends one result per command to results; they are passed to the
-	// proposer's Waiter unchanged. It must not keep commands or results.
+	// Apply adds an entry to the open batch. It adds the entry's commands in order, and stores (index, term) as the
+	// group's applied index. The index is the previous index plus one. Apply appends one result per command to results.
+	// The results are passed to the proposer's Waiter unchanged. It must not keep commands or results.
 	Apply(group, index, term uint64, commands [][]byte, results []any) ([]any, error)
-	// Members adds a membership change, whose entry has this index, to the open batch. where contains the nodes of the
-	// members, encoded (see DecodeMembers).
+	// Members adds a membership change to the open batch. index is the index of its entry. where contains the encoded
+	// nodes of the members (see DecodeMembers).
 	Members(group, index, term uint64, members *pb.ConfState, where []byte) error
-	// Commit writes the open batch and starts the next one. The batch is visible to readers when Commit returns, but
+	// Commit writes the open batch and starts the next batch. The batch is visible to readers when Commit returns, but
 	// not yet durable.
 	Commit() error
 	// Sync makes all earlier commits durable.
@@ -59,11 +60,12 @@ type SnapshotStore interface {
 	// Snapshot captures the current state of a group. metadata describes exactly the captured state. The caller must
 	// close data.
 	Snapshot(group uint64) (metadata *pb.SnapshotMetadata, data SnapshotData, err error)
-	// Receive stores an incoming snapshot on disk, not in memory, until it is closed. It may be installed, or discarded
-	// if it has become obsolete. The state of the group does not change. Receive reads to io.EOF, which is returned
-	// only if every byte is correct. Files that remain when the process ends must be removed at the next start.
+	// Receive stores an incoming snapshot on disk instead of in memory until it is closed. The snapshot may be
+	// installed, or discarded if it has become obsolete. The state of the group does not change. Receive reads to
+	// io.EOF. The stream must only return io.EOF if every byte is correct. Files that remain when the process ends must
+	// be removed at the next start.
 	Receive(group uint64, r io.Reader) (SnapshotData, error)
-	// Install durably replaces the group's state with a snapshot returned by Receive. Nothing is applied to the group
+	// Install durably replaces the group's state with a snapshot returned by Receive. No entry is applied to the group
 	// in the meantime. The caller closes data in any case.
 	Install(group uint64, metadata *pb.SnapshotMetadata, data SnapshotData) error
 }
@@ -81,18 +83,18 @@ type Transport interface {
 	// Send queues a copy of the frame and returns immediately. It returns false if the frame was dropped because the
 	// peer's queue is full.
 	Send(to NodeID, frame []byte) bool
-	// SendSnapshot delivers head, followed by size bytes of data, to Runner.ReceiveSnapshot, and returns its result. It
-	// limits the rate and must not delay frames.
+	// SendSnapshot delivers head, followed by size bytes of data, to Runner.ReceiveSnapshot on the receiver, and
+	// returns its result. It limits the rate and must not delay frames.
 	SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error
 }
 
-// Waiter receives the outcome of a proposal or a read, once. Done is called on the loop and must not block.
+// Waiter receives the outcome of a proposal or a read exactly once. Done is called on the loop and must not block.
 type Waiter interface{ Done(Outcome) }
 
 // Outcome is the outcome of a proposal or a read.
 type Outcome struct {
-	// Err is nil on success. ErrUnknown means that a proposal may have been applied or may still be. Any other error
-	// means that nothing was done and never will be.
+	// Err is nil on success. ErrUnknown means that a proposal may have been applied or may be applied later. Any other
+	// error means that the request had no effect and will have none.
 	Err error
 	// Index and Term identify the proposal's entry. For a read, Index is the index that had to be applied.
 	Index, Term uint64

@@ -8,16 +8,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// invariants is the state of a group that checks itself, with the build tag invariants. The numbers refer to the
-// package's guarantees.
+// invariants is the state for checking the invariants of a group, with the build tag invariants. The numbers refer to
+// the package's guarantees.
 type invariants struct {
-	// term, commit, and applied are the last values; none of them may decrease.
+	// term, commit, and applied are the last values. They must not decrease.
 	term, commit, applied uint64
-	// members counts membership changes. leased is the value of members when the last lease was granted.
+	// members is the number of membership changes. leased is the value of members at the time when the last lease was
+	// granted.
 	members, leased uint64
 }
 
-// checkReady checks a group after all of its ready work was handed out.
+// checkReady checks a group after all of its ready work has been handed out.
 func (l *invariants) checkReady(g *Group) {
 	h := g.host
 	lease := g.lease.until.Load() != 0 || g.lease.granted != 0
@@ -67,8 +68,8 @@ func (g *Group) voteState() voteState {
 	return voteState{s.HardState.GetTerm(), s.HardState.GetVote(), g.raft.campaigns()}
 }
 
-// checkVote checks that no vote was given and no campaign was started since before, unless the promise not to vote does
-// not apply to the candidate's node.
+// checkVote checks that no vote was given and no campaign was started since before. The exception is a candidate to
+// whose node the promise not to vote does not apply.
 func (g *Group) checkVote(before voteState, candidate NodeID) {
 	if !invariant.Enabled || !g.voteLease.binds(g.host.ticks, candidate) {
 		return
@@ -95,7 +96,7 @@ func (f *pendingProposal) checkSucceeded(e *appliedEntry) {
 		e.index, e.term, e.sequence, e.commands, f.sequence, f.term, len(f.proposals))
 }
 
-// checkCommit checks that a follower learns of no commit that its leader has not applied.
+// checkCommit checks that a follower is not notified of a commit that its leader has not applied.
 func (g *Group) checkCommit(m *pb.Message) {
 	if t := m.GetType(); g.leading && m.GetTerm() == g.term && (t == pb.MsgApp || t == pb.MsgHeartbeat) {
 		invariant.Check(m.GetCommit() <= g.applied, "RG10: group %d reports commit %d, but the applied index is %d",
@@ -104,7 +105,7 @@ func (g *Group) checkCommit(m *pb.Message) {
 	}
 }
 
-// checkDurable checks that appends that require a sync of the log were synced.
+// checkDurable checks that appends that require a sync of the log have been synced.
 func checkDurable(items []Append, sync bool) {
 	for i := range items {
 		it := &items[i]
@@ -113,7 +114,7 @@ func checkDurable(items []Append, sync bool) {
 	}
 }
 
-// checkSynced checks that applies that require a sync of the state were synced.
+// checkSynced checks that applies that require a sync of the state have been synced.
 func checkSynced(items []Apply, synced bool) {
 	for i := range items {
 		it := &items[i]

@@ -11,13 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestJointIsLeft checks that a group leaves a joint configuration without a client write, also on a node that must not
-// lead and whose transfers fail. The raft library drops its own proposal to leave while a transfer is open, and repeats
-// it only when an entry is applied. So leadership is not transferred while members change.
+// TestJointIsLeft checks that a group leaves a joint configuration without a client write, even on a node that must not
+// lead and whose transfers fail. The Raft library drops its own proposal to leave the joint configuration while a
+// transfer is open. It repeats the proposal only when an entry is applied. Leadership is therefore not transferred
+// while members change.
 func TestJointIsLeft(t *testing.T) {
 	b, _, term := led(t, raftgroup.Options{AlwaysTick: true})
 	status := func() raftgroup.Status { s, _ := b.host.Status(1); return s }
-	// A follower that acknowledges what it has, and takes no leadership.
+	// The follower acknowledges the entries that it has, and accepts no leadership.
 	pass := func(ticks int, has uint64) {
 		for range ticks {
 			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
@@ -43,7 +44,7 @@ func TestJointIsLeft(t *testing.T) {
 	b.lazy = true
 	pass(10, 12)
 	if s := status(); len(s.Members.GetVotersOutgoing()) != 3 || s.Applied != 11 || o.calls != 0 {
-		t.Fatalf("entry 12 should be under way to the state: %+v", s)
+		t.Fatalf("entry 12 should be with the applier: %+v", s)
 	}
 	refused("before the change is applied")
 	b.lazy = false
@@ -53,14 +54,14 @@ func TestJointIsLeft(t *testing.T) {
 	}
 	refused("in the joint configuration")
 	b.host.Abstain(false)
-	pass(50, 12) // an offer that was made is over
+	pass(50, 12) // the offer has expired
 	pass(2, status().Last)
 	s := status()
 	if !s.Leading || s.Term != term || s.Applied != s.Last {
 		t.Fatalf("%+v", s)
 	}
 	if len(s.Members.GetVotersOutgoing()) > 0 {
-		t.Errorf("the group is still joint: %v", s.Members)
+		t.Errorf("the group is still in a joint configuration: %v", s.Members)
 	}
 	if err := b.host.Transfer(1, 11); err != nil {
 		t.Errorf("the leadership is not offered after the change: %v", err)

@@ -7,32 +7,33 @@ import (
 	"time"
 )
 
-// lease is a leader's right to serve reads without asking a quorum. A quorum that answered a heartbeat of its term
-// gives no vote for an election timeout (see voteLease). No other replica can lead for slightly less than that.
+// lease is a leader's right to serve reads without the confirmation of a quorum. Each voter of a quorum that responded
+// to a heartbeat of the leader's term gives no vote for an election timeout (see voteLease). No other replica can lead
+// for slightly less than that time.
 //
-// The loop grants, publishes, and revokes leases; readers check them.
+// The loop grants, publishes, and revokes leases. Readers check them.
 type lease struct {
-	// until is the Instant at which the lease ends, or 0. epoch counts revocations and is never 0. used is set by
+	// until is the Instant at which the lease ends, or 0. epoch is the number of revocations plus one. used is set by
 	// readers that have checked the lease.
 	until atomic.Int64
 	epoch atomic.Uint64
 	used  atomic.Bool
 
-	// Loop only: granted is the end of a lease that is not yet published because index is not applied; 0 if none
-	// exists.
+	// The following fields are used only by the loop. granted is the end of a lease that has not been published because
+	// index has not been applied, or 0.
 	granted Instant
 	index   uint64
 }
 
-// leaseFor is the lease duration after a read round that started at t0. A voter that answered keeps its promise for
-// ElectionTicks by its clock, of which the first may be nearly over. Another tick is subtracted for the same effect
-// at the leader, and a tenth of the rest for clocks that run at different speeds.
+// leaseFor is the duration of a lease after a read round that started at t0. A voter that responded keeps its promise
+// for ElectionTicks by its clock. The first of these ticks may be nearly over. Another tick is subtracted for the same
+// effect on the leader. A tenth of the rest is subtracted because clocks run at different speeds.
 func (o *Options) leaseFor() time.Duration {
 	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10
 }
 
-// Lease starts a read under a lease. It returns a token for Leased, or 0 without a lease. It must be called before the
-// read: a lease granted between the read and the check of the clock says nothing about the result.
+// Lease starts a read under a lease. It returns a token for Leased, or 0 if no lease is valid. It must be called before
+// the read, because a lease granted between the read and the check of the clock does not cover the result.
 func (g *Group) Lease() (token uint64) {
 	l := &g.lease
 	if !l.used.Load() {
@@ -45,15 +46,15 @@ func (g *Group) Lease() (token uint64) {
 	return token
 }
 
-// Leased reports whether the result of a read between Lease and the reading of the clock may be served. It is safe
-// because the clock is read last: if the process was paused after the read, its lease has expired. A lease that was
-// extended in the meantime is valid, because within an epoch there was no other leader. A lease that was revoked and
-// granted again is not valid.
+// Leased reports whether the result of a read may be served. The read must have been made between Lease and the reading
+// of the clock. It is safe because the clock is read last. If the process was paused after the read, its lease has
+// expired. A lease that was extended in the meantime is valid, because no other leader existed within an epoch. A lease
+// that was revoked and granted again is not valid.
 func (g *Group) Leased(token uint64, now Instant) bool {
 	return token != 0 && int64(now) < g.lease.until.Load() && g.lease.epoch.Load() == token
 }
 
-// grant stores a lease until an instant, for a leader that must have applied index.
+// grant stores a lease that ends at an instant. Before the lease is published, the leader must have applied index.
 func (l *lease) grant(until Instant, index uint64) { l.granted, l.index = until, index }
 
 // publish makes a granted lease visible to readers once its index is applied.
@@ -64,12 +65,13 @@ func (l *lease) publish(applied uint64) {
 	}
 }
 
-// left returns the remaining lease time, which is not positive without a lease.
+// left returns the remaining time of the lease. It is not positive if no lease is valid.
 func (l *lease) left(now Instant) time.Duration { return time.Duration(l.until.Load() - int64(now)) }
 
-// revoke ends the lease. It must be called before anything that could let another replica lead.
+// revoke ends the lease. It must be called before any action that could allow another replica to lead.
 func (l *lease) revoke() {
-	l.until.Store(0) // before the epoch: a reader that sees the new epoch does not see a lease of the old one
+	// reset until before the epoch, so that a reader of the new epoch does not see a lease of the old epoch
+	l.until.Store(0)
 	l.epoch.Add(1)
 	l.granted = 0
 }

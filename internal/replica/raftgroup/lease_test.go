@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestLeaseEndsWithMembers checks that a change of members ends the lease, which rests on a quorum of the old ones, and
-// that what was read before is not served under the next one.
+// TestLeaseEndsWithMembers checks that a change of members ends the lease, because the lease depends on a quorum of the
+// old members. Data read before must not be served under the next lease.
 func TestLeaseEndsWithMembers(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()
@@ -29,7 +29,7 @@ func TestLeaseEndsWithMembers(t *testing.T) {
 		t.Fatalf("%+v", changed)
 	}
 	if g.Leased(token, b.now) || g.Lease() != 0 {
-		t.Error("the lease of the old members goes on")
+		t.Error("the lease of the old members continues")
 	}
 	b.read(g)
 	b.run()
@@ -37,6 +37,6 @@ func TestLeaseEndsWithMembers(t *testing.T) {
 		t.Error("no lease of the new members")
 	}
 	if g.Leased(token, b.now) {
-		t.Error("what was read under the old lease is served under the new one")
+		t.Error("data read under the old lease is served under the new lease")
 	}
 }

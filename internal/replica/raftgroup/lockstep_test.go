@@ -14,11 +14,11 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// lockstep is a cluster whose nodes take their steps in turn: replica 10+i of group 1 is on node i.
+// lockstep is a cluster whose nodes execute their steps in turn. Replica 10+i of group 1 is on node i.
 type lockstep struct {
 	t     *testing.T
 	nodes []*bench
-	// down are the nodes that take no steps.
+	// down holds the nodes that execute no steps.
 	down map[int]bool
 	// mute drops offers of leadership.
 	mute bool
@@ -34,7 +34,7 @@ func newLockstep(t *testing.T, nodes int) *lockstep {
 	return c
 }
 
-// run takes steps until no node has anything left to do.
+// run executes steps until no node has any work left.
 func (c *lockstep) run() {
 	c.t.Helper()
 	for range 1000 {
@@ -66,10 +66,10 @@ func (c *lockstep) run() {
 			return
 		}
 	}
-	c.t.Fatal("the steps do not come to an end")
+	c.t.Fatal("the steps do not end")
 }
 
-// tick moves time on, and calls each, if not nil, after each tick.
+// tick advances the time, and calls each, if not nil, after each tick.
 func (c *lockstep) tick(n int, each func()) {
 	c.t.Helper()
 	for range n {
@@ -95,7 +95,7 @@ func (c *lockstep) leader() int {
 	return -1
 }
 
-// lead has a node lead, before a test begins.
+// lead makes a node the leader before a test begins.
 func (c *lockstep) lead(node int) {
 	c.t.Helper()
 	for range 20 {
@@ -110,8 +110,8 @@ func (c *lockstep) lead(node int) {
 	c.t.Fatalf("node %d does not lead", node)
 }
 
-// writes tries a write after each of n ticks and returns the number of ticks in which none succeeded, in all and at a
-// stretch.
+// writes tries a write after each of n ticks. It returns the number of ticks in which no write succeeded, in total and
+// in the longest period.
 func (c *lockstep) writes(n int, each func()) (failed, stretch int) {
 	c.t.Helper()
 	run := 0

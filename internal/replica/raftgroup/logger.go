@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// quietLogger passes on only panics. A panic in the library means that its state is inconsistent.
+// quietLogger logs nothing and panics if the library does. A panic of the library means that its state is inconsistent.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}
@@ -32,7 +32,7 @@ func (i inconsistent) Error() string {
 		"empty directory (raft: " + string(i) + ")"
 }
 
-// Unwrap returns ErrLostLog if a leader knows of entries here that are missing.
+// Unwrap returns ErrLostLog if the leader expects entries that are missing here.
 func (i inconsistent) Unwrap() error {
 	if strings.HasPrefix(string(i), "tocommit(") {
 		return ErrLostLog

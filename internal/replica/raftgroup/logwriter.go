@@ -16,14 +16,14 @@ type Append struct {
 	g       *Group
 	message *pb.Message
 	sync    bool
-	// hard is set if the hard state must be written: the term or vote has changed, or the entries contain a membership
-	// change (RG12).
+	// hard is set if the hard state must be written. This is required if the term or the vote has changed, or if the
+	// entries contain a membership change (RG12).
 	hard  bool
 	state hardState
 	bytes int64
-	// truncate, if not 0, truncates the log up to this index, whose entry has this term, instead.
+	// If truncate is not 0, the item instead truncates the log up to this index, whose entry has this term.
 	truncate, term uint64
-	// installing, if not 0, records that a snapshot at this index is about to be installed, instead.
+	// If installing is not 0, the item instead records that a snapshot at this index is about to be installed.
 	installing uint64
 	destroy    bool
 }
@@ -34,7 +34,7 @@ type Logged struct {
 	message  *pb.Message
 	bytes    int64
 	truncate uint64
-	// installing is set when the installation may begin.
+	// installing is set if the installation may begin.
 	installing bool
 	destroy    bool
 }
@@ -49,9 +49,9 @@ type LogWriter struct {
 // NewLogWriter returns the log writer of a node. It owns the batch.
 func NewLogWriter(b LogBatch) *LogWriter { return &LogWriter{batch: b} }
 
-// Write commits all items as one batch, synced if any of them requires it. It returns its reports for the loop, in
-// order, and the responses to other nodes, which are valid until the next call (RG3). After an error, the host must
-// stop.
+// Write commits all items as one batch, and syncs it if any item requires a sync. It returns its reports for the loop,
+// in order, and the responses to other nodes (RG3). The responses are valid until the next call. After an error, the
+// host must stop.
 func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	sync := false
 	for i := range items {

@@ -10,31 +10,31 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// GroupConfig describes a group to be opened, as known to its state machine.
+// GroupConfig describes a group to be opened, according to its state machine.
 type GroupConfig struct {
 	ID uint64
 	// Replica is the ID of this replica.
 	Replica uint64
-	// Applied and Term identify the last entry in the state. They are 0 for a replica that waits for its first
-	// snapshot.
+	// Applied and Term are the index and the term of the last entry in the state. They are 0 if the replica waits for
+	// its first snapshot.
 	Applied, Term uint64
-	// Conf holds the members as of Applied, Where their nodes.
+	// Conf holds the members as of Applied, and Where holds their nodes.
 	Conf  *pb.ConfState
 	Where []Member
-	// Initial is true if nothing was ever applied to the initial state. Only such a replica may lack a log.
+	// Initial is true if no entry has been applied to the initial state. Only such a replica may lack a log.
 	Initial bool
-	// Fresh is true if the group was created in this process: no lease can depend on it.
+	// Fresh is true if the group was created in this process. In that case, no lease can depend on the replica.
 	Fresh bool
-	// PreferredNode is the only node whose member gets a vote in the first election timeout if Fresh is false. That
-	// member may hold a lease from before the group was created, and campaigns once it no longer uses the lease. The
-	// zero NodeID means none.
+	// PreferredNode is used if Fresh is false. The member on this node is the only candidate that gets a vote in the
+	// first election timeout. That member may hold a lease from before the group was created, and campaigns once it no
+	// longer uses the lease. The zero NodeID means that no node is preferred.
 	PreferredNode NodeID
 }
 
-// Open adds groups. A new group without a log gets one that starts at its initial state. If a crash came between the
-// installation of a snapshot and the reset of the log, the log is reset. Both are durable when Open returns. A log that
-// lacks the last entry of its state for any other reason, or is missing, causes ErrLostLog. Open must be called on the
-// loop.
+// Open adds groups. For a new group without a log, it creates a log that starts at its initial state. If a crash
+// occurred between the installation of a snapshot and the reset of the log, it resets the log. These changes are
+// durable when Open returns. A log that is missing, or that lacks the last entry of the state for any other reason,
+// causes ErrLostLog. Open must be called on the loop.
 func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	stores := make([]raft.Storage, len(configs))
 	repaired := false
@@ -75,7 +75,7 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	return out, nil
 }
 
-// repair makes the log match the state. It reports whether there is anything to commit.
+// repair makes the log match the state. It reports whether it has made changes that must be committed.
 func (h *Host) repair(c *GroupConfig) (bool, error) {
 	if c.Initial {
 		born, err := h.batch.Create(c.ID, c.Applied, c.Term, c.Conf)
@@ -106,8 +106,8 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A log that extends beyond the state may still not match: it may be the tail of an older term that the snapshot
-	// has passed.
+	// A log that extends beyond the state may still not match. It may be the tail of an older term that the snapshot
+	// has replaced.
 	var fits bool
 	if last >= c.Applied {
 		term, err := s.Term(c.Applied)
@@ -119,7 +119,7 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	switch {
 	case fits && installing == 0:
 		return false, nil
-	case fits: // the snapshot was not installed, or the log was reset and has grown since
+	case fits: // the snapshot has not been installed, or the log has been reset and has grown since
 		return true, h.batch.Install(c.ID, 0)
 	case installing != c.Applied:
 		return false, fmt.Errorf("the log ends at %[3]d and lacks applied entry %[1]d of term %[2]d: %[4]w", c.Applied,
@@ -130,7 +130,7 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 }
 
 // dropLeftover empties the log of a replica that waits for its first snapshot. Entries in it belong to an earlier
-// replica on this node. The vote is kept, to be safe.
+// replica on this node. The vote is kept, which is safe.
 func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, error) {
 	if last == 0 {
 		return false, nil
@@ -201,14 +201,14 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	h.order = append(h.order, g)
 	if voters := c.Conf.GetVoters(); len(voters) == 1 && voters[0] == c.Replica &&
 		len(c.Conf.GetVotersOutgoing()) == 0 {
-		_ = g.raft.Campaign() // no other replica could lead
+		_ = g.raft.Campaign() // no other replica can lead
 	}
 	h.mark(g)
 	return g, nil
 }
 
-// raiseHardState returns the hard state for the library. The commit index is written without a sync, so after a crash
-// it may be lower than the applied index, whose entries were committed.
+// raiseHardState returns the hard state for the library. The commit index is written without a sync. After a crash, it
+// may be lower than the applied index, although the applied entries were committed.
 func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	term, vote, commit := hs.GetTerm(), hs.GetVote(), max(hs.GetCommit(), c.Applied)
 	if term < c.Term {
@@ -217,7 +217,7 @@ func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	return &pb.HardState{Term: &term, Vote: &vote, Commit: &commit}
 }
 
-// storage is the log, except for members and snapshots, which come from the state machine.
+// storage provides the log to the library. Members and snapshots come from the state machine.
 type storage struct {
 	raft.Storage
 	g *Group

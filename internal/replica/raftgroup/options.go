@@ -8,11 +8,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NodeID is the identity stored in a node's data directory.
+// NodeID is the ID stored in a node's data directory.
 type NodeID = topology.NodeID
 
 // Instant is a reading of the node's clock in nanoseconds. The clock is monotonic and advances while the machine is
-// suspended (CLOCK_BOOTTIME). Only differences on one node are meaningful.
+// suspended (CLOCK_BOOTTIME). Only differences between instants of one node are meaningful.
 type Instant int64
 
 // Clock reads the node's clock. It is safe for concurrent use.
@@ -22,58 +22,60 @@ type Clock interface{ Now() Instant }
 type Options struct {
 	// Node is the ID of this node.
 	Node NodeID
-	// Tick is the unit of time; 50 ms if 0.
+	// Tick is the unit of time. The default is 50 ms.
 	Tick time.Duration
-	// ElectionTicks is the minimum silence after which a follower campaigns; 20 if 0. All nodes must use the same
-	// ElectionTicks and Tick.
+	// ElectionTicks is the minimum time without messages after which a follower campaigns. The default is 20. All nodes
+	// must use the same ElectionTicks and Tick.
 	ElectionTicks int
-	// HeartbeatTicks is the interval between heartbeats of groups and nodes; 2 if 0.
+	// HeartbeatTicks is the interval between heartbeats of groups and nodes. The default is 2.
 	HeartbeatTicks int
 
-	// EntryBytes bounds the proposals combined into one entry; 128 KiB if 0.
+	// EntryBytes is the maximum size of the proposals combined into one entry. The default is 128 KiB.
 	EntryBytes int
-	// ProposalBytes bounds one proposal; 16 MiB if 0.
+	// ProposalBytes is the maximum size of one proposal. The default is 16 MiB.
 	ProposalBytes int
-	// UnappliedEntries bounds the entries in a leader's log that are not yet applied; 4 if 0. In the meantime, further
-	// proposals are collected for the next entry.
+	// UnappliedEntries is the maximum number of unapplied entries in a leader's log. The default is 4. In the meantime,
+	// further proposals are collected for the next entry.
 	UnappliedEntries int
-	// UnappliedNode is the number of such entries, over all groups, from which proposals of all groups are collected
-	// until half of the entries are applied; 16 if 0. It is more than a few groups reach.
+	// UnappliedNode is the number of such entries, over all groups, at which proposals of all groups are collected
+	// until half of the entries have been applied. The default is 16. A few groups alone do not reach this number.
 	UnappliedNode int
-	// ProposalsPerGroup bounds the uncompleted proposals of a group; 4096 if 0.
+	// ProposalsPerGroup is the maximum number of uncompleted proposals of a group. The default is 4096.
 	ProposalsPerGroup int
-	// ProposalsNodeBytes bounds their bytes over all groups; 64 MiB if 0.
+	// ProposalsNodeBytes is the maximum size of uncompleted proposals of all groups. The default is 64 MiB.
 	ProposalsNodeBytes int64
-	// ReadsPerGroup bounds the reads of a group that wait for an index; 65536 if 0.
+	// ReadsPerGroup is the maximum number of reads of a group that wait for an index. The default is 65536.
 	ReadsPerGroup int
-	// InboxBytes bounds the messages that wait for the loop; 64 MiB if 0. Further messages are dropped, except
-	// snapshots.
+	// InboxBytes is the maximum size of the messages that wait for the loop. The default is 64 MiB. Further messages
+	// are dropped, except snapshots.
 	InboxBytes int64
-	// LogQueueBytes bounds the entries that wait for the log writer; 64 MiB if 0. Above it, appends from leaders are
-	// dropped, which the leaders repeat, and own proposals wait.
+	// LogQueueBytes is the maximum size of the entries that wait for the log writer. The default is 64 MiB. Above this
+	// size, appends from leaders are dropped, and own proposals wait. The leaders repeat the appends.
 	LogQueueBytes int64
 
-	// TruncateEntries and TruncateBytes are the length of a log at which it is truncated; 20,000 and 256 MiB if 0.
-	// TruncateKeep entries are kept for slow followers; half of TruncateEntries if 0. If there are too many bytes, at
-	// most half of the log is kept.
+	// TruncateEntries and TruncateBytes are the length and the size at which a log is truncated. The defaults are
+	// 20,000 and 256 MiB. TruncateKeep is the number of entries kept for slow followers. The default is half of
+	// TruncateEntries. If the log exceeds TruncateBytes, at most half of the log is kept.
 	TruncateEntries uint64
 	TruncateBytes   int64
 	TruncateKeep    uint64
-	// SnapshotsAtOnce bounds the snapshots that are sent concurrently, and the snapshots that are installed
-	// concurrently; 2 if 0.
+	// SnapshotsAtOnce is the maximum number of snapshots sent concurrently, and of snapshots installed concurrently.
+	// The default is 2.
 	SnapshotsAtOnce int
-	// SnapshotsHeld bounds the snapshots that are arriving, or have arrived and are not yet installed; 8 if 0.
+	// SnapshotsHeld is the maximum number of snapshots that are arriving, or have arrived and are not yet installed.
+	// The default is 8.
 	SnapshotsHeld int
 
-	// OutcomeTicks is the time that a replica that lost its leadership waits for the outcome of its proposals; two
-	// election timeouts if 0. OutcomeEntries bounds the entries that it waits for; 64 if 0. Beyond these limits, the
-	// outcome is ErrUnknown.
+	// OutcomeTicks is the time for which a replica that lost its leadership waits for the outcome of its proposals. The
+	// default is two election timeouts. OutcomeEntries is the maximum number of entries for which it waits. The default
+	// is 64. If these limits are exceeded, the outcome is ErrUnknown.
 	OutcomeTicks   int
 	OutcomeEntries int
 
 	// AlwaysTick prevents idle groups from becoming quiescent.
 	AlwaysTick bool
-	// WakesPerTick bounds the quiescent groups of a dead peer that are woken in one tick; 64 if 0.
+	// WakesPerTick is the maximum number of a dead peer's quiescent groups that are woken in one tick. The default is
+	// 64.
 	WakesPerTick int
 
 	Events Events
@@ -110,25 +112,27 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// Events are callbacks for logging, counting, and reacting. Each may be nil. They are called from within the steps and
-// must not block.
+// Events holds callbacks for logging, counting, and reacting. Each callback may be nil. They are called from within the
+// steps and must not block.
 type Events struct {
-	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 without a leader, and its Node is
-	// zero while the node is unknown.
+	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 if the group has no leader, and
+	// its Node is zero while the node is unknown.
 	LeaderChanged func(group uint64, leader Member, term uint64)
 	// Quiesced is called when the group becomes quiescent or wakes.
 	Quiesced func(group uint64, quiet bool)
-	// PeerDown is called when nothing was received from the node for an election timeout, and when the node is back.
+	// PeerDown is called when no frame has been received from the node for an election timeout, and when the node is
+	// back.
 	PeerDown func(node NodeID, down bool)
-	// UnknownGroup is called for a message to a group that is not here, or to a newer replica of it than the one here.
+	// UnknownGroup is called for a message to a group that does not exist here, or to a newer replica of the group than
+	// the local replica.
 	UnknownGroup func(group, replica uint64, from NodeID)
 	// SnapshotSent and SnapshotInstalled are called with the result of a transfer or an installation.
 	SnapshotSent      func(group, to uint64, err error)
 	SnapshotInstalled func(group, index uint64)
-	// Truncated is called when the log starts after index.
+	// Truncated is called when the log has been truncated. The log then starts after index.
 	Truncated func(group, index uint64)
-	// Dropped is called when messages were dropped because a limit was reached.
+	// Dropped is called when messages have been dropped because a limit was reached.
 	Dropped func(bound string, n int)
-	// Failed is called when the runner stopped because of err.
+	// Failed is called when the runner has stopped because of err.
 	Failed func(err error)
 }

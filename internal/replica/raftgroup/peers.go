@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// peer is another node: the frame being built for it, whether it is up, and its clock.
+// peer holds the state of another node: the frame being built for the node, whether the node is up, and its clock.
 type peer struct {
 	node  NodeID
-	frame []byte // messages of this step; empty if none
+	frame []byte // messages of this step, or empty
 	// silent is the number of ticks since the last frame.
 	silent int
 	down   bool
@@ -24,7 +24,7 @@ type peer struct {
 	queries       indexQueries
 }
 
-// begin starts the peer's frame if none exists. at is the salted clock.
+// begin starts the peer's frame if no frame has been started. at is the salted clock.
 func (p *peer) begin(at Instant) {
 	if len(p.frame) == 0 {
 		p.frame = NewFrame(p.frame, at, p.heard)
@@ -46,14 +46,14 @@ func (ps *peers) of(node NodeID) *peer {
 	return p
 }
 
-// begin empties the frames, whose memory is reused.
+// begin empties the frames. Their memory is reused.
 func (ps *peers) begin() {
 	for _, p := range ps.list {
 		p.frame = reused(p.frame)
 	}
 }
 
-// frames appends the frames that contain a message or are a heartbeat.
+// frames appends the frames that contain a message or serve as a heartbeat.
 func (ps *peers) frames(to []Frame) []Frame {
 	for _, p := range ps.list {
 		if len(p.frame) > 0 {
@@ -73,16 +73,16 @@ func reused(frame []byte) []byte {
 	return frame[:0]
 }
 
-// clocks determines after which instant of this node's clock a frame was sent; see staleness.go.
+// clocks determines the instant of this node's clock after which a frame was sent (see staleness.go).
 type clocks struct {
-	// salt is added to the instants in frames, so that an echo of an earlier process, possibly with the clock of an
-	// earlier boot, is not mistaken for an echo of this process. began is the first instant of this process.
+	// salt is added to the instants in frames. An echo of an earlier process, possibly with the clock of an earlier
+	// boot, is therefore not mistaken for an echo of this process. began is the first instant of this process.
 	salt, began Instant
 }
 
 func newClocks() clocks {
 	var salt [8]byte
-	_, _ = rand.Read(salt[:]) // never fails
+	_, _ = rand.Read(salt[:]) // Read never fails
 	return clocks{salt: Instant(binary.LittleEndian.Uint64(salt[:]))}
 }
 
@@ -93,10 +93,10 @@ func (c *clocks) begin(now Instant) {
 	}
 }
 
-// stamp returns the value of an instant in this process's frames.
+// stamp returns the value that represents an instant in this process's frames.
 func (c *clocks) stamp(at Instant) Instant { return at + c.salt }
 
-// update processes both clock values of a frame.
+// update processes the two clock values of a frame.
 func (c *clocks) update(p *peer, f *Received, now Instant) {
 	if f.At != 0 {
 		p.heard = f.At
@@ -106,15 +106,15 @@ func (c *clocks) update(p *peer, f *Received, now Instant) {
 	}
 }
 
-// send adds a message to its peer's frame. A message to a replica on an unknown node is dropped; the route will be
-// learned.
+// send adds a message to its peer's frame. A message to a replica on an unknown node is dropped. The route will be
+// learned later.
 func (h *Host) send(g *Group, m *pb.Message) {
 	r := g.route(m.GetTo())
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
-		return // not carried: a message that a former leader would forward to the new one
+		return // a message that a former leader would forward to the new leader is not sent
 	}
 	if m.GetType() == pb.MsgPreVote && h.avoidsLeading(g, NodeID{}) {
-		return // the library probes in its own time; the receiver would not see it
+		return // the library sends the probe later, and the receiver would ignore this message
 	}
 	p := h.peers.of(r.Node)
 	if m.GetType() == pb.MsgHeartbeat {
@@ -131,8 +131,8 @@ func (h *Host) send(g *Group, m *pb.Message) {
 	p.frame = AppendMessage(p.frame, g.id, m)
 }
 
-// frameSplit is the size above which no message is added to a frame. A transport limits frames, and a large frame
-// delays others.
+// frameSplit is the size of a frame, in bytes, above which no message is added. A transport limits the size of frames,
+// and a large frame delays other frames.
 const frameSplit = 4 << 20
 
 // sizeOf returns the approximate size of a message.
@@ -167,7 +167,7 @@ func (h *Host) setDown(p *peer, down bool) {
 	}
 }
 
-// unreachable tells the leaders here that the node may have missed a message.
+// unreachable notifies the leaders on this node that the node may have missed a message.
 func (h *Host) unreachable(node NodeID) {
 	for _, g := range h.order {
 		if !g.leading {

@@ -9,20 +9,21 @@ import (
 )
 
 // A leader that steps down does not know whether the entries in its log will be committed. As long as the replica
-// exists, it can find out: exactly one entry is committed at each index, the same on every replica. If it is the
-// proposed entry, the proposal has succeeded. If it has another term, or if an entry of a newer term was committed at a
-// lower index, the proposed entry is not in the log and never will be, because terms do not decrease along a log. The
-// outcome remains unknown only if a snapshot passes the index, the replica is closed, or Options.OutcomeTicks pass.
+// exists, it can determine the outcome. Exactly one entry is committed at each index, and the entry is the same on
+// every replica. If it is the proposed entry, the proposal has succeeded. The proposed entry is not in the log if this
+// entry has another term. The same applies if an entry of a newer term was committed at a lower index, because terms do
+// not decrease along a log. The outcome remains unknown only if a snapshot replaces the index, the replica is closed,
+// or Options.OutcomeTicks pass.
 
 // pendingProposals holds the entries that a replica has proposed and whose proposers are waiting.
 type pendingProposals struct {
 	g *Group
 	// sequence is the sequence of the last entry proposed by this replica.
 	sequence uint64
-	inflight []pendingProposal // in log order
+	inflight []pendingProposal // in the order of the log
 	// changing reports whether a membership change is pending.
 	changing bool
-	// orphans are entries of earlier terms whose outcome is not yet known.
+	// orphans holds entries of earlier terms whose outcome is not yet known.
 	orphans []pendingProposal
 }
 
@@ -33,7 +34,7 @@ type pendingProposal struct {
 	index, orphaned uint64
 	proposals       []Proposal
 	members         Waiter
-	// counted reports whether the entry is counted in batcher.unapplied, since the tick proposed.
+	// counted reports whether the entry has been counted in batcher.unapplied since the tick proposed.
 	counted  bool
 	proposed uint64
 }
@@ -57,7 +58,7 @@ const (
 	outcomeUnknown
 )
 
-// outcome returns the outcome of the proposal after an entry is committed. Entries arrive in order.
+// outcome returns the outcome of the proposal after an entry is committed. The caller must pass entries in order.
 func (f *pendingProposal) outcome(index, term uint64) outcomeKind {
 	switch {
 	case f.index == 0:
@@ -67,14 +68,14 @@ func (f *pendingProposal) outcome(index, term uint64) outcomeKind {
 	case f.index == index, f.index > index && f.term < term:
 		return outcomeReplaced
 	case f.index < index:
-		return outcomeUnknown // its index was passed without being seen
+		return outcomeUnknown // another entry at its index was not observed
 	}
 	return outcomeOpen
 }
 
-// number sets the indexes of entries that the library has just appended to its log: all entries proposed since the last
-// Ready are in this one. The library replaces a rejected membership change with an empty entry; such a change is in no
-// log.
+// number sets the indexes of entries that the library has just appended to its log. All entries proposed since the last
+// Ready are in this Ready. The library replaces a rejected membership change with an empty entry. Such a change is not
+// in any log.
 func (fs *pendingProposals) number(entries []*pb.Entry) {
 	next := len(fs.inflight)
 	for next > 0 && fs.inflight[next-1].index == 0 {
@@ -104,7 +105,7 @@ func (fs *pendingProposals) number(entries []*pb.Entry) {
 	fs.inflight = left
 }
 
-// sequenceOf returns the sequence of an entry, or 0 if it has none.
+// sequenceOf returns the sequence of an entry, or 0 if the entry has none.
 func sequenceOf(e *pb.Entry) uint64 {
 	if e.GetType() != pb.EntryNormal {
 		_, sequence, _, err := decodeChange(e)
@@ -154,7 +155,7 @@ func (fs *pendingProposals) finishOrphans(e *appliedEntry, results []any) {
 	fs.orphans = left
 }
 
-// complete notifies the proposers.
+// complete notifies the proposers of an entry.
 func (f *pendingProposal) complete(what outcomeKind, e *appliedEntry, results []any) {
 	switch what {
 	case outcomeReplaced:
@@ -179,7 +180,7 @@ func (f *pendingProposal) complete(what outcomeKind, e *appliedEntry, results []
 	}
 }
 
-// passed handles a snapshot: entries up to its index are applied, with unknown outcomes.
+// passed handles a snapshot. Entries up to its index have been applied, but their outcomes are unknown.
 func (fs *pendingProposals) passed(index, term uint64) {
 	left := fs.orphans[:0]
 	for _, f := range fs.orphans {
@@ -189,7 +190,7 @@ func (fs *pendingProposals) passed(index, term uint64) {
 		case outcomeReplaced:
 			f.end(Outcome{Err: ErrReplaced})
 		default:
-			f.end(Outcome{Err: ErrUnknown}) // it may be in the snapshot, but its result is not
+			f.end(Outcome{Err: ErrUnknown}) // the entry may be in the snapshot, but its result is not
 		}
 	}
 	clear(fs.orphans[len(left):])

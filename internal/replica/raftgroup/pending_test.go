@@ -16,17 +16,17 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// led makes replica 10 lead a group of three, with its first entry committed, and returns its term.
+// led makes replica 10 the leader of a group of three, with its first entry committed, and returns its term.
 func led(t *testing.T, o raftgroup.Options) (b *bench, g *raftgroup.Group, term uint64) {
 	t.Helper()
 	return ledOf(t, 3, o)
 }
 
-// ledOf is led for a group of a number of members.
+// ledOf is like led, for a group with a given number of members.
 func ledOf(t *testing.T, members int, o raftgroup.Options) (b *bench, g *raftgroup.Group, term uint64) {
 	t.Helper()
 	b, g = open(t, vfs.NewMem(), members, o)
-	b.tick(o.ElectionTicks + 21) // past the guard of a restart
+	b.tick(o.ElectionTicks + 21) // after the vote lease that follows a restart
 	for range 60 {
 		b.take()
 		b.tick(1)
@@ -44,15 +44,15 @@ func ledOf(t *testing.T, members int, o raftgroup.Options) (b *bench, g *raftgro
 	return b, g, s.Term
 }
 
-// replicate hands in entries of replica 11, which leads now; commit is how far.
+// replicate delivers entries of replica 11, which is now the leader. commit is the commit index that they contain.
 func (b *bench) replicate(term, index, logTerm, commit uint64, entries ...*pb.Entry) {
 	b.t.Helper()
 	b.hear(&pb.Message{Type: pb.MsgApp.Enum(), Term: &term, Index: &index, LogTerm: &logTerm, Commit: &commit,
 		Entries: entries})
 }
 
-// TestOutcomes checks what the proposers of entries 12 and 13 hear when replica 10 loses its leadership, one case for
-// each way in which their entries may end.
+// TestOutcomes checks the outcomes that the proposers of entries 12 and 13 receive when replica 10 loses its
+// leadership. It has one case for each way in which their entries may end.
 func TestOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -95,7 +95,7 @@ func TestOutcomes(t *testing.T) {
 			b.run()
 			second := b.propose(g, term, ledger.Add("n", 3))
 			b.run()
-			queued := b.propose(g, term, ledger.Add("n", 1)) // comes when the leadership is lost already
+			queued := b.propose(g, term, ledger.Add("n", 1)) // proposed after the leadership has already been lost
 			c.then(b, term)
 			text := ""
 			for i, o := range []*outcome{first, second} {
@@ -104,7 +104,7 @@ func TestOutcomes(t *testing.T) {
 				}
 				switch {
 				case o.calls > 1:
-					t.Fatalf("told %d times", o.calls)
+					t.Fatalf("notified %d times", o.calls)
 				case o.calls == 0:
 					text += "open"
 				case o.Err == nil:
@@ -127,8 +127,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// snapshotOf returns a snapshot that replica 11 sends in a term, its announcement, and its data. The members are the
-// members in replica 10's state.
+// snapshotOf returns a snapshot that replica 11 sends in a term, its announcement, and its data. The snapshot has the
+// members of replica 10's state.
 func (b *bench) snapshotOf(term, index, snapTerm uint64) (raftgroup.Received, raftgroup.SnapshotData) {
 	b.t.Helper()
 	other, err := ledger.Open("rows", vfs.NewMem(), 1<<20)
@@ -158,12 +158,12 @@ func (b *bench) snapshotOf(term, index, snapTerm uint64) (raftgroup.Received, ra
 	return f, data
 }
 
-// snapshot hands in a snapshot of replica 11 and installs it.
+// snapshot delivers a snapshot of replica 11 and installs it.
 func (b *bench) snapshot(term, index, snapTerm uint64) {
 	b.t.Helper()
 	f, data := b.snapshotOf(term+1, index, snapTerm)
 	defer data.Close()
-	b.replicate(term+1, 11, term, 11) // it leads
+	b.replicate(term+1, 11, term, 11) // replica 11 is the leader
 	if err := b.host.Expect(&f); err != nil {
 		b.t.Fatal(err)
 	}
@@ -179,9 +179,9 @@ func (b *bench) snapshot(term, index, snapTerm uint64) {
 	}
 }
 
-// TestSnapshotBehindChange checks that a snapshot does not overtake a membership change that waits to be applied: the
-// raft library switches to the members of the snapshot immediately, and the change would be applied to them. A snapshot
-// that arrives in the meantime is discarded, and the next one is installed.
+// TestSnapshotBehindChange checks that a snapshot does not overtake a membership change that waits to be applied. The
+// Raft library adopts the members of the snapshot immediately, and would apply the change to these members. A snapshot
+// that arrives in the meantime must be discarded, and the next snapshot must be installed.
 func TestSnapshotBehindChange(t *testing.T) {
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{})
 	b.run()
@@ -203,7 +203,7 @@ func TestSnapshotBehindChange(t *testing.T) {
 	again, more := b.snapshotOf(6, 20, 6)
 	defer more.Close()
 	if err := b.host.Expect(&again); !errors.Is(err, raftgroup.ErrUnwanted) {
-		t.Errorf("a snapshot is asked for while a change of members waits: %v", err)
+		t.Errorf("a snapshot is requested while a change of members waits: %v", err)
 	}
 	b.lazy = false
 	b.run()
@@ -236,21 +236,21 @@ func change(t *testing.T, cc *pb.ConfChangeV2) []byte {
 	return b
 }
 
-// TestFreshness checks when a leader vouches for itself and what its followers may know: only what a quorum has just
-// confirmed.
+// TestFreshness checks when a leader is fresh and which freshness its followers may report. Both must be limited to
+// states that a quorum has just confirmed.
 func TestFreshness(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	if g.Fresh(b.now, time.Second) {
-		t.Fatal("nobody has said anything that is dated")
+		t.Fatal("no message with a date was received")
 	}
 	stamp := b.now
-	b.echo = stamp // as an earlier process would have said it
+	b.echo = stamp // as sent by an earlier process
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
-	b.echo = b.host.Stamp(stamp + 1) // not sent yet
+	b.echo = b.host.Stamp(stamp + 1) // an instant that has not been sent yet
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 	b.tick(2)
 	if g.FreshAt() != 0 {
-		t.Fatal("an echo of something else made it fresh")
+		t.Fatal("an unrelated echo made the replica fresh")
 	}
 	stamp = b.now
 	b.echo = b.host.Stamp(stamp)
@@ -264,7 +264,7 @@ func TestFreshness(t *testing.T) {
 	if g.Fresh(b.now, 299*time.Millisecond) || !g.Fresh(b.now, 300*time.Millisecond) {
 		t.Fatal("freshness does not age")
 	}
-	// It follows now. A claim counts from the echo, less its age, and when its index is applied.
+	// The replica is now a follower. A claim counts from the echo minus its age, once its index is applied.
 	heartbeat := func(term, index uint64, age time.Duration) {
 		b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: &term, Index: &index, Commit: new(uint64(11)),
 			RejectHint: new(uint64(age.Microseconds()))})
@@ -274,7 +274,7 @@ func TestFreshness(t *testing.T) {
 	if g.FreshAt() != stamp {
 		t.Fatal("entry 12 is not applied")
 	}
-	want := b.now - raftgroup.Instant(90*time.Millisecond) // an eighth for the clocks
+	want := b.now - raftgroup.Instant(90*time.Millisecond) // an eighth is subtracted for the speed of clocks
 	b.tick(3)
 	b.replicate(term+1, 11, term, 12, &pb.Entry{Term: new(term + 1), Index: new(uint64(12))})
 	if g.FreshAt() != want {

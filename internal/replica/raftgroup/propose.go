@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Proposal is a command to be appended to a group's log. Group.NewProposal creates it; it is passed to a Step.
+// Proposal is a command to be appended to a group's log. Group.NewProposal creates a Proposal, and a Step processes it.
 type Proposal struct {
 	g      *Group
 	term   uint64
@@ -21,8 +21,8 @@ type Proposal struct {
 	waiter Waiter
 }
 
-// NewProposal admits a command, whose bytes must not be modified afterward. With a term, the command enters the log in
-// that term or not at all (RG5); see Evaluating. Each success leads to one call of waiter.
+// NewProposal admits a command. The bytes of the command must not be modified afterward. If term is not 0, the command
+// enters the log in that term or not at all (RG5); see Evaluating. Each successful call leads to one call of waiter.
 func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, error) {
 	o := &g.host.opts
 	switch {
@@ -81,14 +81,14 @@ func (h *Host) proposeQueued(g *Group) {
 			size += len(p.data) + 5
 			n++
 		}
-		if n == 0 { // (RG5)
+		if n == 0 { // required by RG5
 			g.queue[0].end(Outcome{Err: ErrStaleTerm})
 			g.queue = g.queue[1:]
 			continue
 		}
 		ps := g.queue[:n:n]
 		g.pending.sequence++
-		// A replica cannot become the leader between two Readys, because that requires a durable vote. If the library
+		// A replica cannot become the leader between two Readys, because this requires a durable vote. If the library
 		// accepts the entry, the term is still g.term.
 		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.pending.sequence, ps)); err != nil {
 			h.refuseQueue(g, err)
@@ -105,8 +105,8 @@ func (h *Host) proposeQueued(g *Group) {
 }
 
 // refuseQueue fails proposals that the library did not accept, because the replica no longer leads, is transferring its
-// leadership, or has too much uncommitted data. In the last case the queue is kept: the entries in flight will make
-// room.
+// leadership, or has too much uncommitted data. In the last case the queue is kept, because the entries in flight will
+// free space.
 func (h *Host) refuseQueue(g *Group, err error) {
 	if errors.Is(err, raft.ErrProposalDropped) && len(g.pending.inflight) > 0 && g.offer.to == 0 {
 		return
@@ -127,15 +127,15 @@ type Change struct {
 // Role is the role of a member.
 type Role uint8
 
-// The roles. Gone removes the member.
+// These are the roles of members. Gone is the role of a removed member.
 const (
 	Voter Role = iota
 	Learner
 	Gone
 )
 
-// ChangeMembers proposes a membership change. Several simultaneous changes use a joint configuration, which the group
-// leaves automatically. waiter is called when the change is applied here. It must be called on the loop.
+// ChangeMembers proposes a membership change. Several simultaneous changes use a joint configuration. The group leaves
+// it automatically. waiter is called when the change is applied here. It must be called on the loop.
 func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g := h.groups[id]
 	switch {
@@ -172,7 +172,7 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g.pending.changing = true
 	g.pending.inflight = append(g.pending.inflight, pendingProposal{term: g.term, sequence: g.pending.sequence,
 		members: waiter})
-	h.processReady(g) // its index is assigned before anything else happens
+	h.processReady(g) // the index is assigned before any other event
 	h.mark(g)
 }
 

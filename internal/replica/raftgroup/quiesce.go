@@ -8,10 +8,10 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// A group becomes quiescent when its leader had nothing to do for two election timeouts and all members have all
-// entries. It is then not ticked and costs nothing. Heartbeats of nodes replace the heartbeats of groups: when a node
-// becomes silent, the groups that it led wake. A quiescent leader has no lease after the last one has ended; the first
-// read wakes the group.
+// A group becomes quiescent when its leader has been idle for two election timeouts and all members have all entries.
+// It is then not ticked and causes no load. Heartbeats of nodes replace the heartbeats of groups. When a node becomes
+// silent, the groups that it led wake. A quiescent leader has no lease after its last lease has ended. The first read
+// wakes the group.
 
 // awake records activity in a group.
 func (h *Host) awake(g *Group) {
@@ -36,7 +36,7 @@ func (h *Host) sleep(g *Group) {
 	}
 }
 
-// idle reports whether nothing is in progress in the group.
+// idle reports whether the group has no work in progress.
 func (g *Group) idle(last uint64) bool {
 	return g.applied == last && g.applying.items == 0 && len(g.queue)+len(g.pending.inflight)+len(g.pending.orphans)+
 		len(g.snapshots.shipping)+len(g.snapshots.appends)+len(g.applying.held) == 0 &&
@@ -73,7 +73,7 @@ func (h *Host) tryQuiesce(g *Group) {
 	}
 }
 
-// quiesceWith makes this replica quiescent with its leader if the leader's knowledge of this replica is correct.
+// quiesceWith makes this replica quiescent with its leader if the leader's information about this replica is correct.
 // Otherwise the replica continues to tick, and its pre-vote will wake the leader.
 func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
 	last, err := g.log.LastIndex()
@@ -84,7 +84,8 @@ func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
 	h.sleep(g)
 }
 
-// wakeSome wakes quiescent groups whose leader's node is down, a few per tick: a node may lead thousands.
+// wakeSome wakes quiescent groups whose leader's node is down. It wakes a few groups per tick, because a node may lead
+// thousands.
 func (h *Host) wakeSome() {
 	left := h.opts.WakesPerTick
 	for _, g := range h.order {

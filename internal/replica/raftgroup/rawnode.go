@@ -8,16 +8,16 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// rawNode wraps the library's state of one replica. It records whether the state was accessed, because asking the
-// library whether anything is ready costs a fifth of getting it.
+// rawNode wraps the library's state of one replica. It records whether the state was accessed, because checking whether
+// the library has ready work costs a fifth of retrieving the work.
 type rawNode struct {
 	node *raft.RawNode
-	// touched reports whether the state may have changed since the last ready. ready leaves no work behind: entries
-	// that the library holds back because of their size wait until others are applied, which is a Step.
+	// touched reports whether the state may have changed since the last ready. ready leaves no work behind. Entries
+	// that the library withholds because of their size wait until other entries have been applied, which is a Step.
 	touched bool
 }
 
-// ready returns the pending work. ok is false if none exists.
+// ready returns the pending work. ok is false if no work is pending.
 func (l *rawNode) ready() (rd raft.Ready, ok bool) {
 	if !l.touched {
 		return raft.Ready{}, false
@@ -35,8 +35,8 @@ func (l *rawNode) touch() *raft.RawNode {
 	return l.node
 }
 
-// Step passes a message to the library. An error means that the sender is not, or no longer, a member, or that nothing
-// was done.
+// Step passes a message to the library. An error means that the sender is not a member, or that the message had no
+// effect.
 func (l *rawNode) Step(m *pb.Message) error { return l.touch().Step(m) }
 
 func (l *rawNode) Tick()                           { l.touch().Tick() }
@@ -63,7 +63,7 @@ func (l *rawNode) campaigns() bool { return l.node.BasicStatus().RaftState == ra
 // leads reports whether the replica currently leads.
 func (l *rawNode) leads() bool { return l.node.BasicStatus().RaftState == raft.StateLeader }
 
-// progress visits the leader's knowledge of each member.
+// progress visits the leader's information about each member.
 func (l *rawNode) progress(visit func(id uint64, kind raft.ProgressType, p tracker.Progress)) {
 	l.node.WithProgress(visit)
 }

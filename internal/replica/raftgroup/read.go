@@ -8,14 +8,14 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// Read is a request for permission to read. Group.NewRead creates it; it is passed to a Step.
+// Read is a request for permission to read. Group.NewRead creates a Read, and a Step processes it.
 type Read struct {
 	g      *Group
 	waiter Waiter
 }
 
-// NewRead admits a read at the leader, or at a follower, which queries the leader (RG10). When waiter is notified of
-// success, the local state contains everything that had succeeded before NewRead (RG2).
+// NewRead admits a read on the leader, or on a follower, which queries the leader (RG10). When waiter is notified of
+// success, the local state contains all writes that had succeeded before NewRead (RG2).
 func (g *Group) NewRead(waiter Waiter) (Read, error) {
 	switch {
 	case g.gone.Load():
@@ -35,12 +35,13 @@ func (r *Read) end(o Outcome) {
 	r.waiter.Done(o)
 }
 
-// reads holds the waiting reads of a replica. One round, or one query to the leader, is in progress at a time. Reads
-// that arrive in the meantime wait for the next one.
+// reads holds the waiting reads of a replica. Only one round, or one query to the leader, is in progress at a time.
+// Reads that arrive in the meantime wait for the next round or query.
 type reads struct {
 	g     *Group
 	queue []Read
-	// round identifies the round or query in progress, or is 0. It began at an instant and a tick.
+	// round identifies the round or query in progress. It is 0 if none is in progress. began and beganTick are the
+	// instant and the tick at which it started.
 	round     uint64
 	last      uint64
 	beganAt   Instant
@@ -48,7 +49,8 @@ type reads struct {
 	asking    []Read
 	// waiting holds reads that were confirmed by a quorum or the leader, until their index is applied.
 	waiting []waitingReads
-	// newQueries are followers' queries that wait for the next round. activeQueries wait for the current round.
+	// newQueries are followers' queries that wait for the next round. activeQueries are followers' queries that wait
+	// for the current round.
 	newQueries, activeQueries []indexQuery
 	// wanting reports whether the group is in the list for the next query to its leader's node.
 	wanting bool
@@ -56,7 +58,7 @@ type reads struct {
 	renew bool
 }
 
-// idle reports whether nothing is waiting.
+// idle reports whether no read or query is waiting.
 func (r *reads) idle() bool {
 	return len(r.queue)+len(r.asking)+len(r.waiting)+len(r.newQueries)+len(r.activeQueries) == 0 && r.round == 0 &&
 		!r.renew
@@ -65,7 +67,7 @@ func (r *reads) idle() bool {
 type waitingReads struct {
 	index     uint64
 	reads     []Read
-	beganTick uint64 // of a follower's query
+	beganTick uint64 // tick of a follower's query
 }
 
 func (r *reads) enter(read Read) {
@@ -79,8 +81,8 @@ func (r *reads) enter(read Read) {
 	h.mark(g)
 }
 
-// start starts a round: a quorum must confirm that it still follows this leader. Before the leader has applied an entry
-// from its own term, it does not know which entries are committed. This applies to a single voter, too.
+// start starts a round, in which a quorum must confirm that it still follows this leader. Before the leader has applied
+// an entry from its own term, it does not know which entries are committed. This applies to a single voter, too.
 func (r *reads) start() {
 	g, h := r.g, r.g.host
 	if r.round != 0 || len(r.queue)+len(r.newQueries) == 0 && !r.renew || g.appliedTerm != g.term {
@@ -93,12 +95,12 @@ func (r *reads) start() {
 	g.raft.ReadIndex(binary.BigEndian.AppendUint64(nil, r.round))
 }
 
-// confirmed processes the result of a round: its reads continue at its index, and the voters that answered have given
-// their promise.
+// confirmed processes the result of a round. Its reads continue at its index. The voters that responded have promised
+// not to vote.
 func (r *reads) confirmed(s *raft.ReadState) {
 	g, h := r.g, r.g.host
 	if len(s.RequestCtx) != 8 || binary.BigEndian.Uint64(s.RequestCtx) != r.round || r.round == 0 {
-		return // an abandoned round
+		return // the round was abandoned
 	}
 	if len(r.asking) > 0 {
 		r.waiting = append(r.waiting, waitingReads{index: s.Index, reads: r.asking})

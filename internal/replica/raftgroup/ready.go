@@ -84,7 +84,8 @@ func (h *Host) leaderChanged(g *Group, s *raft.SoftState) {
 	}
 }
 
-// stepDown ends everything that only a leader may complete. Entries in the log may still be committed; see pending.go.
+// stepDown ends all operations that only a leader may complete. Entries in the log may still be committed (see
+// pending.go).
 func (g *Group) stepDown(h *Host) {
 	g.leading, g.pending.changing = false, false
 	g.evaluating.Store(0)

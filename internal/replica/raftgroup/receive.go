@@ -12,7 +12,7 @@ func (h *Host) receive(f *Received) {
 	if p.down {
 		h.setDown(p, false)
 	}
-	if f.g != nil { // completes Expect
+	if f.g != nil { // this message completes Expect
 		f.g.snapshots.expecting = false
 		if !h.step(p, f.Messages[0]) {
 			h.discard(f.Messages[0].Data)
@@ -32,7 +32,8 @@ func (h *Host) receive(f *Received) {
 	}
 }
 
-// step passes a message to the library unless this package handles or rejects it. It reports whether it did.
+// step passes a message to the library unless this package handles or rejects it. It reports whether the message was
+// passed to the library.
 func (h *Host) step(p *peer, message Message) bool {
 	m := message.Raft
 	g := h.groups[message.Group]
@@ -43,7 +44,7 @@ func (h *Host) step(p *peer, message Message) bool {
 		h.early.keep(p.node, message, h.ticks)
 		return false
 	}
-	// The message is for an earlier replica, because IDs are never reused, or for a future one.
+	// The message is for an earlier replica or for a future replica, because IDs are never reused.
 	if m.GetTo() != g.replica {
 		if m.GetTo() > g.replica && h.opts.Events.UnknownGroup != nil {
 			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
@@ -69,7 +70,7 @@ func (h *Host) step(p *peer, message Message) bool {
 		return true
 	}
 	before := g.voteState()
-	_ = g.raft.Step(m) // an error means that the sender is not, or no longer, a member, or that nothing was done
+	_ = g.raft.Step(m) // an error means that the sender is not a member, or that the message had no effect
 	switch m.GetType() {
 	case pb.MsgVote, pb.MsgPreVote:
 		if string(m.GetContext()) != transferContext {
@@ -96,14 +97,14 @@ func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 			h.handleDecline(g, m)
 			return false
 		}
-		if h.transferring || h.avoidsLeading(g, p.node) { // the leader does not know that yet
+		if h.transferring || h.avoidsLeading(g, p.node) { // the leader does not know yet that this node declines
 			h.declineOffer(g, m)
 			return false
 		}
 		h.awake(g)
 	case pb.MsgVote, pb.MsgPreVote:
 		if g.voteLease.binds(h.ticks, p.node) && string(m.GetContext()) != transferContext {
-			return false // (RG6)
+			return false // required by RG6
 		}
 		h.awake(g)
 	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
@@ -125,6 +126,6 @@ func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
 	return true
 }
 
-// transferContext is the context of votes that a leader has requested by a leadership transfer. Such a leader serves no
-// lease.
+// transferContext is the context of votes that a leader has requested for a leadership transfer. Such a leader serves
+// no lease.
 const transferContext = "CampaignTransfer"

@@ -22,8 +22,8 @@ func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) erro
 	return nil
 }
 
-// add adds an item to a list of the inbox. It wakes the loop unless later returns true because the item would only wait
-// there. It returns false if the runner is closed.
+// add adds an item to a list of the inbox. It wakes the loop unless later returns true, which means that the item would
+// only wait there. It returns false if the runner is closed.
 func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
 	r.mu.Lock()
 	if r.closed {
@@ -39,7 +39,8 @@ func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
 	return true
 }
 
-// ReadIndex asks a quorum for permission to read (see Group.NewRead). If it returns an error, waiter is not called.
+// ReadIndex requests the confirmation of a quorum for a read (see Group.NewRead). If it returns an error, waiter is not
+// called.
 func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	read, err := g.NewRead(waiter)
 	if err != nil {
@@ -52,8 +53,8 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	return nil
 }
 
-// Read calls read under the lease or, if none exists, after a read index. The last call of read sees everything that
-// had succeeded when Read was called. It works only at the leader.
+// Read calls read under the lease or, if no lease is valid, after a read index. The last call of read sees all writes
+// that had succeeded when Read was called. It works only on the leader.
 func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	if lease := g.Lease(); lease != 0 {
 		if err := read(); err != nil {
@@ -84,7 +85,7 @@ type chanWaiter chan Outcome
 // Done is called on the loop.
 func (c chanWaiter) Done(o Outcome) { c <- o }
 
-// Receive processes a frame from a peer. The transport calls it and does not use the frame afterward.
+// Receive processes a frame from a peer. The transport must not use the frame after the call.
 func (r *Runner) Receive(from NodeID, frame []byte) error {
 	f, err := DecodeFrame(from, frame)
 	if err != nil {
@@ -111,8 +112,8 @@ func (r *Runner) Receive(from NodeID, frame []byte) error {
 	return nil
 }
 
-// ReceiveSnapshot receives a snapshot sent by Transport.SendSnapshot of a peer. It returns nil when the data is on this
-// node's disk. stream must return io.EOF only if every byte is correct.
+// ReceiveSnapshot receives a snapshot that a peer has sent with Transport.SendSnapshot. It returns nil when the data is
+// on this node's disk. stream must return io.EOF only if every byte is correct.
 func (r *Runner) ReceiveSnapshot(from NodeID, stream io.Reader) error {
 	f, err := ReadHead(from, stream)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// routesMax bounds the routes learned from senders. Routes of members are always kept.
+// routesMax is the maximum number of routes learned from senders. Routes of members are always kept.
 const routesMax = 64
 
-// routes holds the nodes of a group's replicas. The loop replaces it as a whole; all goroutines may read it.
+// routes holds the nodes of a group's replicas. The loop replaces routes as a whole, and all goroutines may read them.
 type routes struct{ known atomic.Pointer[[]Member] }
 
 func (r *routes) set(to []Member) { r.known.Store(&to) }
@@ -44,7 +44,7 @@ func (r *routes) add(more []Member) (added []Member) {
 // route returns the member entry of a replica, or nil if its node is unknown.
 func (g *Group) route(replica uint64) *Member { return g.routes.of(replica) }
 
-// learn stores the node from which a message came: a new replica knows no other nodes.
+// learn stores the node from which a message came, because a new replica does not know other nodes.
 func (g *Group) learn(replica uint64, node NodeID) {
 	if g.route(replica) == nil && len(g.routes.all()) < routesMax {
 		g.addRoutes([]Member{{Replica: replica, Node: node}})
@@ -59,7 +59,8 @@ func (g *Group) addRoutes(more []Member) {
 	}
 }
 
-// pruneRoutes forgets replicas that are not members if there are too many: each move of a replica leaves one.
+// pruneRoutes removes replicas that are not members if too many routes are stored. Each move of a replica leaves one
+// route.
 func (g *Group) pruneRoutes() {
 	if len(g.routes.all()) > routesMax/4 {
 		g.routes.set(g.members())
@@ -82,7 +83,7 @@ func (g *Group) members() []Member {
 	return out
 }
 
-// has reports whether a replica is a member that a leader answers.
+// has reports whether a replica is a member to which a leader responds.
 func (g *Group) has(replica uint64) bool {
 	return slices.Contains(g.conf.GetVoters(), replica) || slices.Contains(g.conf.GetVotersOutgoing(), replica) ||
 		slices.Contains(g.conf.GetLearners(), replica)

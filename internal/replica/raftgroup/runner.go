@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Runner runs the steps on goroutines: one loop, one log writer, one applier, and a few for snapshots. It makes no
-// decisions.
+// Runner runs the steps on goroutines. It has one loop, one log writer, one applier, and a few goroutines for
+// snapshots. It makes no decisions.
 type Runner struct {
 	host      *Host
 	writer    *LogWriter
@@ -24,8 +24,8 @@ type Runner struct {
 	inbox      Inbox
 	inboxBytes int64
 	closed     bool
-	// stepping is true from the taking of an inbox to the end of its Step. While it is false, the loop's state may be
-	// read with mu.
+	// stepping is true from the time at which an inbox is taken to the end of its Step. While it is false, the loop's
+	// state may be read under mu.
 	stepping bool
 	wake     chan struct{}
 
@@ -41,7 +41,7 @@ type Runner struct {
 	failure  atomic.Pointer[error]
 }
 
-// NewRunner returns a runner for a host, whose groups may already be open. Start starts it.
+// NewRunner returns a runner for a host, whose groups may already be open. The caller must call Start.
 func NewRunner(h *Host, w *LogWriter, a *Applier, s SnapshotStore, t Transport, c Clock) *Runner {
 	r := &Runner{
 		host: h, writer: w, applier: a, snapshots: s, transport: t, clock: c, wake: make(chan struct{}, 1),
@@ -75,8 +75,8 @@ func (r *Runner) goRun(f func()) {
 	}()
 }
 
-// Close ends leases, fails waiting requests, and stops the goroutines. Only after it has returned may other nodes be
-// notified that this node has departed; see Host.NodeDeparted.
+// Close ends leases, fails waiting requests, and stops the goroutines. Other nodes may only be notified that this node
+// has departed after Close has returned (see Host.NodeDeparted).
 func (r *Runner) Close() error {
 	r.halt()
 	r.done.Wait()
@@ -128,7 +128,7 @@ func (r *Runner) signal() {
 
 func closeAll(list []SnapshotData) {
 	for _, d := range list {
-		_ = d.Close() // remaining files are removed at the next start
+		_ = d.Close() // files that remain are removed at the next start
 	}
 }
 
@@ -151,7 +151,7 @@ func (r *Runner) Do(f func(*Host)) error {
 	}
 }
 
-// loop calls Step whenever there are events.
+// loop calls Step whenever the inbox contains events.
 func (r *Runner) loop() {
 	ticker := time.NewTicker(r.host.opts.Tick)
 	defer ticker.Stop()
@@ -160,7 +160,7 @@ func (r *Runner) loop() {
 	var spare Inbox
 	// Between ticks, the loop reads Go's clock, which is cheaper than the boot clock. Go's clock stops while the
 	// machine is suspended, so the loop's time may lag behind. A lease that starts then ends earlier, which is safe.
-	// Code that serves reads uses the boot clock, and so does the loop when followers query it for their reads.
+	// Code that serves reads uses the boot clock. The loop uses it, too, if followers query it for their reads.
 	base := r.clock.Now()
 	at := time.Now()
 	for {
@@ -171,7 +171,8 @@ func (r *Runner) loop() {
 		case <-r.wake:
 		case <-ticker.C:
 			ticks = 1
-			base = r.clock.Now() // in this order: a pause in between makes the sum earlier, not later
+			// in this order, because a pause in between then makes the sum earlier instead of later
+			base = r.clock.Now()
 			at = time.Now()
 		}
 		r.mu.Lock()
@@ -181,7 +182,7 @@ func (r *Runner) loop() {
 		in.Ticks, in.Coarse = ticks, !in.hasQueries
 		now := base + Instant(time.Since(at))
 		if in.hasQueries {
-			now = r.clock.Now() // after the inbox was taken (RG10)
+			now = r.clock.Now() // after the inbox has been taken (RG10)
 		}
 		work := r.host.Step(now, &in)
 		r.mu.Lock()
@@ -200,7 +201,7 @@ func (r *Runner) loop() {
 	}
 }
 
-// recoverInconsistent stops only the groups when the library finds their state to be inconsistent.
+// recoverInconsistent stops only the groups if the library reports that their state is inconsistent.
 func (r *Runner) recoverInconsistent() {
 	switch p := recover().(type) {
 	case nil:

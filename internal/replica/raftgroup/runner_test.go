@@ -30,9 +30,9 @@ func (c *cluster) add(g int, m *member, n uint64) (uint64, error) {
 	return sum, o.Err
 }
 
-// TestRunner checks with real goroutines and connections what the simulator proves of the steps: concurrent writes to
-// several groups are all applied once on every node, reads see them, leaders can be moved, and Close ends everything
-// and everybody.
+// TestRunner checks with real goroutines and connections the properties that the simulator checks for the steps.
+// Concurrent writes to several groups must be applied once on every node, and reads must see them. It must be possible
+// to move leaders, and Close must end all goroutines.
 func TestRunner(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 3, raftgroup.Options{TruncateEntries: 50, TruncateKeep: 10})
 	c.elect()
@@ -88,8 +88,8 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestQuietGroupsWake checks that idle groups fall quiet, wake for a write, and wake by themselves when their leader's
-// node falls silent.
+// TestQuietGroupsWake checks that idle groups become quiescent, wake for a write, and wake by themselves when their
+// leader's node becomes silent.
 func TestQuietGroupsWake(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 8, raftgroup.Options{Tick: 5 * time.Millisecond, WakesPerTick: 1})
 	c.elect()
@@ -118,8 +118,8 @@ func TestQuietGroupsWake(t *testing.T) {
 	c.close()
 }
 
-// TestEventsOfQuietGroups checks that groups without any traffic tell when their leader's node falls silent, who leads
-// then and where, and when the node is back.
+// TestEventsOfQuietGroups checks the events of groups without traffic. They must report when their leader's node
+// becomes silent, the new leader and its node, and when the node is back.
 func TestEventsOfQuietGroups(t *testing.T) {
 	var mu sync.Mutex
 	var down, up bool
@@ -159,7 +159,8 @@ func TestEventsOfQuietGroups(t *testing.T) {
 	c.close()
 }
 
-// TestTransferAll checks that a node gives all its groups to replicas that are ready, and refuses others by name.
+// TestTransferAll checks that a node transfers all its groups to replicas that are ready, and that it rejects other
+// replicas by name.
 func TestTransferAll(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 9, raftgroup.Options{})
 	c.elect()
@@ -183,7 +184,7 @@ func TestTransferAll(t *testing.T) {
 	}
 	if err := m.runner.Do(func(h *raftgroup.Host) {
 		if err := h.Transfer(1, 11); !errors.Is(err, raftgroup.ErrNotLeader) {
-			t.Errorf("transfer of what is led elsewhere: %v", err)
+			t.Errorf("transfer of a group with a leader on another node: %v", err)
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -191,7 +192,7 @@ func TestTransferAll(t *testing.T) {
 	n := c.nodes[1]
 	if err := n.runner.Do(func(h *raftgroup.Host) {
 		if err := h.Transfer(2, 4711); !errors.Is(err, raftgroup.ErrNotReady) {
-			t.Errorf("transfer to a stranger: %v", err)
+			t.Errorf("transfer to an unknown node: %v", err)
 		}
 	}); err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func TestTransferAll(t *testing.T) {
 	c.close()
 }
 
-// TestTransferAllIsFinal checks that a node which has begun to hand over takes nothing back that it is offered.
+// TestTransferAllIsFinal checks that a node that has started to transfer its leaderships accepts no leadership.
 func TestTransferAllIsFinal(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{})
 	c.elect()
@@ -216,7 +217,7 @@ func TestTransferAllIsFinal(t *testing.T) {
 	})
 	group, replica := leads.groups[0].ID(), stops.groups[0].Replica()
 	_ = leads.runner.Do(func(h *raftgroup.Host) { h.TransferAnyway(group, replica) })
-	// While a leadership is on offer nothing is proposed; the offer lapses after an election timeout.
+	// While a leadership is offered, no proposal is made. The offer expires after an election timeout.
 	eventually.True(c.tb, "the node that was to give it back leads on", func() bool {
 		_, err := c.add(0, leads, 1)
 		return err == nil
@@ -227,8 +228,8 @@ func TestTransferAllIsFinal(t *testing.T) {
 	c.close()
 }
 
-// TestInconsistent checks that a node whose log differs from the log it reported ends with a reason, and that the
-// others continue.
+// TestInconsistent checks that a node whose log differs from its reported log stops with a reason, and that the other
+// nodes continue.
 func TestInconsistent(t *testing.T) {
 	failed := make(chan error, 4)
 	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) {
@@ -241,7 +242,7 @@ func TestInconsistent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.nodes[3].runner.Failed(); err == nil {
-		t.Error("the runner does not say that it failed")
+		t.Error("the runner does not report its failure")
 	}
 	if sum, err := c.add(0, c.leader(0), 7); err != nil || sum != 7 {
 		t.Fatalf("the others: %d, %v", sum, err)
@@ -250,7 +251,7 @@ func TestInconsistent(t *testing.T) {
 		if err := m.runner.Close(); (err != nil) != (i == 3) {
 			t.Errorf("node %d closes with %v", i, err)
 		}
-		m.runner = c.nodes[0].runner // closed
+		m.runner = c.nodes[0].runner // the node is closed
 	}
 	c.close()
 }

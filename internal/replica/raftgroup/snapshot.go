@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A snapshot is transferred as a head, which is a frame with one message that contains metadata and the nodes of the
-// members, followed by its data. The data is stored on the receiver's disk before the message is stepped, because the
+// A snapshot is transferred as a head followed by its data. The head is a frame with one message that contains metadata
+// and the nodes of the members. The data is stored on the receiver's disk before the message is stepped, because the
 // library cannot undo the acceptance of a snapshot.
 
 // Send is a snapshot to be sent to a replica.
@@ -25,7 +25,7 @@ type Send struct {
 	To NodeID
 }
 
-// Shipped is the result of a Send. Every Send is followed by one.
+// Shipped is the result of a Send. Every Send is followed by a Shipped.
 type Shipped struct {
 	g   *Group
 	to  uint64
@@ -48,14 +48,15 @@ type Installed struct{ g *Group }
 // snapshots holds the incoming and outgoing snapshots of one group.
 type snapshots struct {
 	g *Group
-	// shipping holds the receivers of snapshots in progress. After a failure, none is sent before the tick after.
+	// shipping holds the receivers of snapshots in progress. After a failure, no snapshot is sent before the tick
+	// after.
 	shipping []uint64
 	after    uint64
 	// expecting reports whether data is arriving. arriving is the data of the snapshot that is being stepped.
 	expecting bool
 	arriving  SnapshotData
-	// appends holds appends that wait for an installation; the first contains the snapshot. installing reports whether
-	// the installation has begun.
+	// appends holds appends that wait for an installation. The first append contains the snapshot. installing reports
+	// whether the installation has begun.
 	appends    []waitingAppend
 	installing bool
 }
@@ -65,7 +66,7 @@ func (x *snapshots) ship(m *pb.Message) {
 	g, h := x.g, x.g.host
 	for _, to := range x.shipping {
 		if to == m.GetTo() {
-			return // the snapshot in progress will be reported
+			return // the outcome of the snapshot in progress will be reported
 		}
 	}
 	r := g.route(m.GetTo())
@@ -78,12 +79,12 @@ func (x *snapshots) ship(m *pb.Message) {
 	h.work.Sends = append(h.work.Sends, Send{g: g, message: m, To: r.Node})
 }
 
-// headMax bounds the head of a snapshot.
+// headMax is the maximum size of the head of a snapshot, in bytes.
 const headMax = 1 << 20
 
-// Capture captures the current state of the group and returns head and data for Transport.SendSnapshot. The library has
-// requested some snapshot; index, term, and members are replaced with the values of the captured state. The caller must
-// close data.
+// Capture captures the current state of the group and returns the head and the data for Transport.SendSnapshot. The
+// library has requested a snapshot. Its index, term, and members are replaced with the values of the captured state.
+// The caller must close data.
 func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err error) {
 	meta, data, err := store.Snapshot(s.g.id)
 	if err != nil {
@@ -126,8 +127,8 @@ func ReadHead(from NodeID, r io.Reader) (Received, error) {
 	return f, nil
 }
 
-// Expect returns nil if the data after a head is wanted. It must then be followed by Take or Abandon. It must be called
-// on the loop.
+// Expect returns nil if the data that follows a head is wanted. In that case, Take or Abandon must be called later. It
+// must be called on the loop.
 func (h *Host) Expect(f *Received) error {
 	m := f.Messages[0].Raft
 	g := h.groups[f.Messages[0].Group]
@@ -143,7 +144,8 @@ func (h *Host) Expect(f *Received) error {
 		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term,
 			ErrUnwanted)
 	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
-		h.step(h.peers.of(f.From), f.Messages[0]) // changes nothing, but tells the leader the position of this replica
+		// this changes nothing, but notifies the leader of the position of this replica
+		h.step(h.peers.of(f.From), f.Messages[0])
 		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id,
 			m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
 	case len(g.applying.held) > 0:
@@ -168,13 +170,13 @@ func (h *Host) Abandon(f *Received) {
 // Take ends Expect when the data has arrived. The head is added to the Inbox as a frame.
 func (f *Received) Take(data SnapshotData) { f.Messages[0].Data = data }
 
-// arrived steps a snapshot whose data has arrived. If the library accepts it, the next Ready contains it.
+// arrived steps a snapshot whose data has arrived. If the library accepts the snapshot, the next Ready contains it.
 func (x *snapshots) arrived(message Message) {
 	g, h := x.g, x.g.host
 	x.arriving = message.Data
 	_ = g.raft.Step(message.Raft)
 	h.processReady(g)
-	if x.arriving != nil { // it was ignored
+	if x.arriving != nil { // the library ignored the snapshot
 		h.discard(x.arriving)
 		x.arriving = nil
 	}
@@ -201,7 +203,7 @@ func (x *snapshots) claimData(snapshot bool) SnapshotData {
 	return data
 }
 
-// shipped always reports to the library, which sends nothing to the receiver until then.
+// shipped always reports to the library, because the library sends nothing to the receiver until then.
 func (h *Host) shipped(s *Shipped) {
 	g := s.g
 	for i, to := range g.snapshots.shipping {
@@ -225,10 +227,10 @@ func (h *Host) shipped(s *Shipped) {
 	h.mark(g)
 }
 
-// accept checks a received snapshot and learns the nodes of its members. A snapshot without its data may be stepped
-// only if the library certainly ignores it. A snapshot with data replaces the members immediately, and earlier
-// membership changes that wait to be applied would then be made to the new members. In that case, accept discards the
-// snapshot, and the leader sends another one.
+// accept checks a received snapshot and learns the nodes of its members. A snapshot without its data may only be
+// stepped if the library certainly ignores it. A snapshot with data replaces the members immediately. Earlier
+// membership changes that wait to be applied would then be applied to the new members. In that case, accept discards
+// the snapshot, and the leader sends another snapshot.
 func (x *snapshots) accept(message Message) bool {
 	g := x.g
 	s := message.Raft.GetSnapshot()
@@ -247,8 +249,8 @@ type waitingAppend struct {
 	data    SnapshotData
 }
 
-// tryInstall starts an installation if nothing is being applied to the group. First the log must record it durably,
-// because a crash during the installation leaves a log that ends before the state.
+// tryInstall starts an installation if no entry of the group is being applied. The log must first record the
+// installation durably, because a crash during the installation leaves a log that ends before the state.
 func (x *snapshots) tryInstall() {
 	g, h := x.g, x.g.host
 	if len(x.appends) == 0 || x.installing || g.applying.items > 0 {
@@ -282,7 +284,7 @@ func (i *Install) Run(store SnapshotStore) (Installed, error) {
 	return Installed{i.g}, nil
 }
 
-// installed continues after an installation: it resets the log, and only then publishes the new applied index.
+// installed continues after an installation. It resets the log, and then publishes the new applied index.
 func (h *Host) installed(i *Installed) {
 	g := i.g
 	g.snapshots.installing = false

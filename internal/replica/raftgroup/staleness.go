@@ -9,8 +9,8 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// A replica is fresh as of an instant if it has applied everything acknowledged to any client before that instant. This
-// is determined as follows:
+// A replica is fresh as of an instant if it has applied all writes that were acknowledged to any client before that
+// instant. Freshness is determined as follows:
 //
 //   - Every frame of a loop contains the sender's clock and the last received value of the receiver's clock. The
 //     contents of a frame were therefore sent after a known instant of the receiver's own clock, regardless of the
@@ -20,29 +20,31 @@ import (
 //   - A heartbeat to a replica contains a claim: everything acknowledged up to a given number of microseconds ago is at
 //     or below this index.
 //
-// A replica that has applied the index is fresh as of that instant. A replica that was removed, is cut off, or lags
-// receives no claims, or does not reach their indexes, and becomes stale. So does a replica of a quiescent group:
-// heartbeats of nodes replace the heartbeats of groups, but do not say which node leads which group. The read is then
-// sent to the leader and wakes the group.
+// A replica that has applied the index is fresh as of that instant. A replica that was removed, is disconnected, or
+// lags receives no claims or does not reach their indexes, and becomes stale. A replica of a quiescent group becomes
+// stale, too. Heartbeats of nodes replace the heartbeats of groups, but do not contain the leaders of groups. The read
+// is then sent to the leader and wakes the group.
 
-// Fresh reports whether everything that had succeeded max before now is applied here. It must be called before the
-// read; time that passes in between adds to the age. Leaders and learners may be fresh, too.
+// Fresh reports whether this replica has applied all writes that had succeeded at the time max before now. It must be
+// called before the read, because the time between the call and the read adds to the age. Leaders and learners may be
+// fresh, too.
 func (g *Group) Fresh(now Instant, max time.Duration) bool {
 	at := g.freshAt.Load()
 	return at != 0 && int64(now)-at <= int64(max)
 }
 
-// FreshAt returns the instant as of which this replica has applied everything that had succeeded, or 0 if it is
-// unknown. A caller that calls it before a read, and reads the clock afterward, knows the age of the result.
+// FreshAt returns the instant as of which this replica has applied all writes that had succeeded, or 0 if the instant
+// is unknown. A caller that calls FreshAt before a read, and reads the clock afterward, can compute the maximum age of
+// the result.
 func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
 
 // freshness is the loop's knowledge of the age of the replica's state.
 type freshness struct {
 	g *Group
-	// support is used by a leader: the time at which each voter last supported it in this term.
+	// support is used by a leader. It holds the time at which each voter last supported the leader in this term.
 	support []support
-	// claim is used by a follower: the claim that waits for its index. next is the latest claim after it. Committed
-	// entries stay committed, so claims remain valid after a leader change.
+	// claim is used by a follower. It is the claim that waits for its index. next is the latest claim after claim.
+	// Committed entries stay committed, so claims remain valid after a leader change.
 	claim, next claimed
 }
 
@@ -56,7 +58,7 @@ type claimed struct {
 	index uint64
 }
 
-// supported records that a voter answered a heartbeat of this term.
+// supported records that a voter responded to a heartbeat of this term.
 func (f *freshness) supported(p *peer, m *pb.Message) {
 	g := f.g
 	if !g.leading || m.GetTerm() != g.term || p.echoed == 0 {
@@ -71,12 +73,12 @@ func (f *freshness) supported(p *peer, m *pb.Message) {
 	f.support = append(f.support, support{m.GetFrom(), p.echoed})
 }
 
-// supportedAfter reports whether a replica answered a heartbeat of this term after an instant.
+// supportedAfter reports whether a replica responded to a heartbeat of this term after an instant.
 func (f *freshness) supportedAfter(replica uint64, at Instant) bool {
 	return slices.ContainsFunc(f.support, func(s support) bool { return s.replica == replica && s.at > at })
 }
 
-// sole returns an instant as of which there was no other leader, or 0 if none is known.
+// sole returns an instant as of which no other leader existed, or 0 if no such instant is known.
 func (f *freshness) sole() Instant {
 	g := f.g
 	if !g.leading || g.appliedTerm != g.term {
@@ -111,9 +113,9 @@ func (f *freshness) quorum(voters []uint64) Instant {
 	return at[(len(at)-1)/2]
 }
 
-// claimIn adds a claim to a heartbeat: the index in Index, and the age in RejectHint, in microseconds plus one; 0 means
-// no claim. It does so only in a tick, because only then is now read from the boot clock. Between ticks, now may lag,
-// and the age would be too small.
+// claimIn adds a claim to a heartbeat. Index contains the index. RejectHint contains the age in microseconds plus one,
+// and 0 means no claim. It does so only in a tick, because only then is now read from the boot clock. Between ticks,
+// now may be too old, and the age would be too low.
 func (f *freshness) claimIn(m *pb.Message) {
 	g, h := f.g, f.g.host
 	if !h.ticking {

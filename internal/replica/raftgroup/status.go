@@ -14,7 +14,8 @@ import (
 // Status is the state of a group as seen by one replica.
 type Status struct {
 	Group, Replica uint64
-	// Leader is the ID of the leader, or 0 if none is known. Leading reports whether it is this replica.
+	// Leader is the ID of the leader, or 0 if the leader is unknown. Leading reports whether this replica is the
+	// leader.
 	Leader  uint64
 	Leading bool
 	Term    uint64
@@ -23,30 +24,31 @@ type Status struct {
 	Quiet                        bool
 	// Members holds the members as of Applied.
 	Members *pb.ConfState
-	// LeaseLeft is the remaining lease time as of the last Step, in nanoseconds; 0 without a lease.
+	// LeaseLeft is the remaining lease time as of the last Step, in nanoseconds. It is 0 if no lease is valid.
 	LeaseLeft int64
-	// Waiting counts uncompleted proposals. Reads counts reads that wait for an index.
+	// Waiting is the number of uncompleted proposals. Reads is the number of reads that wait for an index.
 	Waiting, Reads int64
-	// Peers holds the other members. Only a leader knows them.
+	// Peers holds the other members. It is empty unless this replica is the leader.
 	Peers []PeerStatus
 }
 
 // PeerStatus is a member as seen by its leader.
 type PeerStatus struct {
 	Replica uint64
-	// Match is the last entry known to be in its log. Lag is the number of entries that it lacks.
+	// Match is the index of the last entry that is known to be in its log. Lag is the number of entries that the member
+	// lacks.
 	Match, Lag uint64
 	// State is probe, replicate, or snapshot.
 	State   string
 	Learner bool
-	// Active is false if nothing was received from it in the last election timeout.
+	// Active is false if no message was received from the member in the last election timeout.
 	Active bool
-	// Abstains reports whether it would decline the leadership: its node abstains, or it has recently declined an
-	// offer.
+	// Abstains reports whether the member would decline the leadership, because its node abstains or because it has
+	// recently declined an offer.
 	Abstains bool
 }
 
-// Status returns the status of a group. ok is false if the group is not here. It must be called on the loop.
+// Status returns the status of a group. ok is false if the group does not exist here. It must be called on the loop.
 func (h *Host) Status(id uint64) (s Status, ok bool) {
 	g := h.groups[id]
 	if g == nil {
@@ -79,8 +81,9 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	return s, true
 }
 
-// QuorumWithout reports whether a group has a quorum of voters on nodes that are not in without, in each of its
-// configurations. It returns true for a group that is not here. It must be called on the loop.
+// QuorumWithout reports whether a group has a quorum of voters on nodes outside the set without. The quorum must exist
+// in each of the group's configurations. It returns true for a group that does not exist here. It must be called on the
+// loop.
 func (h *Host) QuorumWithout(id uint64, without map[NodeID]bool) bool {
 	g := h.groups[id]
 	if g == nil || len(without) == 0 {

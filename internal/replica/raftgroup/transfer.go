@@ -10,31 +10,31 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// transferLag is the maximum number of entries that a replica may lack to be offered the leadership. It receives them
-// first, and clients wait in the meantime.
+// transferLag is the maximum number of entries that a replica may lack when the leadership is offered to it. It
+// receives these entries first, and clients wait in the meantime.
 const transferLag = 1000
 
 // transferOffer is an offer of the leadership to another replica. While it is open, the library accepts no proposals.
-// It is withdrawn if it is declined, or not accepted within offerTicks.
+// It is withdrawn if it is declined, or if it is not accepted within offerTicks.
 type transferOffer struct {
-	// made reports whether there was an offer in this term. The leader then gets no further lease in this term.
+	// made reports whether an offer has been made in this term. If so, the leader gets no further lease in this term.
 	made bool
 	// to is the voter with the open offer, or 0. since is the tick of the offer.
 	to, since uint64
-	// refused holds the voters that have not accepted an offer recently. No offer is made before rest.
+	// refused holds the voters that have recently declined or ignored an offer. No offer is made before rest.
 	refused []uint64
 	rest    uint64
 }
 
-// offerTicks is the time that an offer stays open, and the delay before the next one. roundTimeouts is the delay, in
-// election timeouts, after an offer to every eligible voter. After that, the offer is made again to voters that
-// declined.
+// offerTicks is the number of ticks for which an offer is open. It is also the delay before the next offer.
+// roundTimeouts is the delay, in election timeouts, after offers to all eligible voters. After that, offers are made
+// again to voters that declined.
 const (
 	offerTicks    = 4
 	roundTimeouts = 2
 )
 
-// Transfer asks another voter to lead. It returns ErrNotReady unless that voter is caught up and active and no
+// Transfer asks another voter to lead. It returns ErrNotReady unless the voter is up to date and active, and no
 // membership change is in progress. The lease ends before the request is sent, because the resulting vote ignores
 // leases. No further lease is granted in this term, because the request may be delayed for a long time.
 func (h *Host) Transfer(id, to uint64) error {
@@ -55,16 +55,16 @@ func (h *Host) Transfer(id, to uint64) error {
 }
 
 // mayOffer reports whether the leadership may be offered. It must not be offered during a membership change. The
-// library proposes to leave a joint configuration only when an entry is applied, and drops this proposal while an offer
+// library proposes to leave a joint configuration only when an entry is applied. It drops this proposal while an offer
 // is open. If the offer failed, the group would remain in the joint configuration, and no member could be changed until
-// the next write. A leader that has applied no entry from its own term may still find such a change in entries to
-// apply. The replica must also lead in the library, where it may have stepped down since the last processReady. A
-// follower would forward the offer to its leader, which would treat it as its own.
+// the next write. A leader that has not applied an entry from its own term may still find such a change in entries to
+// apply. According to the library, the replica must also be the leader. It may have stepped down since the last
+// processReady. A follower would forward the offer to its leader, and the leader would treat it as its own offer.
 func (g *Group) mayOffer() bool {
 	return g.appliedTerm == g.term && !g.pending.changing && len(g.conf.GetVotersOutgoing()) == 0 && g.raft.leads()
 }
 
-// readyToLead reports whether a replica could lead immediately, and its matched index.
+// readyToLead reports whether a replica could lead immediately, and returns its matched index.
 func (h *Host) readyToLead(g *Group, replica uint64) (match uint64, ok bool) {
 	r := g.route(replica)
 	if r == nil || r.Node != h.opts.Node && h.peers.of(r.Node).down || !slices.Contains(g.conf.GetVoters(), replica) {
@@ -82,23 +82,23 @@ func (h *Host) readyToLead(g *Group, replica uint64) (match uint64, ok bool) {
 	return match, ok
 }
 
-// active reports whether a member was heard from in the last election timeout. The library resets its flag every
-// election timeout. Members of a quiescent group send nothing; they are active if their nodes are up.
+// active reports whether a message was received from a member in the last election timeout. The library resets its flag
+// every election timeout. Members of a quiescent group send no messages. They are active if their nodes are up.
 func (h *Host) active(g *Group, m *Member, p *tracker.Progress) bool {
 	return p.RecentActive || g.quiet && !h.peers.of(m.Node).down ||
 		g.fresh.supportedAfter(m.Replica, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
 }
 
-// TransferAll asks, for every group that this node leads, the most caught-up other voter to lead. It returns the number
-// of groups with other voters that this node still leads. It should be called again every few ticks until it returns 0
-// or time runs out: some groups may have no replica that is ready, and a request may get lost. From the first call on,
-// the node accepts no leadership. It must be called on the loop.
+// TransferAll asks the most up-to-date other voter of each group that this node leads to take over the leadership. It
+// returns the number of groups with other voters that this node still leads. It should be called again every few ticks
+// until it returns 0 or the caller's time limit is reached. Some groups may have no replica that is ready, and a
+// request may be lost. After the first call, the node accepts no leadership. It must be called on the loop.
 func (h *Host) TransferAll() (left int) {
 	h.transferring = true
 	return h.offerAll()
 }
 
-// offerAll offers every leadership to the most caught-up other voter.
+// offerAll offers every leadership to the most up-to-date other voter of its group.
 func (h *Host) offerAll() (left int) {
 	for _, g := range h.order {
 		if !g.leading || len(g.conf.GetVoters()) < 2 {
@@ -112,8 +112,8 @@ func (h *Host) offerAll() (left int) {
 	return left
 }
 
-// offerNext offers the leadership of a group to the most caught-up voter that has not declined it, unless an offer is
-// open or was just withdrawn. Voters on nodes that abstain come last, and get an offer only if this node stops.
+// offerNext offers the leadership of a group to the most up-to-date voter that has not declined it, unless an offer is
+// open or has just been withdrawn. Voters on nodes that abstain come last. They only get an offer if this node stops.
 func (h *Host) offerNext(g *Group) {
 	if g.offer.to != 0 || h.ticks < g.offer.rest || !g.mayOffer() {
 		return
@@ -121,7 +121,7 @@ func (h *Host) offerNext(g *Group) {
 	to, best, willing := uint64(0), uint64(0), false
 	voters := g.conf.GetVoters()
 	for i := range voters {
-		id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // not all to one node
+		id := voters[(i+int(g.id%uint64(len(voters))))%len(voters)] // distribute the offers among the nodes
 		match, ok := h.readyToLead(g, id)
 		if !ok || id == g.replica || slices.Contains(g.offer.refused, id) {
 			continue
@@ -150,7 +150,7 @@ func (h *Host) transfer(g *Group, to uint64) {
 	h.mark(g)
 }
 
-// tickOffer withdraws an offer that is not accepted and forgets old refusals.
+// tickOffer withdraws an offer that has not been accepted in time, and forgets old refusals.
 func (h *Host) tickOffer(g *Group) {
 	age := h.ticks - g.offer.since
 	switch {
@@ -171,8 +171,8 @@ func (h *Host) handleDecline(g *Group, m *pb.Message) {
 // withdrawOffer ends an offer, so that the library accepts proposals again. If the request was only delayed, the voter
 // may still take the leadership.
 func (h *Host) withdrawOffer(g *Group) {
-	if g.raft.leads() { // otherwise the library has dropped the offer
-		g.raft.TransferLeader(g.replica) // an offer to the leader itself only cancels the previous one
+	if g.raft.leads() { // otherwise the library has already dropped the offer
+		g.raft.TransferLeader(g.replica) // an offer to the leader itself only cancels the previous offer
 	}
 	if !slices.Contains(g.offer.refused, g.offer.to) {
 		g.offer.refused = append(g.offer.refused, g.offer.to)

@@ -7,25 +7,27 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// logTail is the part of a group's log that has not been truncated. It tracks how much of it is with the log writer and
-// where it starts.
+// logTail is the part of a group's log that has not been truncated. It tracks the start of this part, and how many
+// appends the log writer has.
 type logTail struct {
 	g *Group
-	// writing counts the appends with the log writer. hard is the newest hard state from the library. Its term and vote
-	// are in the log once these appends are done; its commit index only if it was written with them.
+	// writing is the number of appends that the log writer has. hard is the newest hard state from the library. Its
+	// term and vote are in the log once these appends have finished. Its commit index is in the log only if it was
+	// written with them.
 	writing int
 	hard    hardState
-	// cut is the last truncated entry. Invariant: cut <= applied.
+	// cut is the index of the last truncated entry. Invariant: cut <= applied.
 	cut     uint64
 	cutting bool // a truncation is in progress
 	// bytes is the approximate size of the entries appended since the last truncation.
 	bytes int64
 }
 
-// hardState is the state that a replica must remember in addition to its entries.
+// hardState is the state that a replica must store in addition to its entries.
 type hardState struct{ term, vote, commit uint64 }
 
-// append passes a write to the log writer, or makes it wait for an installation, to preserve the order.
+// append passes a write to the log writer. If an installation is pending, the write waits for it, to preserve the
+// order.
 func (t *logTail) append(m *pb.Message, sync bool) {
 	g := t.g
 	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
@@ -40,8 +42,8 @@ func (t *logTail) append(m *pb.Message, sync bool) {
 	t.write(m, sync)
 }
 
-// answerWithoutWrite handles messages that need no write: a new commit index, and responses to other nodes whose
-// dependencies are durable. It reports whether nothing is left to write.
+// answerWithoutWrite handles messages that need no write. These are a new commit index, and responses to other nodes
+// whose dependencies are durable. It reports whether nothing remains to be written.
 func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
 	g, h := t.g, t.g.host
 	if t.writing > 0 {
@@ -60,8 +62,8 @@ func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
 	return true
 }
 
-// write passes a write to the log writer. A commit index alone is not written: it is in the state, or the replica can
-// determine it again. It is written with each membership change (RG12).
+// write passes a write to the log writer. A commit index alone is not written, because the state contains it or the
+// replica can determine it again. It is written with each membership change (RG12).
 func (t *logTail) write(m *pb.Message, sync bool) {
 	g, h := t.g, t.g.host
 	hard := firstChange(m.GetEntries()) >= 0
@@ -83,7 +85,7 @@ func (t *logTail) write(m *pb.Message, sync bool) {
 // entryOverhead is the approximate size of an entry in addition to its data.
 const entryOverhead = 64
 
-// logged informs the library of the entries in the log.
+// logged notifies the library of the entries in the log.
 func (h *Host) logged(l *Logged) {
 	g := l.g
 	h.logQueued -= l.bytes
@@ -123,11 +125,11 @@ func (h *Host) logged(l *Logged) {
 	h.mark(g)
 }
 
-// lowDiskLogBytes is the length of a log at which it is truncated while the disk has little space.
+// lowDiskLogBytes is the size of a log at which it is truncated while the disk has little free space.
 const lowDiskLogBytes = 1 << 20
 
-// SetLowDisk sets whether the disk of the node has little space. Logs are then kept short, so that a follower that was
-// briefly away needs a snapshot. It must be called on the loop.
+// SetLowDisk sets whether the disk of the node has little free space. Logs are then kept short. As a consequence, a
+// follower that was briefly down needs a snapshot. It must be called on the loop.
 func (h *Host) SetLowDisk(on bool) {
 	h.lowDisk = on
 	for _, g := range h.order {
@@ -146,7 +148,7 @@ func (t *logTail) maybeTruncate() {
 		bytesMax = min(bytesMax, lowDiskLogBytes)
 	}
 	if t.bytes >= bytesMax {
-		keep = min(keep, (g.applied-t.cut)/2) // large entries: half of them are kept
+		keep = min(keep, (g.applied-t.cut)/2) // for large entries, half of the log is kept
 	}
 	if t.cutting || g.applied < t.cut+o.TruncateEntries && t.bytes < bytesMax || g.applied < t.cut+keep+1 {
 		return
@@ -166,7 +168,7 @@ func (t *logTail) truncate(index uint64) {
 	}
 	term, err := g.log.Term(index)
 	if err != nil {
-		return // the log was reset in the meantime
+		return // the log has been reset in the meantime
 	}
 	t.cutting = true
 	h.work.Appends = append(h.work.Appends, Append{g: g, truncate: index, term: term})

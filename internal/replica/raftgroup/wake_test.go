@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestProposalsAreTaken checks that proposals that do not wake the loop are processed: many clients get their results,
-// with a low limit of unapplied entries.
+// TestProposalsAreTaken checks that proposals that do not wake the loop are processed. Many clients must get their
+// results, with a low limit of unapplied entries.
 func TestProposalsAreTaken(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "d", 3, raftgroup.Options{AlwaysTick: true, UnappliedEntries: 1, UnappliedNode: 2})
 	defer c.close()

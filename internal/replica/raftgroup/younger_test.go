@@ -11,14 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestYoungerReplica checks that messages for a replica that will be created are reported and have no other effect, and
-// that messages for a replica that was removed are not reported.
+// TestYoungerReplica checks that messages for a replica that will be created are reported and have no other effect.
+// Messages for a removed replica must not be reported.
 func TestYoungerReplica(t *testing.T) {
 	var heard [][2]uint64
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{Events: raftgroup.Events{
 		UnknownGroup: func(group, replica uint64, from raftgroup.NodeID) {
 			if from != nodeID(1) {
-				t.Errorf("heard from %x", from)
+				t.Errorf("received from %x", from)
 			}
 			heard = append(heard, [2]uint64{group, replica})
 		},
@@ -36,9 +36,9 @@ func TestYoungerReplica(t *testing.T) {
 		b.run()
 	}
 	if got := b.take(); got != "" || len(heard) != 2 || heard[0] != [2]uint64{1, 40} || heard[1] != [2]uint64{2, 7} {
-		t.Errorf("sent %q, heard of %v", got, heard)
+		t.Errorf("sent %q, received %v", got, heard)
 	}
 	if s, _ := b.host.Status(1); s.Term >= 8 {
-		t.Errorf("the replica that is here followed into term %d", s.Term)
+		t.Errorf("the existing replica moved to term %d", s.Term)
 	}
 }

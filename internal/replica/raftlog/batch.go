@@ -13,20 +13,20 @@ import (
 )
 
 // Batch collects the writes of many groups. After Commit it is empty and can be reused. A batch belongs to one
-// goroutine. Two batches may be used concurrently if they write to different groups: a split creates a child while the
-// log of its parent continues.
+// goroutine. Two batches may be used concurrently if they write to different groups. For example, a split creates a
+// child while the log of its parent continues.
 type Batch struct {
 	s       *Store
 	b       *pebble.Batch
 	effects []effect
 }
 
-// effect is a change in memory that takes place on commit.
+// effect is a change in memory that becomes visible on commit.
 type effect struct {
 	g           *Group
 	kind        effectKind
 	entries     []*pb.Entry
-	index, term uint64 // hard state: commit and term
+	index, term uint64 // commit index and term of a hard state
 	vote        uint64
 	conf        *pb.ConfState
 }
@@ -44,13 +44,13 @@ const (
 )
 
 // pointDeletes is the maximum number of overwritten keys that are deleted individually. A range deletion slows down
-// reads of the memtable.
+// reads of the memtable, so it is only used for more keys.
 const pointDeletes = 64
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch { return &Batch{s: s, b: s.db.NewBatch()} }
 
-// Append writes entries, which must continue the log or overwrite a part of its tail. The rest of the old tail is
+// Append writes entries. The entries must continue the log or overwrite the end of the log. The rest of the old end is
 // deleted.
 func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	if len(entries) == 0 {
@@ -72,14 +72,14 @@ func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 		appendUints(d.Value[:0], e.GetTerm())
 		d.Value[8] = byte(e.GetType())
 		copy(d.Value[entryHead:], e.Data)
-		_ = d.Finish() // fails for indexed batches only
+		_ = d.Finish() // Finish fails only for indexed batches
 	}
 	g.written, g.exists = last, true
 	b.effects = append(b.effects, effect{g: g, kind: effectAppend, entries: entries})
 	return nil
 }
 
-// cutTail deletes the entries above the new last entry (RL3).
+// cutTail deletes the entries after the new last entry (RL3).
 func (b *Batch) cutTail(g *Group, last uint64) {
 	if g.written <= last {
 		return
@@ -109,8 +109,8 @@ func (b *Batch) SetHardState(group, term, vote, commit uint64) error {
 	return nil
 }
 
-// SetConfState writes the members. The members known to the group's state machine take precedence, because they are as
-// of its applied index.
+// SetConfState writes the members. The members known to the group's state machine take precedence, because they
+// correspond to its applied index.
 func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -122,8 +122,8 @@ func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	return nil
 }
 
-// Truncate removes the entries up to index, whose term must be given. The state that results from them must be durable.
-// An index that has already been removed is not an error.
+// Truncate removes the entries with indexes up to index. term is the term of the entry at index. The state that results
+// from them must be durable. If the entry at index has already been removed, Truncate has no effect.
 func (b *Batch) Truncate(group, index, term uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -142,8 +142,8 @@ func (b *Batch) Truncate(group, index, term uint64) error {
 	return nil
 }
 
-// Install records that a snapshot at index is about to be installed: until a Reset, the state may be ahead of the log.
-// 0 revokes this.
+// Install records that a snapshot at index is about to be installed. Until a Reset, the state may be ahead of the log.
+// Index 0 revokes the record.
 func (b *Batch) Install(group, index uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -155,7 +155,7 @@ func (b *Batch) Install(group, index uint64) error {
 	return nil
 }
 
-// Reset replaces the log by an empty log that starts after a snapshot, which must be installed durably.
+// Reset replaces the log with an empty log that starts after a snapshot. The snapshot must have been installed durably.
 func (b *Batch) Reset(group, index, term uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -174,9 +174,9 @@ func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: proto.CloneOf(cs)})
 }
 
-// Create gives a group without any record a log that starts after index, as if everything before had been truncated,
-// and a hard state with that term and commit index. It does nothing and returns false if the group has any record
-// (RL4).
+// Create gives a group without any record a log that starts after index, as if all earlier entries had been truncated.
+// It also writes a hard state with that term and commit index. It does nothing and returns false if the group has any
+// record (RL4).
 func (b *Batch) Create(group, index, term uint64, cs *pb.ConfState) (bool, error) {
 	g, err := b.s.Group(group)
 	if err != nil || g.exists {

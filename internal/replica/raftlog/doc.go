@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package raftlog stores the Raft logs of all groups of a node in one Pebble store, so that one sync makes the writes
+// Package raftlog stores the Raft logs of all groups of a node in one Pebble store. One sync therefore makes the writes
 // of all groups durable.
 //
 //	Batch:  Append, SetHardState, Truncate, Reset, Create, ... of many groups ── Commit(sync) ── one write, at most one sync
 //	Group:  raft.Storage of one group: the newest entries from memory, older ones from the store
 //
-// Keys, big-endian, in this order; group 0 is the store's own:
+// Keys are big-endian and have this order. Group 0 contains the records of the store itself:
 //
 //	[0 u64][0]                   format of the store
 //	[0 u64][1]                   label: whose logs these are, in the owner's words
@@ -26,6 +26,6 @@
 //   - (RL4) Create never overwrites a record of a group.
 //   - (RL5) After a failed commit, all further writes are rejected.
 //
-// The package does not know the meaning of entries, nor when it is safe to truncate. Callers truncate only after a sync
-// of the state that results from the entries. Start reading at Open, then Batch and Group.
+// The package does not know the meaning of entries or when it is safe to truncate. Callers must only truncate after a
+// sync of the state that results from the entries. Start reading at Open, then read Batch and Group.
 package raftlog

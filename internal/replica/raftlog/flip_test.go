@@ -16,10 +16,10 @@ import (
 
 const flippedEntries = 30
 
-// TestFlippedBits checks that a flipped bit in any file of a raft log is reported in one line when the log opens or is
-// read, or changes neither the label, the groups, nor their entries, and deletes no table. The exception is the tail of
-// the newest write-ahead log, which its last sync wrote. There a flipped bit looks like a write that a crash has torn,
-// and the last batch may be missing.
+// TestFlippedBits flips a bit in any file of a Raft log. The flip must either be reported in one line when the log is
+// opened or read, or have no effect on the label, the groups, and their entries. No table may be deleted. The exception
+// is the end of the newest write-ahead log, which its last sync wrote. A flipped bit in this part looks like an
+// interrupted write, and the last batch may be missing.
 func TestFlippedBits(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -30,7 +30,7 @@ func TestFlippedBits(t *testing.T) {
 		must(t, b.Append(7, []*pb.Entry{newEntry(i+1, i/10+1, strings.Repeat(string(rune('a'+i%26)), 2000))}))
 		must(t, b.SetHardState(7, i/10+1, 2, i))
 		must(t, b.Commit(true))
-		if i == 9 || i == 19 { // too few tables for a compaction, which would leave obsolete ones
+		if i == 9 || i == 19 { // too few tables for a compaction, which would leave obsolete tables
 			must(t, s.db.Flush())
 		}
 		if i >= 19 {
@@ -74,13 +74,13 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// flipped opens and reads the log with one bit of a byte flipped, and returns the resulting error.
+// flipped opens and reads the log with one flipped bit, and returns the resulting error.
 func flipped(t *testing.T, files map[string][]byte, name string, at int, allowed []string) string {
 	t.Helper()
 	fs := vfs.NewMem()
 	must(t, fs.MkdirAll("data/log", 0o755))
 	for n, text := range files {
-		text = bytes.Clone(text) // with the tag invariants, Write spoils the buffer that it was given
+		text = bytes.Clone(text) // with the tag invariants, Write overwrites the buffer that it was given
 		if n == name {
 			text[at] ^= 1 << (at % 8)
 		}
@@ -94,7 +94,7 @@ func flipped(t *testing.T, files map[string][]byte, name string, at int, allowed
 	got := ""
 	if err == nil {
 		if got, err = readAll(s); err != nil && s.Failed() != nil {
-			err = s.Failed() // the error that the owner of the log gets
+			err = s.Failed() // the error that the owner of the log receives
 		}
 		_ = s.Close()
 	}
@@ -116,7 +116,7 @@ func flipped(t *testing.T, files map[string][]byte, name string, at int, allowed
 	return ""
 }
 
-// readAll is show, and the label, for a log whose reads may be refused.
+// readAll is like show and also returns the label. It supports a log that rejects reads.
 func readAll(s *Store) (string, error) {
 	label, err := s.Label()
 	if err != nil {

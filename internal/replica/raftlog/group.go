@@ -14,13 +14,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Group is the log of one group. It shows all committed entries, synced or not. It is safe for concurrent use.
+// Group is the log of one group. It provides all committed entries, synced or not. It is safe for concurrent use.
 type Group struct {
 	s  *Store
 	id uint64
 
-	// written is the last index added to a batch, even if not yet committed. removed is the truncated index. exists
-	// reports whether there is any record. Only the writer uses these fields, without a lock.
+	// written is the last index added to a batch, even if the batch has not been committed. removed is the index up to
+	// which entries have been truncated. exists reports whether the group has any record. Only the writer uses these
+	// fields, without a lock.
 	written, removed uint64
 	exists           bool
 
@@ -30,14 +31,15 @@ type Group struct {
 	// cut and cutTerm are the index and term of the last removed entry. Invariant: cut <= last.
 	cut, cutTerm uint64
 	last         uint64
-	// installing is the index of a snapshot that is being installed, or was when the process ended; 0 if none exists.
+	// installing is the index of a snapshot that is being installed, or whose installation was in progress when the
+	// process ended. It is 0 if no snapshot is being installed.
 	installing uint64
 	// cache holds the entries from cacheFirst to last. cacheFirst is last+1 if the cache is empty.
 	cache      []*pb.Entry
 	cacheFirst uint64
 	cacheBytes int64
-	// termStarts holds the first index of each term among the entries appended since the group was loaded. Keeping them
-	// is cheap, whereas an entry may have 16 MiB.
+	// termStarts holds the first index of each term among the entries appended since the group was loaded. Keeping
+	// terms is cheap, whereas an entry may have 16 MiB.
 	termStarts []termStart
 }
 
@@ -128,7 +130,8 @@ func (g *Group) Installing() uint64 {
 	return g.installing
 }
 
-// Snapshot returns the truncated state as metadata without data. This suffices for a log that no state machine applies.
+// Snapshot returns the truncated state as metadata without data. This is sufficient for a log that no state machine
+// applies.
 func (g *Group) Snapshot() (*pb.Snapshot, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +152,7 @@ func (g *Group) Term(index uint64) (uint64, error) {
 	case index > g.last:
 		return 0, raft.ErrUnavailable
 	}
-	// Entries in memory are not used for this: they are rarely in the CPU caches, and the library asks for a term or
+	// Entries in memory are not used for this. They are rarely in the CPU caches, and the library requests a term or
 	// two per message.
 	for i := len(g.termStarts) - 1; i >= 0; i-- {
 		if index >= g.termStarts[i].index {
@@ -167,7 +170,7 @@ func (g *Group) Term(index uint64) (uint64, error) {
 	return e.GetTerm(), nil
 }
 
-// readError distinguishes a gap in the log, which is corruption, from a disk error.
+// readError distinguishes a gap in the log, which means corruption, from a disk error.
 func (g *Group) readError(index uint64, err error) error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		err = fmt.Errorf("entry is missing: %w", ErrCorrupt)
@@ -175,7 +178,8 @@ func (g *Group) readError(index uint64, err error) error {
 	return fmt.Errorf("group %d, entry %d: %w", g.id, index, err)
 }
 
-// Entries returns the entries in [lo, hi) up to maxBytes, at least one. The caller must not modify them.
+// Entries returns the entries in [lo, hi) up to maxBytes. It returns at least one entry. The caller must not modify the
+// entries.
 func (g *Group) Entries(lo, hi, maxBytes uint64) ([]*pb.Entry, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -244,7 +248,8 @@ func (g *Group) read(lo, hi, maxBytes uint64) (out []*pb.Entry, size uint64, err
 	return out, size, nil
 }
 
-// protoSize returns the size of an entry as the library counts it, within a few bytes. It only limits batches.
+// protoSize returns the size of an entry as the library counts it, with an error of a few bytes. It is only used to
+// limit batches.
 func protoSize(e *pb.Entry) int { return len(e.Data) + 16 }
 
 // keep adds committed entries to the cache.
@@ -285,7 +290,7 @@ func (g *Group) noteTerms(entries []*pb.Entry) {
 	}
 }
 
-// trim drops the oldest entries of a cache that exceeds the bound. It keeps half of them, so that entries are rarely
+// trim drops the oldest entries of a cache that exceeds its limit. It keeps half of them, so that entries are rarely
 // moved. The caller must hold mu.
 func (g *Group) trim(bound int64) {
 	if g.cacheBytes <= bound {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// The kinds of records of a group.
+// These are the kinds of a group's records.
 const (
 	kindHardState = 0
 	kindTruncated = 1
@@ -30,7 +30,7 @@ var (
 	labelKey  = recordKey(0, 1)
 )
 
-// The format is stored as its name and its number.
+// The format is stored as a name and a number.
 const (
 	formatName   = "ilion raft log "
 	formatNumber = 1
@@ -57,7 +57,7 @@ func groupOf(key []byte) uint64 { return binary.BigEndian.Uint64(key) }
 // entryIndex returns the index in the key of an entry.
 func entryIndex(key []byte) uint64 { return binary.BigEndian.Uint64(key[9:]) }
 
-// entryBlock is an entry with the scalars that its pointers refer to, in one allocation.
+// entryBlock is an entry with the scalars to which its pointers refer, in one allocation.
 type entryBlock struct {
 	entry       pb.Entry
 	term, index uint64
@@ -98,7 +98,7 @@ func readUints(b []byte, dst ...*uint64) error {
 	return nil
 }
 
-// appendConfState appends voters, learners, outgoing voters, and next learners, each with its length, and the
+// appendConfState appends voters, learners, outgoing voters, and next learners, each with its length, and then the
 // auto-leave flag.
 func appendConfState(dst []byte, cs *pb.ConfState) []byte {
 	w := codec.Writer(dst)

@@ -54,7 +54,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// show is all that a raft.Storage says.
+// show returns all data that a raft.Storage provides, as text.
 func show(t testing.TB, s raft.Storage) string {
 	t.Helper()
 	hs, cs, err := s.InitialState()
@@ -85,8 +85,8 @@ func show(t testing.TB, s raft.Storage) string {
 
 var four = &pb.ConfState{Voters: []uint64{1, 2, 3, 4}}
 
-// TestCrashKeepsWhatWasSynced checks (RL1) and (RL2) with clones of the disk that lose everything not synced: the state
-// after a crash is exactly the one at the last synced commit.
+// TestCrashKeepsWhatWasSynced clones the disk without any unsynced data. It checks that the state after a crash is
+// exactly the state at the last synced commit (RL1, RL2).
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -138,8 +138,8 @@ func TestDirectorySurvivesCrash(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestOverwrittenTailIsGone checks (RL3): after a shorter overwrite, neither memory nor a reopened store shows the old
-// tail, whether it is deleted key by key or as a range.
+// TestOverwrittenTailIsGone checks a shorter overwrite of the end of a log (RL3). Neither memory nor a reopened store
+// may contain the old end, whether it is deleted by keys or as a range.
 func TestOverwrittenTailIsGone(t *testing.T) {
 	for _, n := range []int{5, 3 * pointDeletes} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestOverwrittenTailIsGone(t *testing.T) {
 	}
 }
 
-// TestCreateNeverOverwrites checks (RL4), also against a group that has voted and nothing else, and that Destroy makes
-// room.
+// TestCreateNeverOverwrites checks that Create never overwrites a record, even if a group has only voted (RL4). After
+// Destroy, Create must succeed.
 func TestCreateNeverOverwrites(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
@@ -183,7 +183,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	must(t, b.Commit(true))
 	before := show(t, group(t, s, 3))
 	if birth() {
-		t.Error("a birth overwrote a vote")
+		t.Error("Create overwrote a vote")
 	}
 	if got := show(t, group(t, s, 3)); got != before {
 		t.Errorf("%s, was %s", got, before)
@@ -191,26 +191,26 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	must(t, b.Destroy(3))
 	must(t, b.Commit(true))
 	if !birth() {
-		t.Error("no birth after Destroy")
+		t.Error("Create failed after Destroy")
 	}
 	if birth() {
-		t.Error("a second birth")
+		t.Error("a second creation succeeded")
 	}
 	if ids, err := s.Groups(); err != nil || !cmp.Equal(ids, []uint64{3}) {
 		t.Errorf("groups %v, %v", ids, err)
 	}
 }
 
-// TestRefusals checks that a batch that leaves a gap or truncates entries after the end is an error.
+// TestRefusals checks that a batch that leaves a gap, or that truncates entries after the end, returns an error.
 func TestRefusals(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
 	b := s.NewBatch()
 	if err := b.Append(1, []*pb.Entry{newEntry(2, 1, "")}); err == nil {
-		t.Error("an append with a hole before it")
+		t.Error("an append with a gap before it")
 	}
 	if err := b.Append(1, []*pb.Entry{newEntry(1, 1, ""), newEntry(3, 1, "")}); err == nil {
-		t.Error("an append with a hole in it")
+		t.Error("an append with a gap in it")
 	}
 	if err := b.Truncate(1, 1, 1); err == nil {
 		t.Error("a truncation beyond the log")
@@ -233,7 +233,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestTruncationBehindReset checks that a truncation that was requested before a reset, and follows it in the same
+// TestTruncationBehindReset checks that a truncation that was requested before a reset, and that follows it in the same
 // batch, does not restore the log.
 func TestTruncationBehindReset(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
@@ -249,7 +249,7 @@ func TestTruncationBehindReset(t *testing.T) {
 	}
 }
 
-// TestForeignDirectory checks that a directory with other content is refused.
+// TestForeignDirectory checks that a directory with other content is rejected.
 func TestForeignDirectory(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := pebble.Open("data/log", &pebble.Options{FS: fs, Logger: logger{}})
@@ -261,8 +261,8 @@ func TestForeignDirectory(t *testing.T) {
 	}
 }
 
-// TestNewerDirectory checks that the directory of a later build is rejected as newer, with both numbers, and left
-// unchanged.
+// TestNewerDirectory checks that the directory of a later build is rejected as newer and remains unchanged. The error
+// must contain both versions.
 func TestNewerDirectory(t *testing.T) {
 	fs := vfs.NewMem()
 	must(t, open(t, fs, Options{}).Close())
@@ -318,8 +318,8 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
-// TestAgainstMemoryStorage checks, over random histories of two groups with tiny caches and reopened stores, that a
-// Group returns the same results as the raft library's MemoryStorage.
+// TestAgainstMemoryStorage makes random histories of two groups with tiny caches and reopened stores. It checks that a
+// Group returns the same results as the Raft library's MemoryStorage.
 func TestAgainstMemoryStorage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs := vfs.NewMem()
@@ -406,7 +406,8 @@ func TestAgainstMemoryStorage(t *testing.T) {
 	})
 }
 
-// BenchmarkAppend measures one synced commit for many groups: the disk's sync and the store's memory.
+// BenchmarkAppend measures one synced commit for many groups, including the sync of the disk and the memory of the
+// store.
 func BenchmarkAppend(b *testing.B) {
 	for _, groups := range []uint64{1, 256} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
@@ -428,8 +429,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestConfStateBytes pins the bytes of a stored configuration, and proves that no beginning of them and nothing longer
-// is taken for one.
+// TestConfStateBytes pins the bytes of a stored configuration. It also checks that no prefix of them and no longer
+// input is accepted as a configuration.
 func TestConfStateBytes(t *testing.T) {
 	cs := &pb.ConfState{Voters: []uint64{1, 300}, Learners: []uint64{4}, VotersOutgoing: []uint64{1},
 		LearnersNext: []uint64{1 << 60}, AutoLeave: new(true)}

@@ -21,30 +21,30 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// BlockCacheBytes is the size of the block cache. Blocks are read when a node starts or a follower is far behind.
+// BlockCacheBytes is the size of the block cache. Blocks are read when a node starts or a follower lags far behind.
 const BlockCacheBytes = 8 << 20
 
 // Options configure a Store. The zero value is ready for use.
 type Options struct {
-	// FS is the file system. Nil means the operating system's.
+	// FS is the file system. If it is nil, the operating system's file system is used.
 	FS vfs.FS
-	// GroupCacheBytes bounds the newest entries of one group that are kept in memory; 1 MiB if 0.
+	// GroupCacheBytes is the maximum size of a group's newest entries that are kept in memory. The default is 1 MiB.
 	GroupCacheBytes int64
-	// NodeCacheBytes bounds the cached entries of all groups together; 256 MiB if 0.
+	// NodeCacheBytes is the maximum size of the cached entries of all groups. The default is 256 MiB.
 	NodeCacheBytes int64
-	// MemtableBytes is the size of a memtable; 64 MiB if 0. It is smaller if the disk is small. Most entries are
+	// MemtableBytes is the size of a memtable. The default is 64 MiB. It is reduced on a small disk. Most entries are
 	// truncated before they leave the memtable.
 	MemtableBytes int64
-	// MaxOpenFiles bounds the open tables; 1000 if 0.
+	// MaxOpenFiles is the maximum number of open tables. The default is 1000.
 	MaxOpenFiles int
-	// Reserve provides file descriptors when the process has none left. Nil makes the store wait for one.
+	// Reserve provides file descriptors when the process has none left. If it is nil, the store waits for a descriptor.
 	Reserve *diskfs.Reserve
 	// MustExist rejects a missing or empty directory with ErrMissing instead of creating it.
 	MustExist bool
 	// ReadOnly rejects all commits. It requires MustExist.
 	ReadOnly bool
 	// Fatal is called with the reason if the process must end because the write-ahead log cannot be written. Writers
-	// block until then. If Fatal is nil, the store panics.
+	// then block until the process ends. If Fatal is nil, the store panics.
 	Fatal func(text string)
 }
 
@@ -65,10 +65,10 @@ func (o Options) withDefaults() Options {
 }
 
 var (
-	// ErrFormat is returned for a directory that was not written by this package. A directory of a later build causes a
-	// *feature.Newer.
+	// ErrFormat is the error for a directory that was not written by this package. A directory of a later build causes
+	// a *feature.Newer.
 	ErrFormat = errors.New("unknown raft log format")
-	// ErrMissing is returned if a log must exist and does not.
+	// ErrMissing is the error if a log must exist but does not.
 	ErrMissing = errors.New("the raft log does not exist")
 	// ErrCorrupt is wrapped by errors about records that no Batch has written.
 	ErrCorrupt = errors.New("corrupt raft log")
@@ -85,13 +85,14 @@ type Store struct {
 	mu     sync.RWMutex
 	groups map[uint64]*Group
 
-	cached atomic.Int64 // bytes of cached entries of all groups
-	// evictMu guards ring and hand: the groups in the order in which they were opened, and the next cache to evict.
+	cached atomic.Int64 // bytes in cached entries of all groups
+	// evictMu guards ring and hand. ring holds the groups in the order in which they were opened. hand is the next
+	// cache to evict.
 	evictMu sync.Mutex
 	ring    []*Group
 	hand    int
 
-	failure atomic.Pointer[error] // (RL5)
+	failure atomic.Pointer[error] // set after a failed commit (RL5)
 	syncs   atomic.Uint64
 	commits atomic.Uint64
 }
@@ -100,7 +101,7 @@ type Store struct {
 // build could not open the directory.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// Open opens the store in dir, or creates it durably: the parents of new directories are synced.
+// Open opens the store in dir. If it does not exist, Open creates it durably by syncing the parents of new directories.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if _, err := o.FS.Stat(dir); o.MustExist && errors.Is(err, os.ErrNotExist) {
@@ -147,7 +148,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.db = db
 	if err := s.checkFormat(); err != nil {
 		if failed := s.Failed(); failed != nil {
-			err = failed // one line, with the name of the file
+			err = failed // this error is one line and names the file
 		}
 		return nil, errors.Join(err, db.Close())
 	}
@@ -218,10 +219,10 @@ func (s *Store) checkFormat() error {
 	if err := s.db.Set(formatKey, []byte(formatName+strconv.Itoa(formatNumber)), pebble.Sync); err != nil {
 		return err
 	}
-	return s.db.Flush() // Pebble's first log does not record how far it was synced: damage would go unnoticed
+	return s.db.Flush() // Pebble's first log does not record how far it was synced, so damage could not be detected
 }
 
-// readFormat rejects formats that this build does not know.
+// readFormat rejects formats that this build does not support.
 func readFormat(value string) error {
 	number, ours := strings.CutPrefix(value, formatName)
 	n, err := strconv.ParseUint(number, 10, 32)
@@ -288,7 +289,7 @@ func (s *Store) Group(id uint64) (*Group, error) {
 	return g, nil
 }
 
-// Storage returns Group as the library's interface.
+// Storage returns Group as the interface of the library.
 func (s *Store) Storage(group uint64) (raft.Storage, error) {
 	g, err := s.Group(group)
 	if err != nil {
@@ -297,7 +298,7 @@ func (s *Store) Storage(group uint64) (raft.Storage, error) {
 	return g, nil
 }
 
-// Installing returns Group.Installing.
+// Installing returns Group.Installing of a group.
 func (s *Store) Installing(group uint64) (uint64, error) {
 	g, err := s.Group(group)
 	if err != nil {
@@ -342,7 +343,7 @@ func (s *Store) forget(g *Group) {
 	g.evict()
 }
 
-// evictCaches drops whole caches of groups, in turn, until the node's limit is met.
+// evictCaches drops whole caches of groups in turn until the cached entries are within the node's limit.
 func (s *Store) evictCaches() {
 	if s.cached.Load() <= s.opts.NodeCacheBytes {
 		return
@@ -383,7 +384,7 @@ func (s *Store) Metrics() Metrics {
 	return Metrics{Commits: s.commits.Load(), Syncs: s.syncs.Load(), CachedBytes: s.cached.Load()}
 }
 
-// logger passes on only fatal messages. Pebble calls Fatalf if its log cannot be written, and Fatalf must not return.
+// logger logs only fatal messages. Pebble calls Fatalf if its log cannot be written. Fatalf must not return.
 type logger struct{ s *Store }
 
 func (logger) Infof(string, ...any)                {}

@@ -22,7 +22,7 @@ func cpu() float64 {
 	return float64(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// instant is a replica that completes immediately and does nothing.
+// instant is a replica that completes requests immediately without any work.
 type instant struct{ *fake }
 
 func (instant) Write(_ context.Context, _ *command.Mutation, done command.Completion) error {
@@ -37,13 +37,14 @@ func (instant) WriteNow(_ *command.Mutation, done command.Completion) (bool, err
 
 func (i instant) Read(_ context.Context, _ *command.Read, v command.Visitor) error { return i.rows(v) }
 
-// counted counts completions.
+// counted is a completion that counts its calls.
 type counted struct{ all *sync.WaitGroup }
 
 func (c counted) Done(command.Outcome) { c.all.Done() }
 
-// BenchmarkForward measures the processor time of a 1 KiB write and a read of a 1 KiB row at another node, both ends in
-// this process over a network in memory, where the replica itself costs nothing. 64 writes are in flight at a time.
+// BenchmarkForward measures the processor time of a 1 KiB write to another node, and of a read of a 1 KiB row from it.
+// Both ends are in this process over a network in memory, and the replica itself has no cost. 64 writes are in flight
+// at a time.
 func BenchmarkForward(b *testing.B) {
 	w := newWorld(b)
 	var r row.Row

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// payer is a visitor that takes a number of rows, and counts the rows that a local replica would charge for.
+// payer is a visitor that accepts a number of rows, and counts the rows that a local replica would charge for.
 type payer struct {
 	ru.Meter
 	c       *command.Read
@@ -36,8 +36,8 @@ func (p *payer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 func (p *payer) Charge(u ru.Units) { p.charged = append(p.charged, u) }
 
-// TestChargeOfRead checks that a read at another node costs exactly as much as at a local replica: rows that the
-// visitor took count, rows that the other node sent ahead do not.
+// TestChargeOfRead checks that a read from another node costs exactly as much as a read from a local replica. Rows that
+// the visitor has accepted count, and rows that the other node has sent ahead do not.
 func TestChargeOfRead(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		items := []item{{Token: 3, Key: []byte("key")}}
@@ -89,7 +89,7 @@ func TestLentWithRead(t *testing.T) {
 	})
 }
 
-// TestChargeOfWrite checks that the price of a write comes back with its answer.
+// TestChargeOfWrite checks that the price of a write is returned with its response.
 func TestChargeOfWrite(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.charge = 5*ru.Unit + 1

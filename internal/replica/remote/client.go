@@ -37,14 +37,14 @@ type Client struct {
 	t       Transport
 	sched   *sched.Scheduler
 	buffers buffers
-	writes  sync.Pool // *write
-	reads   sync.Pool // *pageReader
-	// marks numbers the reads, so that a read can be identified.
+	writes  sync.Pool // pool of *write
+	reads   sync.Pool // pool of *pageReader
+	// marks is the number of the last read. The numbers identify reads.
 	marks atomic.Uint64
 }
 
-// New returns a client that uses a transport, which must outlive all requests. The scheduler is nil outside
-// simulations.
+// New returns a client that uses a transport. The transport must exist longer than all requests. The scheduler is nil
+// outside simulations.
 func New(t Transport, s *sched.Scheduler) *Client {
 	c := &Client{t: t, sched: s}
 	c.marks.Store(uint64(s.Wall().UnixNano())) // numbers of an earlier process must not be reused
@@ -58,7 +58,7 @@ type Replica struct {
 	c    *Client
 	node topology.NodeID
 	id   topology.PartitionID
-	// via is the node that relays requests; zero if they are sent directly to node.
+	// via is the node that relays requests. It is zero if they are sent directly to node.
 	via topology.NodeID
 }
 
@@ -73,9 +73,9 @@ func (r *Replica) ID() topology.PartitionID { return r.id }
 // Node returns the node of the replica.
 func (r *Replica) Node() topology.NodeID { return r.node }
 
-// Write sends a mutation and returns. It copies the mutation. The completion receives all errors, as from
-// partition.Replica.Write. The operands are not modified; the leader sets the timestamps of its copy. The context
-// provides the deadline and the trace. Its cancellation does not end the request.
+// Write sends a mutation and returns. It copies the mutation. The completion receives all errors that
+// partition.Replica.Write can return. The operands are not modified, because the leader sets the timestamps in its
+// copy. The context provides the deadline and the trace. Its cancellation does not end the request.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	w := r.begin(ctx, kindWrite)
 	w.done = done
@@ -84,7 +84,7 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 	return nil
 }
 
-// ConditionalWrite sends a conditional write and returns; see Write and partition.Replica.ConditionalWrite.
+// ConditionalWrite sends a conditional write and returns. See Write and partition.Replica.ConditionalWrite.
 func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	w := r.begin(ctx, kindConditionalWrite)
 	w.done = done
@@ -93,7 +93,8 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 	return nil
 }
 
-// WriteAll sends several mutations of the partition that are applied as one; see Write and partition.Replica.WriteAll.
+// WriteAll sends several mutations of the partition that are applied as one, and returns. See Write and
+// partition.Replica.WriteAll.
 func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error {
 	w := r.begin(ctx, kindWriteAll)
 	w.done = done
@@ -102,7 +103,7 @@ func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done com
 	return nil
 }
 
-// Truncate sends a truncation and returns; see partition.Replica.Truncate.
+// Truncate sends a truncation and returns. See partition.Replica.Truncate.
 func (r *Replica) Truncate(ctx context.Context, x partition.Extent, t partition.Truncation,
 	done command.Completion) error {
 	kind := kindTruncate
@@ -122,7 +123,7 @@ func (r *Replica) Truncate(ctx context.Context, x partition.Extent, t partition.
 	return nil
 }
 
-// Require waits until the partition rejects mutations of older revisions; see partition.Replica.Require.
+// Require waits until the partition rejects mutations of older revisions. See partition.Replica.Require.
 func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint64) error {
 	_, err := r.number(ctx, kindRequire, func(b []byte) []byte {
 		return binary.AppendUvarint(appendExtent(b, x), revision)
@@ -130,13 +131,13 @@ func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint
 	return err
 }
 
-// Last returns a timestamp that is at least the highest one assigned by the partition; see partition.Replica.Last.
+// Last returns a timestamp that equals or exceeds all timestamps assigned by the partition. See partition.Replica.Last.
 func (r *Replica) Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error) {
-	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendClaimant(appendExtent(b, x), who) })
+	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendPrincipal(appendExtent(b, x), who) })
 	return int64(n), err
 }
 
-// Change changes records of the meta partition; see partition.Replica.Change. After ErrUncertain, the records may have
+// Change changes records of the meta partition. See partition.Replica.Change. After ErrUncertain, the records may have
 // been changed.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
 	return r.number(ctx, kindChange, func(b []byte) []byte { return command.AppendRecords(b, &c) })
@@ -162,7 +163,7 @@ func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byt
 	return n, a.close(t)
 }
 
-// bounded adds a deadline to a context without one.
+// bounded returns a context with a deadline if the given context has none.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -198,14 +199,14 @@ func (w *write) send() {
 	request, c := w.request, w.c // w may be reused before Begin returns
 	w.request = nil
 	if err := c.t.Begin(&w.call, w.node, w.deadline, *request, w); err != nil {
-		// The completion is called on another goroutine, as always: the caller may hold resources that the completion
-		// needs.
+		// The completion is always called on another goroutine, because the caller may hold resources that the
+		// completion needs.
 		c.sched.Go(func() { w.HandleResponse(nil, err) })
 	}
 	c.buffers.put(request)
 }
 
-// HandleResponse implements transport.ResponseHandler. It calls the completion.
+// HandleResponse implements transport.ResponseHandler. It calls the completion of the write.
 func (w *write) HandleResponse(b []byte, err error) {
 	w.checkUnanswered()
 	c, t, done, kind := w.c, w.trace, w.done, w.kind
@@ -238,7 +239,7 @@ func readOutcome(b []byte, t *trace.Trace, kind byte) (command.Outcome, error) {
 		err = command.DecodeCASResult(d, encoded)
 	}
 	if err != nil {
-		return command.Outcome{}, unreadable(err) // the outcome is unknown
+		return command.Outcome{}, unreadable(err) // the outcome of the write is unknown
 	}
 	return command.Decided(d, index), nil
 }
@@ -259,11 +260,11 @@ func lost(err error) error {
 	return fmt.Errorf("%w: %w", partition.ErrUncertain, err)
 }
 
-// unreadable returns the error for a response that cannot be decoded: the outcome is unknown.
+// unreadable returns the error for a response that cannot be decoded. The outcome of such a request is unknown.
 func unreadable(err error) error { return fmt.Errorf("%w: %w", partition.ErrUncertain, err) }
 
-// open decodes the head of a response. If the response is an error of the other node, open adds the trace events and
-// returns the error.
+// open decodes the head of a response. If the response contains an error of the other node, open adds the trace events
+// and returns the error.
 func open(b []byte, t *trace.Trace) (reader, error) {
 	a := newReader(b)
 	v, flags := a.Byte(), a.Byte()
@@ -280,7 +281,7 @@ func open(b []byte, t *trace.Trace) (reader, error) {
 	return a, err
 }
 
-// close adds the trace events at the end of a response and checks that nothing follows.
+// close adds the trace events at the end of a response, and checks that nothing follows them.
 func (a *reader) close(t *trace.Trace) error {
 	if a.Err() == nil && len(a.Rest()) > 0 {
 		a.takeTrace(t)
@@ -296,7 +297,7 @@ func (a *reader) close(t *trace.Trace) error {
 func appendParts(dst []byte, parts []partition.Part) []byte {
 	dst = appendInt(dst, len(parts))
 	for i := range parts {
-		// The length comes first and is unknown at this point, so it has a fixed width.
+		// The length precedes the part. It is unknown at this point, so it has a fixed width.
 		at := len(dst)
 		dst = append(dst, 0, 0, 0, 0, codec.Bit(parts[i].Updates != nil))
 		if u := parts[i].Updates; u != nil {

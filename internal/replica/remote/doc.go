@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote provides access to a replica on another node, with the same methods as partition.Replica.
+// Package remote provides access to a replica on another node. The access has the same methods as partition.Replica.
 //
 //	Replica.Write ── request ──► transport ──► Server.Serve ──► partition.Replica.Write
 //	completion    ◄── response ──────────────────────────────── completion
@@ -16,6 +16,6 @@
 //   - (RM4) A page has at most PageBytes and one row more, and only a few pages are in flight.
 //   - (RM5) Nothing of a request is kept after the call returns, and a completion is called once.
 //
-// The coordinator handles topology, leaders, and retries. Start reading at Replica.Write and Server.Serve. The wire
-// formats are in wire.go, failure.go, and page.go.
+// The coordinator handles topology, leaders, and retries. Start reading at Replica.Write and Server.Serve. The formats
+// on the wire are in wire.go, failure.go, and page.go.
 package remote

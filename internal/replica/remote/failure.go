@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// The error codes on the wire. They must not change. Code 0 is an error without a known type, of which only the text is
-// sent. The errors of dberr.CodeOf have its codes.
+// These are the error codes on the wire. They must not change. Code 0 is an error without a known type. Only the text
+// of such an error is sent. The errors of dberr.CodeOf have the codes that it returns.
 const (
 	codeText byte = iota
 	codeNotLeader
@@ -42,8 +42,7 @@ const (
 	codeFunction     byte = 48
 )
 
-// Failure is an error of another node without a type that both nodes know. Its consequences at the other node are
-// unknown.
+// Failure is an error of another node without a type that both nodes know. Its effects on the other node are unknown.
 type Failure struct{ Text string }
 
 func (e *Failure) Error() string { return e.Text }
@@ -55,7 +54,7 @@ var sentinels = map[byte]error{
 	codeClosed:     partition.ErrClosed, codeUnconfirmed: partition.ErrUnconfirmed,
 }
 
-// AppendError encodes an error, which must not be nil: its code, its text, and the values of its type.
+// AppendError encodes an error as its code, its text, and the values of its type. The error must not be nil.
 func AppendError(dst []byte, err error) []byte {
 	if b, ok := appendPartitionError(dst, err); ok {
 		return b
@@ -159,7 +158,7 @@ func (r *reader) position() topology.Position {
 	return topology.Position{Ring: r.Fixed(), Low: r.Uint(), Key: append([]byte(nil), r.Bytes()...)}
 }
 
-// stopped is ErrStopped with the text of the other node.
+// stopped is ErrStopped with a text from the other node.
 type stopped struct{ text string }
 
 func (e *stopped) Error() string { return e.text }
@@ -170,7 +169,7 @@ type latchCause struct{ text string }
 
 func (e *latchCause) Error() string { return e.text }
 
-// DecodeError returns the error encoded by AppendError, or ErrMalformed for invalid bytes. A code of a newer node
+// DecodeError decodes the output of AppendError. It returns ErrMalformed for invalid bytes. A code of a newer node
 // becomes a *Failure.
 func DecodeError(src []byte) error {
 	r := newReader(src)

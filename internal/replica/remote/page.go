@@ -13,14 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// PageBytes is the size at which a page of rows is sent. A larger row is sent as a separate page.
+// PageBytes is the size, in bytes, at which a page of rows is sent. A larger row is sent as a separate page.
 const PageBytes = 64 << 10
 
-// A page consists of version and flags, as in every response, followed by items. An item is a partition (token, key,
-// static row if any), a row (clustering key, cells), or the progress of a read that has found nothing (token, key,
-// number of keys). The last page ends with itemEnd, the number of items on all pages, and the trace. A failed read ends
-// with itemFailed, the error, and the trace. itemEnd may be preceded by the units lent to the follower that requested
-// them. Only a read with an aggregation may receive the result of the aggregation instead of rows.
+// A page consists of the version and flags, as in every response, followed by items. An item is a partition (token,
+// key, static row if any), a row (clustering key, cells), or the progress of a read without results. Progress consists
+// of a token, a key, and a number of keys. The last page ends with itemEnd, the number of items on all pages, and the
+// trace. A failed read ends with itemFailed, the error, and the trace. The units lent to a follower may precede itemEnd
+// if the follower has requested them. Only a read with an aggregation may receive the result of the aggregation instead
+// of rows.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -32,17 +33,17 @@ const (
 	itemPushedDown
 )
 
-// The flags of an encoded row.
+// These are the flags of an encoded row.
 const (
 	rowLive = 1 << iota
 	rowLifetime
 )
 
-// The flags of an encoded cell.
+// These are the flags of an encoded cell.
 const (
 	cellPath     = 1 << iota
-	cellTime     // the timestamp differs from the row's base
-	cellLifetime // there is a TTL, or an expiry
+	cellTime     // the timestamp differs from the base timestamp of the row
+	cellLifetime // the cell has a TTL or an expiry
 )
 
 // appendRow encodes a row. Timestamps are encoded as the difference to the row's base, which is usually zero.
@@ -64,7 +65,7 @@ func appendRow(dst []byte, r *row.Row) []byte {
 		life := c.TTL != 0 || c.Expiry != row.NoExpiry
 		flags := codec.Bit(c.Path != nil)*cellPath | codec.Bit(c.Timestamp != base)*cellTime |
 			codec.Bit(life)*cellLifetime
-		dst = binary.AppendUvarint(append(dst, flags), uint64(c.Column-last)) // cells are sorted by column
+		dst = binary.AppendUvarint(append(dst, flags), uint64(c.Column-last)) // cells must be sorted by column
 		last = c.Column
 		if c.Path != nil {
 			dst = codec.AppendBytes(dst, c.Path)
@@ -80,7 +81,7 @@ func appendRow(dst []byte, r *row.Row) []byte {
 	return dst
 }
 
-// takeRow decodes a row into out, whose memory is reused. Its bytes refer to the page.
+// takeRow decodes a row into out, whose memory is reused. The row's bytes refer to the page.
 func (r *reader) takeRow(out *row.Row) {
 	flags := r.Byte()
 	base := r.Int()
@@ -125,8 +126,8 @@ func appendPartition(dst []byte, t token.Token, key []byte, static *row.Row) []b
 // pageReader decodes the pages of a read and passes their items to a visitor.
 type pageReader struct {
 	v command.Visitor
-	// skipping is set when the visitor wants no more of this partition. over is set when it wants no more at all, or
-	// has failed.
+	// skipping is set when the visitor accepts no more rows of this partition. over is set when the visitor accepts no
+	// more data or has failed.
 	skipping, over bool
 	failure        error
 	items          uint64
@@ -143,13 +144,14 @@ func (p *pageReader) begin(c *command.Read, v command.Visitor) {
 	*p = pageReader{c: c, v: v, row: row.Row{Cells: p.row.Cells[:0]}}
 }
 
-// end drops references to pages.
+// end removes the references to pages.
 func (p *pageReader) end() {
 	clear(p.row.Cells[:cap(p.row.Cells)])
 	p.v, p.c, p.failure = nil, nil, nil
 }
 
-// take passes on the items of a page and reports whether it was the last page. The bytes after the items remain in r.
+// take passes the items of a page to the visitor, and reports whether it was the last page. The bytes after the items
+// remain in r.
 func (p *pageReader) take(r *reader) (last bool, err error) {
 	for len(r.Rest()) > 0 {
 		switch kind := r.Byte(); kind {
@@ -203,7 +205,7 @@ func (p *pageReader) take(r *reader) (last bool, err error) {
 	return false, r.Err()
 }
 
-// pushedDown passes on the result of an aggregation.
+// pushedDown passes the result of an aggregation to the visitor.
 func (p *pageReader) pushedDown(f *command.PushdownResult) {
 	to, ok := p.v.(command.PushdownVisitor)
 	if !ok || p.c.Pushdown == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// FuzzPages checks that no response of another node to a read makes its reader panic, deliver rows that are not in it,
-// or add a trace that is longer than the response.
+// FuzzPages checks that no response of another node makes the reader panic or deliver rows that the response does not
+// contain. A trace in the response must not be longer than the response.
 func FuzzPages(f *testing.F) {
 	r := row.Row{Live: true, Liveness: row.Liveness{Timestamp: 5, Expiry: row.NoExpiry}, Cells: []row.Cell{
 		{Column: 1, Timestamp: 5, Expiry: row.NoExpiry, Value: []byte("v")},

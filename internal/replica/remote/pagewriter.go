@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// headBytes is the length of the head of a page; see head.
+// headBytes is the length of the head of a page (see head).
 const headBytes = 2
 
 // Partition implements command.Visitor.
@@ -54,14 +54,14 @@ func (p *pageWriter) Passed(t token.Token, key []byte, looked int) (command.Step
 	return p.sent(true)
 }
 
-// PushedDown implements command.PushdownVisitor. The last page follows.
+// PushedDown implements command.PushdownVisitor. The last page follows the result.
 func (p *pageWriter) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	p.page = command.AppendPushdownResult(append(p.page, itemPushedDown), f)
 	p.items++
 	return command.Stop, nil
 }
 
-// Lent implements partition.Borrower. It is called last.
+// Lent implements partition.Borrower. It must be called last.
 func (p *pageWriter) Lent(u ru.Units) {
 	if u > 0 {
 		p.page = binary.AppendUvarint(append(p.page, itemLent), uint64(u))

@@ -23,9 +23,9 @@ func (f *pushdownVisitor) PushedDown(a *command.PushdownResult) (command.Step, e
 	return command.More, nil
 }
 
-// TestPushdownOnAnotherNode checks that the partial result of another node reaches the caller that offered the
-// aggregation, with the price of all rows that were read. Rows arrive if the other node could not aggregate them. A
-// response without a request is rejected.
+// TestPushdownOnAnotherNode checks that the partial result of another node reaches the caller that requested the
+// aggregation, with the price of all rows read. If the other node could not aggregate the rows, the rows must arrive. A
+// result that was not requested must be rejected.
 func TestPushdownOnAnotherNode(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000,
@@ -47,10 +47,10 @@ func TestPushdownOnAnotherNode(t *testing.T) {
 		}
 		if err := w.replica.Read(t.Context(), &command.Read{Table: 600},
 			&pushdownVisitor{payer: payer{c: c}}); err == nil {
-			t.Error("an answer that nobody asked for is taken")
+			t.Error("a response without a request was accepted")
 		}
 		if err := w.replica.Read(t.Context(), c, &payer{c: c}); err == nil {
-			t.Error("an answer is given to who cannot do with it")
+			t.Error("a result was sent to a caller that cannot use it")
 		}
 		w.rows = replay([]item{{Token: 3, Key: []byte("key")}})
 		v = &pushdownVisitor{payer: payer{c: c}}

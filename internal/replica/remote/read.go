@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Read passes the result of c at the other replica to v, page by page; see partition.Replica.Read. If v stops early,
-// the other node is notified, and the pages that it has already sent are dropped. Its last page confirms the rows
+// Read passes the result of c on the other replica to v, page by page. See partition.Replica.Read. If v stops early,
+// the other node is notified, and the pages that it has already sent are dropped. The last page confirms the rows
 // passed to v (RM3). Read blocks and ends with its context.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	t := trace.From(ctx)
@@ -51,7 +51,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pageReader, t *t
 		b, err := s.Next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = ErrMalformed // no page was marked as the last one
+				err = ErrMalformed // no page was marked as the last page
 			}
 			return lost(err)
 		}
@@ -77,8 +77,8 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pageReader, t *t
 	}
 }
 
-// cancel asks the other node to stop a read. The response does not matter: if the message is lost, the read continues
-// until it is complete or its time limit is reached.
+// cancel requests the other node to stop a read. The outcome does not matter. If the message is lost, the read
+// continues until it is complete or its time limit is reached.
 func (r *Replica) cancel(mark uint64) {
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)

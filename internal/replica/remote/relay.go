@@ -13,9 +13,9 @@ import (
 )
 
 // If a node cannot be reached directly, a request can be relayed through one other node. The request is sent to that
-// node as kindRelay, with the destination node and the request. That node passes it as kindRelayed, with the
+// node as kindRelay, with the destination node and the request. That node forwards the request as kindRelayed, with the
 // originating node and the request. The response is returned unchanged. A relayed request counts toward the limits of
-// both connections and ends at the deadline that is sent along.
+// both connections. It ends at the deadline that is sent with it.
 
 // Via returns the same replica, reached through another node.
 func (r *Replica) Via(node topology.NodeID) *Replica {
@@ -38,7 +38,7 @@ func (r *Replica) appendRelayHead(dst []byte) []byte {
 	return append(appendHead(dst, kindRelay, r.id, nil), r.node[:]...)
 }
 
-// relay passes on a request and returns its response.
+// relay forwards a request and returns its response.
 func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id topology.PartitionID,
 	to transport.Responder) {
 	node := r.node()
@@ -73,8 +73,8 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 // relays reports whether requests of a kind are forwarded.
 func relays(kind byte) bool { return kind == kindRelay || kind == kindRelayed }
 
-// failRelay returns the error of a forwarded request. If the node could not be reached from here either, nothing was
-// done, and the error is the same as for a replica that does not lead.
+// failRelay returns the error of a forwarded request. If the node could not be reached from here either, the request
+// had no effect. The error is then the same as for a replica that is not the leader.
 func (s *Server) failRelay(to transport.Responder, id topology.PartitionID, err error) {
 	if _, ok := errors.AsType[*transport.RemoteError](err); ok || errors.Is(err, transport.ErrUnknownCall) {
 		to.Fail(err)

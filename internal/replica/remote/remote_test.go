@@ -37,15 +37,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func node(i int) topology.NodeID { return topology.NodeID{byte(i)} }
 
-// fake is the replica of partition 5 at the other node. Tests set its responses.
+// fake is the replica of partition 5 on the other node. Tests set the responses of the fake.
 type fake struct {
 	mu     sync.Mutex
 	err    error
-	async  bool // the error comes by the completion
+	async  bool // the completion receives the error
 	hang   bool
 	index  uint64
 	charge ru.Units
-	note   string // for the trace
+	note   string // added to the trace
 	rows   func(command.Visitor) error
 	got    []any
 	passed int
@@ -146,7 +146,7 @@ func (f *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) err
 	return f.err
 }
 
-// counting counts the calls of a visitor.
+// counting is a visitor that counts its calls.
 type counting struct {
 	command.Visitor
 	n *int
@@ -167,7 +167,7 @@ func (c *counting) PushedDown(f *command.PushdownResult) (command.Step, error) {
 
 func (c *counting) Lent(u ru.Units) { c.Visitor.(partition.Borrower).Lent(u) }
 
-// world is two nodes: the fake is at node 1, node 2 asks.
+// world is a pair of nodes. The fake is on node 1, and node 2 sends the requests.
 type world struct {
 	*fake
 	net     *memnet.Network
@@ -217,7 +217,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// awaited is a completion that a test waits for, and that requests the index.
+// awaited is a completion for which a test waits. It also requests the index.
 type awaited struct {
 	index uint64
 	err   error
@@ -256,7 +256,7 @@ func conditional() *command.Conditional {
 			Operator: command.Equal, Column: 1, Type: &cqltype.Type{Kind: cqltype.Int}, Values: [][]byte{nil}}}}
 }
 
-// requests makes every kind of request, but reads, and returns how it ended.
+// requests sends every kind of request except reads, and returns the outcome.
 var requests = map[string]func(ctx context.Context, r *Replica) (out any, err error){
 	"write": func(ctx context.Context, r *Replica) (any, error) {
 		d := newAwaited()
@@ -312,7 +312,7 @@ var requests = map[string]func(ctx context.Context, r *Replica) (out any, err er
 // extent is the span for which commands for a whole partition are planned.
 var extent = partition.Extent{Epoch: 7, Span: keys.Span{Table: 600, Begin: []byte{1}, End: []byte{2}}}
 
-// TestRequests checks that every request arrives unchanged, and that its response, error and trace come back.
+// TestRequests checks that every request arrives unchanged, and that its response, error, and trace are returned.
 func TestRequests(t *testing.T) {
 	u := conditional()
 	for name, want := range map[string]struct{ got, out any }{
@@ -342,10 +342,10 @@ func TestRequests(t *testing.T) {
 				if e := tr.Events(); len(e) != 1 || e[0].Activity != "far away" {
 					t.Errorf("trace: %v", e)
 				}
-				// Without a trace none is kept, and the other partitions are not here.
+				// Without a trace, no events are kept. Other partitions do not exist on the node.
 				if _, err := requests[name](t.Context(), w.client.Replica(node(1), 6)); !errors.Is(err,
 					partition.ErrClosed) {
-					t.Errorf("a partition that is not there: %v", err)
+					t.Errorf("a missing partition: %v", err)
 				}
 				for _, w.async = range []bool{false, true} {
 					if w.async && (name == "require" || name == "last" || name == "change") {
@@ -365,8 +365,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestLostConnections checks that an unknown outcome is reported as uncertain, and a request that did not arrive is
-// not.
+// TestLostConnections checks that an unknown outcome is reported as uncertain, and that a request that did not arrive
+// is not reported as uncertain.
 func TestLostConnections(t *testing.T) {
 	for name := range requests {
 		t.Run(name, func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestLostConnections(t *testing.T) {
 				w.replica.c.t.(*transport.Transport).SetAddress(node(3), "nowhere")
 				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err,
 					transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
-					t.Errorf("nobody there: %v", err)
+					t.Errorf("unreachable node: %v", err)
 				}
 				w.err = nil
 				if name == "require" || name == "last" || name == "change" {
@@ -397,7 +397,7 @@ func TestLostConnections(t *testing.T) {
 	}
 }
 
-// all are errors of every type, with values in all their fields.
+// all contains errors of every type, with values in all their fields.
 var all = []error{
 	partition.ErrStaleSchema, partition.ErrUncertain, partition.ErrInProgress, partition.ErrClosed,
 	partition.ErrUnconfirmed,
@@ -432,7 +432,7 @@ func TestErrors(t *testing.T) {
 		for i := range encoded {
 			if got := DecodeError(encoded[:i]); !errors.Is(got, ErrMalformed) && i < len(encoded) &&
 				reflect.DeepEqual(got, err) {
-				t.Errorf("%d of the %d bytes of %v are taken for it", i, len(encoded), err)
+				t.Errorf("%d of the %d bytes of %v are accepted", i, len(encoded), err)
 			}
 		}
 	}
@@ -454,7 +454,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// FuzzDecodeError proves that no bytes make DecodeError panic or return nil.
+// FuzzDecodeError checks that no input makes DecodeError panic or return nil.
 func FuzzDecodeError(f *testing.F) {
 	for _, err := range all {
 		f.Add(AppendError(nil, err))
@@ -466,7 +466,7 @@ func FuzzDecodeError(f *testing.F) {
 	})
 }
 
-// FuzzServe proves that no request makes the server panic, or leaves it without an answer.
+// FuzzServe checks that no request makes the server panic, and that every request receives a response.
 func FuzzServe(f *testing.F) {
 	f.Add(command.AppendMutation(appendHead(nil, kindWrite, 5, nil), mutation()))
 	f.Add(command.AppendConditional(appendHead(nil, kindConditionalWrite, 5, trace.New([16]byte{}, time.Now())),
@@ -509,17 +509,17 @@ type blind struct{}
 func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
 func (blind) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
 
-// item is an argument of a visitor: a partition, or one of its rows.
+// item is an argument of a visitor, which is a partition or one of its rows.
 type item struct {
 	Token token.Token
 	Key   []byte
-	Row   *row.Row // static, for a partition
-	Of    bool     // it is a row
+	Row   *row.Row // the static row if the item is a partition
+	Of    bool     // the item is a row
 	// Looked, if not 0, is the number of keys read up to a position that the read has passed.
 	Looked int
 }
 
-// scribe is a visitor that keeps everything, and answers as step says.
+// scribe is a visitor that stores all items, and returns the results of step.
 type scribe struct {
 	items []item
 	step  func(n int) (command.Step, error)
@@ -607,8 +607,8 @@ func drawRow(t *rapid.T) *row.Row {
 	return r
 }
 
-// TestReadIsAsHere checks that a read at another node delivers the same as a local read, for all rows and for every
-// place where the visitor stops or continues with the next partition.
+// TestReadIsAsHere checks that a read from another node delivers the same items as a local read. It covers all rows and
+// every item at which the visitor can stop or skip to the next partition.
 func TestReadIsAsHere(t *testing.T) {
 	w := newWorld(t)
 	w.server.page = 512
@@ -653,8 +653,8 @@ func TestReadIsAsHere(t *testing.T) {
 	})
 }
 
-// TestStopIsConfirmed checks that a read that could not be confirmed reports this, also to a visitor that stopped long
-// before; and that a visitor that stops makes the other node stop.
+// TestStopIsConfirmed checks that a read that could not be confirmed returns an error, even if the visitor stopped long
+// before. A visitor that stops must make the other node stop.
 func TestStopIsConfirmed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		const rows = 100000
@@ -670,7 +670,7 @@ func TestStopIsConfirmed(t *testing.T) {
 			}
 			return nil
 		}
-		w.async = true // the error comes behind the rows
+		w.async = true // the error follows the rows
 		for _, w.err = range []error{nil, partition.ErrUnconfirmed} {
 			w.passed = 0
 			s := &scribe{step: func(n int) (command.Step, error) {
@@ -684,13 +684,13 @@ func TestStopIsConfirmed(t *testing.T) {
 				t.Errorf("%v, want %v, %d items", err, w.err, len(s.items))
 			}
 			if w.passed > rows/10 {
-				t.Errorf("the other node went on for %d rows", w.passed)
+				t.Errorf("the other node continued for %d rows", w.passed)
 			}
 		}
 		if n := len(w.server.open); n != 0 {
 			t.Errorf("%d reads are still open", n)
 		}
-		// A limit of rows of one partition is kept by the other node.
+		// The other node must apply a row limit within one partition.
 		w.err, w.passed = nil, 0
 		if err := w.replica.Read(t.Context(), &command.Read{Table: 7, Key: []byte("k"), Limit: 10},
 			&scribe{}); err != nil || w.passed != 11 {
@@ -699,7 +699,7 @@ func TestStopIsConfirmed(t *testing.T) {
 	})
 }
 
-// TestReadsEnd checks that a read ends with its context and with its connection, and can be repeated.
+// TestReadsEnd checks that a read ends with its context and with its connection, and that it can be repeated.
 func TestReadsEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.hang = true

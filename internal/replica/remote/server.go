@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Target is a replica that executes requests; *partition.Replica implements it.
+// Target is a replica that executes requests. *partition.Replica implements it.
 type Target interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
@@ -38,15 +38,15 @@ type Server struct {
 	sched     *sched.Scheduler
 	page      int // PageBytes, except in tests
 	buffers   buffers
-	works     sync.Pool // *pendingWrite
-	reads     sync.Pool // *pageWriter
+	works     sync.Pool // pool of *pendingWrite
+	reads     sync.Pool // pool of *pageWriter
 
-	// open holds the reads in progress, by the requesting node and its number.
+	// open holds the reads in progress, by the requesting node and the read's number.
 	mu   sync.Mutex
 	open map[readID]*pageWriter
 }
 
-// readID identifies a read of a node.
+// readID identifies a read by a node.
 type readID struct {
 	from   topology.NodeID
 	number uint64
@@ -72,7 +72,7 @@ func newServer(find func(topology.PartitionID) Target) *Server {
 	return s
 }
 
-// Serve executes a request, which it owns, and responds to it, possibly after it has returned.
+// Serve executes a request and owns it. It may send the response after it has returned.
 func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to transport.Responder) {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
@@ -106,7 +106,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	}
 	target := s.find(id)
 	if target == nil {
-		s.fail(to, t, partition.ErrClosed) // nothing was done: the sender has another topology
+		s.fail(to, t, partition.ErrClosed) // the request had no effect, because the sender has another topology
 		return
 	}
 	switch kind {
@@ -126,7 +126,7 @@ type inlineWriter interface {
 	WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error)
 }
 
-// ServeInline executes a plain write if it need not wait; see transport.CommandHandler. If it returns false, the
+// ServeInline executes a plain write if it need not wait. See transport.CommandHandler. If it returns false, the
 // request must be passed to Serve.
 func (s *Server) ServeInline(request []byte, to transport.Responder) bool {
 	r := newReader(request)
@@ -188,7 +188,7 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 			err = target.Require(ctx, x, revision)
 		}
 	case kindLast:
-		x, who := r.extent(), r.claimant()
+		x, who := r.extent(), r.principal()
 		if err = r.End(); err == nil {
 			var stamp int64
 			stamp, err = target.Last(ctx, x, who)
@@ -210,8 +210,8 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 	s.buffers.put(b)
 }
 
-// pendingWrite is a write in progress. It is reused when the replica has returned from the call and the completion was
-// called.
+// pendingWrite is a write in progress. It is reused after the replica has returned from the call and the completion has
+// been called.
 type pendingWrite struct {
 	s           *Server
 	to          transport.Responder
@@ -270,11 +270,11 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 	w.finishFirst()
 }
 
-// answerNow is the size of a response that is sent without waiting for room on the connection; see
-// transport.Responder.End.
+// answerNow is the maximum size of a response that is sent without waiting for room on the connection (see
+// transport.Responder.End).
 const answerNow = 4 << 10
 
-// Done sends the response. A result with large rows may have to wait for room, which a completion must not do.
+// Done sends the response. A result with large rows may have to wait for room. A completion must not wait.
 func (w *pendingWrite) Done(o command.Outcome) {
 	if o.Err != nil {
 		w.s.fail(w.to, w.t, o.Err)
@@ -287,7 +287,7 @@ func (w *pendingWrite) Done(o command.Outcome) {
 		_ = to.End(*b)
 		s.buffers.put(b)
 	} else {
-		s.sched.Go(func() { // it ends with the request, at the caller's deadline at the latest
+		s.sched.Go(func() { // the goroutine ends with the request, at the latest at the caller's deadline
 			_ = to.End(*b)
 			s.buffers.put(b)
 		})
@@ -295,7 +295,7 @@ func (w *pendingWrite) Done(o command.Outcome) {
 	w.finishFirst()
 }
 
-// finishFirst is called by the replica's method and by the completion. The second call releases w.
+// finishFirst is called by both the replica's method and the completion. The second call releases w.
 func (w *pendingWrite) finishFirst() {
 	if second := w.both.Arrive(); second {
 		w.release()
@@ -313,18 +313,18 @@ func (w *pendingWrite) release() {
 	s.works.Put(w)
 }
 
-// pageWriter is the visitor of a read in progress. It writes pages.
+// pageWriter is the visitor of a read in progress. It writes the items of the read to pages.
 type pageWriter struct {
 	s    *Server
 	to   transport.Responder
 	page []byte
-	// items counts the items sent, rows the rows among them. last is the maximum number of useful rows; 0 means
-	// unknown.
+	// items is the number of sent items, and rows is the number of sent rows. last is the maximum number of useful
+	// rows, or 0 if it is unknown.
 	items      uint64
 	rows, last int
 	flushAt    int
 	canceled   atomic.Bool
-	lost       error // the response can no longer be sent
+	lost       error // set if the response can no longer be sent
 	query      command.Read
 }
 
@@ -340,7 +340,7 @@ func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, 
 	p.last, p.flushAt = 0, 0
 	p.canceled.Store(false)
 	if n := p.query.Limit; n > 0 && p.query.Key != nil {
-		p.last = n + 1 // one row more than requested shows that there are more
+		p.last = n + 1 // one row more than requested indicates that more rows exist
 	} else if n > 0 {
 		p.flushAt = n + 1
 	}
@@ -371,7 +371,7 @@ func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, 
 	s.reads.Put(p)
 }
 
-// cancel ends a read early because its caller wants no more.
+// cancel ends a read early because its caller needs no more rows.
 func (s *Server) cancel(name readID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

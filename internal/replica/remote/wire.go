@@ -21,11 +21,11 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// version is the version of all requests and responses written by this build. A request with a newer version is
-// answered with an error.
+// version is the version of all requests and responses written by this build. A request with a newer version receives
+// an error.
 const version = 1
 
-// The kinds of requests, which are their first byte: the numbers of the calls in package rpc.
+// These are the kinds of requests, which are their first byte. They are the numbers of the calls in package rpc.
 const (
 	kindRead byte = 1 + iota
 	kindCancel
@@ -38,7 +38,7 @@ const (
 	kindChange
 	kindRelay
 	kindRelayed
-	// kindTruncateOnce is a kindTruncate with an ID.
+	// kindTruncateOnce is like kindTruncate, with an ID.
 	kindTruncateOnce
 )
 
@@ -63,13 +63,13 @@ func declare[Q, A any](name string, kind byte, since feature.Level, idempotent b
 		Manual: true}).Spec
 }
 
-// ErrMalformed is returned for bytes of another node that are not a valid request or response.
+// ErrMalformed is the error for bytes of another node that are not a valid request or response.
 var ErrMalformed = errors.New("malformed request or response from another node")
 
 // traced is the flag of a request whose response must contain trace events.
 const traced = 1
 
-// appendHead starts a request: kind, version, flags, physical partition.
+// appendHead starts a request with its kind, version, flags, and physical partition.
 func appendHead(dst []byte, kind byte, id topology.PartitionID, t *trace.Trace) []byte {
 	flags := byte(0)
 	if t != nil {
@@ -78,16 +78,17 @@ func appendHead(dst []byte, kind byte, id topology.PartitionID, t *trace.Trace) 
 	return binary.AppendUvarint(append(dst, kind, version, flags), uint64(id))
 }
 
-// The first byte of a response after the version: its outcome, and whether trace events follow.
+// This is the first byte of a response after the version. It contains the outcome, and states whether trace events
+// follow.
 const (
 	answerFailed = 1 << iota
 	answerTraced
 )
 
-// The fields of the response to a write. The cost is in ru.Units.
+// These are the fields of the response to a write. The cost is in ru.Units.
 const writeCharge = 1
 
-// appendOutcome encodes a successful write: its log index, and its result or its fields.
+// appendOutcome encodes a successful write. It encodes the write's log index, and then its result or its fields.
 func (s *Server) appendOutcome(dst []byte, o *command.Outcome) []byte {
 	w := codec.Writer(binary.AppendUvarint(dst, o.Index))
 	if o.CAS != nil {
@@ -104,7 +105,7 @@ func (s *Server) appendOutcome(dst []byte, o *command.Outcome) []byte {
 	return w
 }
 
-// charge decodes the fields of a successful write. It skips fields of later builds unless they are mandatory.
+// charge decodes the fields of a successful write. It skips fields of later builds unless they must be understood.
 func (r *reader) charge() (charge int64) {
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		switch {
@@ -137,16 +138,16 @@ func (r *reader) extent() (x partition.Extent) {
 	return x
 }
 
-// appendClaimant encodes the claimant, if it is known. It must be the last field.
-func appendClaimant(dst []byte, who fairshare.Principal) []byte {
+// appendPrincipal encodes the principal if it is known. The principal must be the last field.
+func appendPrincipal(dst []byte, who fairshare.Principal) []byte {
 	if who == (fairshare.Principal{}) {
 		return dst
 	}
 	return who.Append(dst)
 }
 
-// claimant decodes the claimant.
-func (r *reader) claimant() (who fairshare.Principal) {
+// principal decodes the principal.
+func (r *reader) principal() (who fairshare.Principal) {
 	if b := r.Rest(); r.Err() == nil && len(b) > 0 {
 		var ok bool
 		if who, ok = fairshare.DecodePrincipal(r.Take(uint64(len(b)))); !ok {
@@ -202,7 +203,7 @@ type reader struct{ codec.Reader }
 
 func newReader(b []byte) reader { return reader{codec.NewReader(b, ErrMalformed)} }
 
-// small decodes a number that fits an int on all platforms.
+// small decodes a number that fits into an int on all platforms.
 func (r *reader) small() int { return int(r.UpTo(math.MaxInt32)) }
 
 func (r *reader) node() (id topology.NodeID) {

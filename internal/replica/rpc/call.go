@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// MaxBytes is the bound of requests and responses for which Spec sets none. It is the default of
-	// transport.Options.FrameBytes.
+	// MaxBytes is the size limit, in bytes, of requests and responses for which Spec sets no limit. It equals the
+	// default of transport.Options.FrameBytes.
 	MaxBytes = 64 << 20
-	// SmallBytes is a bound for requests and responses that contain no lists.
+	// SmallBytes is the size limit of requests and responses that contain no lists.
 	SmallBytes = 64 << 10
-	// noneBytes bounds a None, which other versions may have extended.
+	// noneBytes is the size limit of a None, which other versions may have extended.
 	noneBytes = 1 << 10
 )
 
@@ -37,13 +37,13 @@ type Spec struct {
 	// Neither may be reused for another call.
 	Name   string
 	Number byte
-	// Since is the lowest feature level whose builds all know the call.
+	// Since is the lowest feature level at which all builds support the call.
 	Since feature.Level
-	// Timeout bounds the time of a call, whose context may have an earlier deadline. For a manual call, it applies only
-	// if the context has no deadline.
+	// Timeout limits the duration of a call. Its context may have an earlier deadline. For a manual call, it applies
+	// only if the context has no deadline.
 	Timeout time.Duration
-	// RequestMax and ResponseMax bound an encoded request and response in bytes. If 0, they are MaxBytes, or 1 KiB for
-	// a None.
+	// RequestMax and ResponseMax are the maximum sizes, in bytes, of an encoded request and response. If they are 0,
+	// the limit is MaxBytes, or 1 KiB for a None.
 	RequestMax, ResponseMax int
 	// Idempotent reports whether a repeated request has no further effect.
 	Idempotent bool
@@ -51,17 +51,17 @@ type Spec struct {
 	Manual bool
 }
 
-// Call is a declared call with a request Q and a response A.
+// Call is a declared call with a request of type Q and a response of type A.
 type Call[Q, A any] struct {
 	Spec
-	// prefix is the beginning of a request.
+	// prefix is the beginning of every request of the call.
 	prefix []byte
 }
 
 // Info describes a call for documentation.
 type Info struct {
 	Spec
-	// Request and Response are the Go types.
+	// Request and Response are the names of the Go types.
 	Request, Response string
 }
 
@@ -72,13 +72,14 @@ var declared []Info
 func Calls() []Info {
 	out := slices.Clone(declared)
 	slices.SortFunc(out, func(a, b Info) int {
-		return cmp.Or(cmp.Compare(a.Number-1, b.Number-1), strings.Compare(a.Name, b.Name)) // 0 becomes the largest
+		// 0 - 1 wraps around, so calls without a number are last
+		return cmp.Or(cmp.Compare(a.Number-1, b.Number-1), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
 // Declare adds a call to the registry. It must be called during initialization of the program. It panics if the name or
-// the number is taken.
+// the number is already used.
 func Declare[Q, A any](s Spec) *Call[Q, A] {
 	if s.Number == named || slices.ContainsFunc(declared, func(i Info) bool {
 		return i.Name == s.Name || s.Number != 0 && i.Number == s.Number
@@ -94,7 +95,7 @@ func Declare[Q, A any](s Spec) *Call[Q, A] {
 	return c
 }
 
-// defaultMax returns the default bound of an encoded request or response.
+// defaultMax returns the default size limit of an encoded request or response.
 func defaultMax[T any]() int {
 	if _, ok := any(*new(T)).(None); ok {
 		return noneBytes
@@ -107,14 +108,14 @@ type Caller interface {
 	Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error)
 }
 
-// Client sends calls. Set its fields before use.
+// Client sends calls. Its fields must be set before use.
 type Client struct {
 	Caller Caller
 	// Sched provides deadlines. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// UnknownCallError is the error of a call that the other node does not know. The call was not executed.
+// UnknownCallError is the error for a call that the other node does not support. The call was not executed.
 type UnknownCallError struct {
 	Node  topology.NodeID
 	Name  string
@@ -126,7 +127,7 @@ func (e *UnknownCallError) Error() string {
 		e.Node.Short(), e.Name, e.Since)
 }
 
-// Do sends a request to a node and returns its response. Errors are as from transport.Transport.Call, or an
+// Do sends a request to a node and returns its response. Errors are the errors of transport.Transport.Call, or an
 // *UnknownCallError.
 func (c *Call[Q, A]) Do(ctx context.Context, client *Client, to topology.NodeID, q Q) (a A, err error) {
 	request, err := appendValue(slices.Clip(c.prefix), &q)
@@ -139,7 +140,7 @@ func (c *Call[Q, A]) Do(ctx context.Context, client *Client, to topology.NodeID,
 	ctx, cancel := client.Sched.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	b, err := client.Caller.Call(ctx, to, request)
-	// Older builds of feature level 8 describe unknown calls only with a text.
+	// Older builds of feature level 8 report unknown calls only with a text.
 	r, ok := errors.AsType[*transport.RemoteError](err)
 	if errors.Is(err, transport.ErrUnknownCall) || ok && strings.HasPrefix(r.Text, "unknown query subject") {
 		err = &UnknownCallError{to, c.Name, c.Since}

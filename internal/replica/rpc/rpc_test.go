@@ -21,7 +21,7 @@ type question struct {
 	Text string `json:"text"`
 }
 
-// number is encoded in 8 bytes.
+// number is a request that is encoded in 8 bytes.
 type number uint64
 
 func (n number) AppendBinary(b []byte) ([]byte, error) {
@@ -46,7 +46,7 @@ var (
 	rawCall  = Declare[question, number](Spec{Name: "test manual", Number: 201, Manual: true})
 )
 
-// manual answers requests with the request.
+// manual responds to requests with the request.
 type manual struct{}
 
 func (manual) Serve(_ context.Context, _ topology.NodeID, request []byte, to transport.Responder) {
@@ -63,8 +63,8 @@ func (manual) ServeInline(request []byte, to transport.Responder) bool {
 
 func node(i byte) topology.NodeID { return topology.NodeID{i} }
 
-// connected starts two nodes. The first one executes the calls that register registers. It returns a client on the
-// second node.
+// connected starts two connected nodes. The first node executes the calls that register registers. connected returns a
+// client on the second node.
 func connected(t *testing.T, s *Server) *Client {
 	t.Helper()
 	net := memnet.New()
@@ -90,8 +90,8 @@ func connected(t *testing.T, s *Server) *Client {
 	return &Client{Caller: trs[1]}
 }
 
-// TestCalls checks calls over connections: encodings, limits, deadlines, manual calls, and errors, which keep their
-// types if both nodes know them.
+// TestCalls checks calls over connections. It checks encodings, limits, deadlines, manual calls, and errors. Errors
+// must keep their types if both nodes support these types.
 func TestCalls(t *testing.T) {
 	s := new(Server)
 	s.HandleManual(manual{}, rawCall.Spec)
@@ -136,7 +136,7 @@ func TestCalls(t *testing.T) {
 	failure = dberr.Invalidf("no such thing")
 	if _, err := failCall.Do(ctx, c, node(1), None{}); !errors.As(err, new(*dberr.Invalid)) ||
 		err.Error() != failure.Error() {
-		t.Errorf("an error for clients: %v", err)
+		t.Errorf("a client error: %v", err)
 	}
 	failure = errors.New("another error")
 	if _, err := failCall.Do(ctx, c, node(1), None{}); !errors.As(err, &remote) || remote.Text != failure.Error() {
@@ -149,14 +149,14 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// older answers like a node with an older version of feature level 8.
+// older responds like a node with an older version of feature level 8.
 type older struct{}
 
 func (older) Call(context.Context, topology.NodeID, []byte) ([]byte, error) {
 	return nil, &transport.RemoteError{Text: `unknown query subject "test lost"`}
 }
 
-// TestUnknownCalls checks that a call that the other node does not know fails with a typed error, and that a node
+// TestUnknownCalls checks that a call that the other node does not support fails with a typed error, and that a node
 // rejects malformed requests.
 func TestUnknownCalls(t *testing.T) {
 	s := new(Server)
@@ -193,7 +193,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// recorder records the request and fails.
+// recorder records the request and returns an error.
 type recorder struct{ sent *[]byte }
 
 func (r recorder) Call(_ context.Context, _ topology.NodeID, request []byte) ([]byte, error) {
@@ -201,7 +201,7 @@ func (r recorder) Call(_ context.Context, _ topology.NodeID, request []byte) ([]
 	return nil, transport.ErrUnreachable
 }
 
-// TestDeclarations checks the registry: its order, and that names and numbers are unique.
+// TestDeclarations checks the order of the registry, and that names and numbers are unique.
 func TestDeclarations(t *testing.T) {
 	var names []string
 	for _, c := range Calls() {

@@ -13,12 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Server executes the calls of other nodes. It implements transport.CommandHandler. Its zero value is ready for use.
+// Server executes the calls of other nodes. It implements transport.CommandHandler. The zero value is ready for use.
 // Handlers may be registered at any time.
 type Server struct {
 	numbered [256]atomic.Pointer[handler]
-	named    sync.Map // from the name to *handler
-	// manual handles the calls with Spec.Manual.
+	named    sync.Map // maps the name to *handler
+	// manual is the handler of calls with Spec.Manual.
 	manual transport.CommandHandler
 }
 
@@ -69,7 +69,7 @@ func Handle[Q, A any](s *Server, c *Call[Q, A],
 			to.Fail(err)
 			return
 		}
-		_ = to.End(response) // the caller may be gone
+		_ = to.End(response) // the caller may have disconnected
 	})
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshotset keeps a node's part of snapshots of the whole cluster. A snapshot set holds the states of all
-// partitions whose leader was on the node, for a backup to read.
+// Package snapshotset keeps a node's part of the snapshots of the whole cluster. A snapshot set contains the states of
+// all partitions whose leader was on the node. A backup reads the set.
 //
 //	Begin ──► writers wait, states are kept ──► Seal ──► writers resume ──► Page, Page, ... ──► Drop
 //
@@ -31,15 +31,16 @@ import (
 const (
 	// PauseMax is the maximum time for which writers are paused.
 	PauseMax = 1500 * time.Millisecond
-	// IdleMax is the time for which an unused snapshot set is kept. A backup that was stopped can resume within it.
+	// IdleMax is the time for which an unused snapshot set is kept. A backup that was stopped can resume within this
+	// time.
 	IdleMax = 10 * time.Minute
-	// SetsMax bounds the snapshot sets of a node. A new set replaces the set that was used least recently.
+	// SetsMax is the maximum number of snapshot sets of a node. A new set replaces the least recently used set.
 	SetsMax = 4
 	// droppedIDsMax is the number of IDs of dropped snapshot sets that are remembered.
 	droppedIDsMax = 16
 )
 
-// ErrGone is returned if a snapshot set does not exist on this node, or was dropped.
+// ErrGone means that a snapshot set does not exist on this node, or has been dropped.
 var ErrGone = errors.New("the snapshot set has been dropped: restart the backup; files that it has stored are not " +
 	"sent again")
 
@@ -58,20 +59,20 @@ type Manager struct {
 // snapshotSet is one snapshot set.
 type snapshotSet struct {
 	partitions map[topology.PartitionID]*partition.Snapshot
-	// reading counts the current readers. used is the time at which the last reader started. dropped is set when the
-	// set must be closed after the last reader.
+	// reading is the number of current readers. used is the time at which the last reader started. dropped means that
+	// the set must be closed after the last reader.
 	reading int
 	used    time.Time
 	dropped bool
-	// resumeTimer resumes writes after PauseMax. idleTimer drops the set.
+	// resumeTimer resumes writes after PauseMax. idleTimer drops the unused set.
 	resumeTimer, idleTimer *time.Timer
 	// ctx ends when the manager is closed.
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// Begin takes snapshots of all replicas that lead their partitions, except the meta partition, and returns the
-// partitions. Their writers wait until Seal, Drop, or PauseMax.
+// Begin takes snapshots of all leader replicas on this node, except the meta partition, and returns their partitions.
+// Writers of these partitions wait until Seal, Drop, or PauseMax.
 func (k *Manager) Begin(ctx context.Context, id string, replicas []*partition.Replica) ([]archive.Partition, error) {
 	m := &snapshotSet{partitions: map[topology.PartitionID]*partition.Snapshot{}, used: time.Now()}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -137,7 +138,7 @@ func (k *Manager) register(id string, m *snapshotSet) error {
 	return nil
 }
 
-// resumeWrites lets writers continue.
+// resumeWrites allows writers to continue.
 func (m *snapshotSet) resumeWrites() {
 	for _, part := range m.partitions {
 		part.ResumeWrites()
@@ -168,7 +169,7 @@ func (k *Manager) expire(id string) {
 	k.dropLocked(id)
 }
 
-// Seal lets writers continue. If it returns an error, the states may not be from one instant.
+// Seal allows writers to continue. If it returns an error, the states may be from different times.
 func (k *Manager) Seal(ctx context.Context, id string) error {
 	m, err := k.acquire(id)
 	if err != nil {
@@ -212,7 +213,7 @@ func (k *Manager) Page(ctx context.Context, a *archive.FileRequest) ([]byte, err
 	return page.Append(nil)
 }
 
-// errFull stops a read at the end of a file.
+// errFull ends a read at the end of a file.
 var errFull = errors.New("the file is full")
 
 // idLen is the length of a table ID, the prefix of all keys of a table.
@@ -277,7 +278,7 @@ func (k *Manager) release(m *snapshotSet) {
 	}
 }
 
-// Drop drops a snapshot set. A set that has not yet begun on this node is dropped in advance.
+// Drop drops a snapshot set. If Begin has not yet been called for a set on this node, the set is dropped in advance.
 func (k *Manager) Drop(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -301,7 +302,7 @@ func (k *Manager) dropLocked(id string) {
 	}
 }
 
-// Close stops all readers, drops all snapshot sets, and rejects new ones.
+// Close stops all readers, drops all snapshot sets, and rejects new snapshot sets.
 func (k *Manager) Close() error {
 	k.mu.Lock()
 	k.closed = true

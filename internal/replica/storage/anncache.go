@@ -12,13 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// annCache keeps vector lists in packed form. Examining a packed entry takes a thirtieth of the time of stepping over a
-// key.
+// annCache keeps vector lists in packed form. Examining a packed entry takes a thirtieth of the time needed to step
+// over a key.
 //
-// Invariant: a packed list contains all entries of its list that were committed when the clock had the value of its
-// stamp. A writer of an entry advances the clock after the commit, and stamps the list with it before the write is
-// acknowledged. A packed list whose stamp is at least the stamp of the list therefore contains all acknowledged
-// entries. An entry that was removed since leads to a row that does not have its vector.
+// Invariant: A packed list contains all entries of its list that were committed when the clock had the value of the
+// packed list's stamp. A writer of an entry advances the clock after the commit. It sets the list's stamp to the new
+// value before the write is acknowledged. A packed list is therefore complete with respect to acknowledged entries if
+// its stamp is at least the stamp of the list. An entry that has been removed since then leads to a row that does not
+// have the vector.
 type annCache struct {
 	clock atomic.Uint64
 	// arrived is the stamp of all lists. Each element of stamps is shared by some lists.
@@ -26,16 +27,17 @@ type annCache struct {
 	stamps  [annStamps]atomic.Uint64
 
 	mu sync.Mutex
-	// bytes is the memory used by packed lists, at most most. order contains them, most recently used first.
+	// bytes is the memory used by packed lists, and most is its maximum. order contains the packed lists, most recently
+	// used first.
 	bytes, most int64
 	packs       map[packKey]*list.Element
 	order       *list.List
 }
 
-// annStamps is the number of stamps. Lists that share a stamp are repacked together.
+// annStamps is the number of stamps. Lists that share a stamp must be packed again together.
 const annStamps = 1 << 14
 
-// packKey identifies a list: the index, and the prefix of the values of all of its entries.
+// packKey identifies a list. It consists of the index and the common prefix of the values of the list's entries.
 type packKey struct {
 	index uint32
 	head  [packHead]byte
@@ -48,10 +50,10 @@ const packHead = 3
 type pack struct {
 	key   packKey
 	stamp uint64
-	// large is set if the list had too many entries to be packed. Further entries do not change that.
+	// large is set if the list has too many entries to be packed. More entries do not change this.
 	large bool
-	// codes contains the codes of the entries, in order. places contains the positions of their rows, ends the end of
-	// each of them.
+	// codes contains the codes of the entries, in order. places contains the positions of their rows, and ends contains
+	// the end of each position.
 	codes  vector.Codes
 	places []byte
 	ends   []uint32
@@ -74,8 +76,8 @@ func (p *pack) clone() *pack {
 // ringBits is the number of leading bits of the ring position by which the entries of a list are ordered.
 const ringBits = 14
 
-// ringRange returns the indexes of the first entry whose row may be at or after a ring position, and of the first entry
-// whose row is after another one.
+// ringRange returns two indexes. The first is the index of the first entry whose row may be at or after one ring
+// position. The second is the index of the first entry whose row is after another ring position.
 func (p *pack) ringRange(begin, last uint64) (first, limit int) {
 	const shift = 64 - ringBits
 	if limit = len(p.ends); begin>>shift > 0 {
@@ -101,7 +103,7 @@ func (p *pack) size() int64 {
 	return p.codes.Size() + int64(cap(p.places)+4*cap(p.ends)) + 256
 }
 
-// init initializes the cache with a memory limit in bytes. If it is not positive, nothing is cached.
+// init initializes the cache with a memory limit in bytes. If the limit is not positive, nothing is cached.
 func (c *annCache) init(most int64) {
 	c.most, c.packs, c.order = most, map[packKey]*list.Element{}, list.New()
 }
@@ -132,7 +134,7 @@ func raise(to *atomic.Uint64, stamp uint64) {
 	}
 }
 
-// get returns a packed list with all acknowledged entries, or nil.
+// get returns a packed list that contains all acknowledged entries, or nil if no such list is cached.
 func (c *annCache) get(k packKey) *pack {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +151,7 @@ func (c *annCache) get(k packKey) *pack {
 	return p
 }
 
-// put caches a packed list in place of the least recently used lists.
+// put caches a packed list and drops the least recently used lists to free memory.
 func (c *annCache) put(p *pack) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,10 +25,10 @@ import (
 
 const nearIndex = testIndex | keys.OrderedIndex
 
-// nearTable is the test table with an index of vectors of column 1, which has one list.
+// nearTable is the test table with a vector index on column 1 that has one list.
 func nearTable() Table { return nearTableOf(1) }
 
-// nearTableOf is nearTable with lists of some generations, the newest first.
+// nearTableOf is like nearTable, with lists of several generations, newest first.
 func nearTableOf(generations ...uint32) Table {
 	var all []*vector.Lists
 	for _, g := range generations {
@@ -45,7 +45,7 @@ func nearTableOf(generations ...uint32) Table {
 	return Table{ID: testTable, Clustering: 1, Indexes: []Index{{ID: nearIndex, Holds: holds, Column: 1, Lists: all}}}
 }
 
-// nearInsert gives a row a vector.
+// nearInsert writes a row with a vector.
 func nearInsert(pk string, v []float32, ts int64) command.Mutation {
 	m := mutation(pk, "c", ts, func(b *row.Builder) {
 		b.Live(0, 0)
@@ -61,7 +61,7 @@ func drawVector(rnd *rand.Rand) []float32 {
 	return []float32{rnd.Float32(), rnd.Float32(), rnd.Float32(), rnd.Float32() + 0.1}
 }
 
-// nearFound counts the rows that a search comes to.
+// nearFound returns the number of rows that a search finds.
 type nearFound struct {
 	key   string
 	times map[string]int
@@ -77,7 +77,7 @@ func (f *nearFound) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// searchNear searches a range of the ring to its end.
+// searchNear searches a range of the ring completely.
 func searchNear(s *Store, r token.Range) (map[string]int, error) {
 	f := nearFound{times: map[string]int{}}
 	return f.times, s.Read(context.Background(), &command.Read{Table: testTable, Range: r, Now: 1,
@@ -85,8 +85,8 @@ func searchNear(s *Store, r token.Range) (map[string]int, error) {
 			Generation: 1}}, &f)
 }
 
-// TestPackedListsLackNothing checks that a search finds each row whose write was acknowledged before it began, while
-// others write and search: lists that were packed before are not used then.
+// TestPackedListsLackNothing checks that a search finds each row whose write was acknowledged before the search began,
+// with concurrent writes and searches. Lists that were packed earlier must not be used.
 func TestPackedListsLackNothing(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(nearTable())
@@ -140,9 +140,9 @@ func TestPackedListsLackNothing(t *testing.T) {
 	}
 }
 
-// TestPackedListsFindTheSame checks that searches of the whole ring and of parts of it find each row with a vector
-// once, and no other row, after random changes, deletions and sweeps. It covers packed lists, too little memory to keep
-// any, and no packed lists.
+// TestPackedListsFindTheSame checks that searches of the whole ring and of its parts find each row with a vector once,
+// and no other row. It makes random changes, deletions, and sweeps. The test covers packed lists, insufficient memory
+// for packed lists, and no packed lists.
 func TestPackedListsFindTheSame(t *testing.T) {
 	for _, most := range []int64{1 << 20, 100, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})
@@ -186,8 +186,8 @@ func TestPackedListsFindTheSame(t *testing.T) {
 	}
 }
 
-// TestNearComesToAll checks that a search without an end finds each row once, with and without packed lists. The test
-// has more rows than the search holds at a time, and many rows have the same distance.
+// TestNearComesToAll checks that an unlimited search finds each row once, with and without packed lists. The test has
+// more rows than the search holds at a time, and many rows have the same distance.
 func TestNearComesToAll(t *testing.T) {
 	for _, most := range []int64{1 << 20, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})
@@ -211,8 +211,8 @@ func TestNearComesToAll(t *testing.T) {
 	}
 }
 
-// TestPackedListsHearOfArrivals checks that a search finds the vectors of a received replica snapshot, whose lists were
-// packed before.
+// TestPackedListsHearOfArrivals checks that a search finds the vectors of a received replica snapshot, even if the
+// lists were packed before.
 func TestPackedListsHearOfArrivals(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	rnd := rand.New(rand.NewPCG(3, 3))
@@ -241,8 +241,8 @@ func TestPackedListsHearOfArrivals(t *testing.T) {
 	}
 }
 
-// TestPackedListsAreBounded checks that packed lists take no more memory than they may, that the one goes that was used
-// the longest time ago, and that the mark of a list which is too large outlasts writes, but no arrivals.
+// TestPackedListsAreBounded checks that packed lists stay within their memory limit, and that the least recently used
+// list is dropped first. The mark of a list that is too large must survive writes, but not the arrival of a snapshot.
 func TestPackedListsAreBounded(t *testing.T) {
 	var c annCache
 	c.init(3000)
@@ -263,10 +263,10 @@ func TestPackedListsAreBounded(t *testing.T) {
 	c.put(&pack{key: key(5), stamp: c.now(), large: true})
 	k := key(5)
 	if c.added(k.slot()); c.get(key(5)) == nil {
-		t.Error("a write has taken away the mark")
+		t.Error("a write has removed the mark")
 	}
 	if c.arrive(); c.get(key(5)) != nil || c.get(key(3)) != nil {
-		t.Error("something has outlasted an arrival")
+		t.Error("a packed list survived the arrival of a snapshot")
 	}
 	if c.size() > 3000 || len(c.packs) != c.order.Len() {
 		t.Errorf("%d bytes, %d lists of %d", c.size(), len(c.packs), c.order.Len())

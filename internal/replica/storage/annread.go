@@ -19,15 +19,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// The number of candidates that are held at a time: candidatesFirst plus the number of requested rows at first, and
-// candidatesGrowth times as many whenever they did not suffice, up to candidatesMax.
+// These constants determine the number of candidates that are held at a time. The initial number is candidatesFirst
+// plus the number of requested rows. It is multiplied by candidatesGrowth, up to candidatesMax, whenever the candidates
+// did not suffice.
 const (
 	candidatesFirst  = 54
 	candidatesGrowth = 8
 	candidatesMax    = 1 << 16
 )
 
-// nearestMax bounds the number of rows that are assumed to be requested.
+// nearestMax is the maximum number of rows that is assumed to be requested.
 const nearestMax = 1000
 
 // annRead reads the rows whose vectors are near to a given vector.
@@ -39,22 +40,22 @@ type annRead struct {
 	// begin and last are the first and the last position of the ring range that is read.
 	begin, last uint64
 	*candidates
-	// most is the maximum number of candidates. Only candidates after behind are wanted; behindPlace is its position.
-	// more reports whether candidates were dropped. All dropped candidates come after the ones that are held, or have a
-	// bound below least.
+	// most is the maximum number of candidates. Only candidates after behind are wanted. behindPlace is the position of
+	// behind. more reports whether candidates were dropped. All dropped candidates come after the held candidates, or
+	// have a bound below least.
 	most        int
 	behind      *candidate
 	behindPlace []byte
 	more        bool
 	least       float32
-	// best holds the highest bounds of all entries, as many as rows are requested, in descending order.
+	// best holds the highest bounds of all entries in descending order. It holds as many bounds as rows are requested.
 	best   []float32
 	wanted int
 	// stamp is the stamp of the entries that are read.
 	stamp uint64
 	// code is the hash of the code of the current entry.
 	code uint64
-	// vector, hits, wire, and fresh, the list that is being packed, are scratch buffers.
+	// vector, hits, wire, and fresh are scratch buffers. fresh is the list that is being packed.
 	vector       []float32
 	hits         []vector.Hit
 	wire         []byte
@@ -62,7 +63,8 @@ type annRead struct {
 	lower, upper []byte
 }
 
-// candidates is a heap of the rows to which entries of some lists lead, nearest first. places contains their positions.
+// candidates is a heap of the rows to which the entries of some lists lead, nearest first. places contains the
+// positions of these rows.
 type candidates struct {
 	list   []candidate
 	places []byte
@@ -73,7 +75,7 @@ var candidatePool = sync.Pool{New: func() any { return new(candidates) }}
 // candidatesKept is the number of candidates for which memory is kept.
 const candidatesKept = 1 << 15
 
-// candidate is a row to which an entry leads, with an upper bound for its similarity.
+// candidate is a row to which an entry leads, with an upper bound for the row's similarity.
 type candidate struct {
 	bound     float32
 	from, end uint32 // position of the row
@@ -85,7 +87,7 @@ var codeSeed = maphash.MakeSeed()
 // at returns the position of the row of a candidate.
 func (l *candidates) at(a *candidate) []byte { return l.places[a.from:a.end] }
 
-// compare orders candidates, the potentially nearest first.
+// compare orders candidates by their bounds, potentially nearest first.
 func (l *candidates) compare(a, b *candidate) int { return compareCandidates(a, b, l.at(a), l.at(b)) }
 
 func compareCandidates(a, b *candidate, atA, atB []byte) int {
@@ -114,7 +116,7 @@ func (rd indexRead) readANN() error {
 		return &refusal{ErrNoIndex}
 	}
 	n.search = lists.NewSearch(vector.ReadVector(nil, rd.r.Index.Vector))
-	n.stamp = rd.s.ann.now() // before the data is opened that it stamps
+	n.stamp = rd.s.ann.now() // read the stamp before opening the data that it describes
 	bounds := keys.AppendTable(nil, n.index|keys.IndexSpace)
 	var err error
 	if n.it, err = w.iterator(bounds, keys.After(bytes.Clone(bounds))); err != nil {
@@ -142,7 +144,7 @@ func (rd indexRead) readANN() error {
 	}
 }
 
-// lists returns the vector lists named by a search.
+// lists returns the vector lists that a search names.
 func (rd indexRead) lists() (column uint32, lists *vector.Lists) {
 	in := rd.t.installed.Load()
 	if in == nil || rd.r.Index.Index&keys.OrderedIndex == 0 {
@@ -158,8 +160,8 @@ func (rd indexRead) lists() (column uint32, lists *vector.Lists) {
 	return 0, nil
 }
 
-// round visits the rows to which the entries of some lists lead, or of the first of these lists if the others are too
-// far.
+// round visits the rows to which the entries of some lists lead. It visits only the rows of the first of these lists if
+// the other lists are too far away.
 func (n *annRead) round(next []int) (command.Step, error) {
 	n.behind, n.most = nil, candidatesFirst+n.wanted
 	for again := false; ; again = true {
@@ -177,7 +179,7 @@ func (n *annRead) round(next []int) (command.Step, error) {
 			n.search.MarkSearched(len(next))
 		}
 		if n.more {
-			n.prune() // later candidates may come after the dropped ones
+			n.prune() // later candidates may come after dropped candidates
 		}
 		for i := len(n.list)/2 - 1; i >= 0; i-- {
 			n.sink(i)
@@ -202,7 +204,7 @@ func (n *annRead) round(next []int) (command.Step, error) {
 	}
 }
 
-// reached returns the lowest bound among the requested number of best entries, or 0 if there are fewer.
+// reached returns the lowest bound among the requested number of best entries, or 0 if fewer entries have been found.
 func (n *annRead) reached() float32 {
 	if len(n.best) < n.wanted {
 		return 0
@@ -210,14 +212,14 @@ func (n *annRead) reached() float32 {
 	return n.best[n.wanted-1]
 }
 
-// reportProgress reports the number of examined entries, which is charged.
+// reportProgress reports the number of examined entries. The caller is charged for them.
 func (n *annRead) reportProgress() (command.Step, error) {
 	looked := n.rd.visited - n.rd.silent
 	n.rd.silent = n.rd.visited
 	return refused(command.Passed(n.rd.v, token.AtPosition(n.begin), []byte{}, looked))
 }
 
-// collect adds the candidates of a list. Bytes of values need no escaping.
+// collect adds the candidates of a list. The bytes of such values need no escaping.
 func (n *annRead) collect(list int) error {
 	s := n.search.EntryRange(list, n.begin, n.last)
 	p, err := n.packed(packKey{n.index, [packHead]byte(s.From)})
@@ -236,7 +238,7 @@ func (n *annRead) collect(list int) error {
 	})
 }
 
-// walk passes on the entries between two values, until fn wants no more.
+// walk passes on the entries between two values until fn returns false.
 func (n *annRead) walk(from, limit []byte, fn func(value, place []byte) (bool, error)) error {
 	n.lower = keys.AppendIndexFrom(n.lower[:0], n.index, from)
 	n.upper = keys.AppendIndexFrom(n.upper[:0], n.index, limit)
@@ -256,8 +258,8 @@ func (n *annRead) walk(from, limit []byte, fn func(value, place []byte) (bool, e
 	return n.it.Error()
 }
 
-// packSpan is the minimum width of the range of a read that packs lists: packing reads a whole list, of which a read of
-// one logical partition needs nearly nothing.
+// packSpan is the minimum width of the range of a read that packs lists. Packing reads a whole list, and a read of one
+// logical partition needs only a small part of it.
 const packSpan = 1 << 56
 
 // packed returns a list in packed form, or nil if packing it is not worthwhile.
@@ -375,8 +377,8 @@ func (l *candidates) sink(i int) {
 	}
 }
 
-// visitCandidate visits the row of a candidate, if it has the vector of its entry. Every row is announced with its
-// partition.
+// visitCandidate visits the row of a candidate if the row has the vector of the candidate's entry. The visitor receives
+// the partition of every row before the row.
 func (n *annRead) visitCandidate(h *candidate) (command.Step, error) {
 	rd := n.rd
 	n.part, n.code = 0, h.code

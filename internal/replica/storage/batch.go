@@ -27,19 +27,19 @@ type Writer struct {
 type Batch struct {
 	s *Writer
 	b *pebble.Batch
-	// grows is true if the batch takes space and may be rejected on a full disk.
+	// grows is true if the batch takes space and may therefore be rejected on a full disk.
 	grows bool
-	// weakens is true if deletions are removed from headers.
+	// weakens is true if the batch removes deletions from headers.
 	weakens bool
 	// sweeps is true if a sweep has removed data.
 	sweeps bool
 	// metas is true if the meta of a partition is stored or removed. progress is the size of the operands for the
-	// progress record.
+	// progress record, in bytes.
 	metas    bool
 	progress int
-	// mutates is true if there is a mutation of a table.
+	// mutates is true if the batch contains a mutation of a table.
 	mutates bool
-	// annSlots holds the annCache slots of the entries.
+	// annSlots holds the annCache slots of the index entries.
 	annSlots []int
 	// entry is the key of an index entry, rebuilt for each entry.
 	entry []byte
@@ -54,7 +54,7 @@ type Batch struct {
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// NewBatch starts a batch, which must be ended by Close.
+// NewBatch starts a batch. The caller must call Close.
 func (s *Writer) NewBatch() *Batch {
 	b := batches.Get().(*Batch)
 	b.s, b.b, b.grows, b.weakens, b.sweeps, b.mutates, b.stamp = s, s.db.NewBatch(), false, false, false, false, 0
@@ -88,7 +88,7 @@ func (s *Writer) Apply(ms ...command.Mutation) error {
 	return b.Commit()
 }
 
-// Mutate adds a mutation, whose operands must have timestamps. After an error, the batch must be discarded.
+// Mutate adds a mutation. The mutation's operands must have timestamps. After an error, the batch must be discarded.
 func (b *Batch) Mutate(m *command.Mutation) error {
 	b.stamp, b.mutates = m.Timestamp, true
 	if len(m.Key) > keys.MaxLen {
@@ -123,7 +123,7 @@ func (b *Batch) Mutate(m *command.Mutation) error {
 	return nil
 }
 
-// header adds a header operand. Its deletions and static cells have keys of their own.
+// header adds a header operand. Its deletions and static cells have separate keys.
 func (b *Batch) header(m *command.Mutation, op *command.Op) error {
 	deletions, static := row.Split(op.Operand)
 	if deletions != nil {
@@ -154,7 +154,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 	key := append(keys.AppendPartition(d.Key[:0], m.Table, m.Token, m.Key), kind)
 	_ = append(key, clustering...)
 	copy(d.Value, operand)
-	_ = d.Finish() // fails for indexed batches only
+	_ = d.Finish() // Finish fails only for indexed batches
 	b.s.m.operands.Add(1)
 	b.grows = b.grows || live
 	if kind != keys.Static {
@@ -164,7 +164,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 		} else {
 			t.clustering = d.Key[n+1:]
 		}
-		b.touched = append(b.touched, t) // its bytes stay valid until Close
+		b.touched = append(b.touched, t) // the bytes of t stay valid until Close
 	}
 	if len(d.Value) >= largeMin/largeByte {
 		b.s.large.note(d.Key[:n], len(d.Value), 0)
@@ -178,7 +178,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 			class, due = keys.SweepItems, min(due, in.Lifetimes.Deadline(operand))
 		}
 	}
-	b.note(class, due, d.Key) // last, because it invalidates d
+	b.note(class, due, d.Key) // this call must be last, because it invalidates d
 	return nil
 }
 
@@ -186,7 +186,7 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 func prefixLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), keys.MaxLen) }
 
 func (b *Batch) index(m *command.Mutation, op *command.Op) {
-	// The length of the key is not known in advance, because some bytes of a value are encoded as two.
+	// The length of the key is not known in advance, because some bytes of a value are encoded as two bytes.
 	b.entry = keys.AppendIndex(b.entry[:0], op.Index, op.Value, m.Token, m.Key, op.Clustering)
 	n := len(b.entry)
 	if op.Index&keys.HintSpace != 0 {
@@ -196,12 +196,12 @@ func (b *Batch) index(m *command.Mutation, op *command.Op) {
 		k := packKey{op.Index, [packHead]byte(op.Value)}
 		b.annSlots = append(b.annSlots, k.slot())
 	}
-	_ = b.b.Set(b.entry[:n], b.entry[n:], nil) // fails for indexed batches only
+	_ = b.b.Set(b.entry[:n], b.entry[n:], nil) // Set fails only for indexed batches
 	b.grows = true
 	b.s.m.entries.Add(1)
 }
 
-// Set stores a system key. id is below keys.FirstTable.
+// Set stores a system key. id must be below keys.FirstTable.
 func (b *Batch) Set(id uint32, sub, value []byte) {
 	d := b.b.SetDeferred(4+len(sub), len(value))
 	keys.AppendSystem(d.Key[:0], id, sub)
@@ -235,7 +235,7 @@ func (b *Batch) PutMeta(m *keys.Meta) {
 	_ = b.b.Set(key, b.arena, nil)
 }
 
-// PutDedupe stores a dedupe record next to its partition. Its age, for sweeps, is computed from the leader's timestamp
+// PutDedupe stores a dedupe record in its partition. Sweeps compute the age of the record from the leader's timestamp
 // of the last mutation in the batch.
 func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID, value []byte) {
 	b.arena = keys.AppendDedupe(b.arena[:0], table, tok, pk, id)
@@ -248,7 +248,7 @@ func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.D
 // Empty reports whether the batch is empty.
 func (b *Batch) Empty() bool { return b.b.Empty() }
 
-// Commit applies the batch without waiting for the disk. The batch must be closed in any case.
+// Commit applies the batch without waiting for the disk. The caller must close the batch in any case.
 func (b *Batch) Commit() error {
 	b.s.spend(b.b.Len())
 	if err := b.s.accepts(b.grows, b.mutates); err != nil {
@@ -257,8 +257,9 @@ func (b *Batch) Commit() error {
 	return b.commit()
 }
 
-// CommitLogged is Commit for changes decided by the log of a replica set. All of its replicas must apply the same
-// changes, so they are not rejected for lack of disk space. The leader calls Admit before it proposes.
+// CommitLogged is like Commit, for changes that were decided by the log of a replica set. All of its replicas must
+// apply the same changes, so they are not rejected for lack of disk space. The leader calls Admit before it proposes
+// such changes.
 func (b *Batch) CommitLogged() error {
 	b.s.spend(b.b.Len())
 	if err := b.s.writable(false); err != nil {
@@ -267,8 +268,8 @@ func (b *Batch) CommitLogged() error {
 	return b.commit()
 }
 
-// Admit returns the error with which Mutate or Commit would reject a mutation, with or without timestamps. With
-// crowded, it rejects mutations that take space, regardless of the local free space, with ErrDisksFull.
+// Admit returns the error with which Mutate or Commit would reject a mutation, with or without timestamps. If crowded
+// is true, it rejects mutations that take space with ErrDisksFull, regardless of the local free space.
 func (s *Writer) Admit(m *command.Mutation, crowded bool) error {
 	grows := false
 	if len(m.Key) > keys.MaxLen {
@@ -316,7 +317,7 @@ func (b *Batch) commit() error {
 		b.s.noteSwept()
 	}
 	if b.weakens {
-		s.weakened.Add(1) // before a sweep can use an older header
+		s.weakened.Add(1) // this must happen before a sweep can use an older header
 	}
 	s.commitMu.RUnlock()
 	if err != nil {

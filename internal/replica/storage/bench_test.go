@@ -22,14 +22,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// cpu is the CPU time of the process, compactions included.
+// cpu returns the CPU time of the process, including compactions.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measure runs the loop and reports CPU time per unit of work in addition to the wall time.
+// measure runs the loop and reports the CPU time per unit of work in addition to the elapsed time.
 func measure(b *testing.B, units int, work func(i int)) {
 	b.ReportAllocs()
 	begun, i := cpu(), 0
@@ -45,7 +45,7 @@ const (
 	benchRows       = 1000
 )
 
-// benchStore holds 300 partitions of 1000 rows of five columns of 40 bytes, on disk.
+// benchStore is a store on disk with 300 partitions of 1000 rows. Each row has five columns of 40 bytes.
 type benchStore struct {
 	*Store
 	m     command.Mutation
@@ -76,7 +76,7 @@ func (s *benchStore) key(i int) (pk, ck []byte) {
 		fmt.Appendf(nil, "row-%08d", i/benchPartitions%benchRows)
 }
 
-// insert writes row i; update its third column only.
+// insert writes row i, and update writes only the row's third column.
 func (s *benchStore) insert(b *testing.B, i int, update bool) {
 	pk, ck := s.key(i)
 	s.b.Reset(int64(1_700_000_000_000_000 + i))
@@ -132,7 +132,7 @@ func (s *benchStore) point(b *testing.B, i int) {
 	}
 }
 
-// BenchmarkStore measures writes, point reads and scans on fresh and on compacted data.
+// BenchmarkStore measures writes, point reads, and scans of recent and of compacted data.
 func BenchmarkStore(b *testing.B) {
 	b.Run("insert", func(b *testing.B) {
 		s := openBench(b)
@@ -180,7 +180,7 @@ func BenchmarkStore(b *testing.B) {
 	b.Run("point/compacted-headers", point)
 }
 
-// BenchmarkGet reads rows of 1 KB of a table without clustering columns.
+// BenchmarkGet reads rows of 1 KB from a table without clustering columns.
 func BenchmarkGet(b *testing.B) {
 	s := openBench(b)
 	s.InstallTable(Table{ID: testTable})
@@ -220,7 +220,7 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// BenchmarkQueue reads the first live row after 10^5 deleted ones: immediately after the last deletion, later, and
+// BenchmarkQueue reads the first live row after 10^5 deleted rows: immediately after the last deletion, later, and
 // after a restart.
 func BenchmarkQueue(b *testing.B) {
 	for b.Loop() {
@@ -259,7 +259,7 @@ func BenchmarkQueue(b *testing.B) {
 var partitions = flag.Int("partitions", 100_000,
 	"logical partitions of BenchmarkManyPartitions; 10000000 takes minutes")
 
-// BenchmarkManyPartitions writes many partitions of one small row and counts, estimates and reads them.
+// BenchmarkManyPartitions writes many partitions with one small row, and counts, estimates, and reads them.
 func BenchmarkManyPartitions(b *testing.B) {
 	s := openBench(b)
 	s.InstallTable(Table{ID: testTable})
@@ -316,8 +316,8 @@ func BenchmarkManyPartitions(b *testing.B) {
 	}
 }
 
-// BenchmarkPointReadBesideRanges reads one row of a partition with so many deleted ranges, none of which covers it,
-// after the sweeper has done its work.
+// BenchmarkPointReadBesideRanges reads one row of a partition with very many deleted ranges, none of which covers the
+// row. The sweeper has already processed the ranges.
 func BenchmarkPointReadBesideRanges(b *testing.B) {
 	for _, n := range []int{0, 1, 100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("ranges=%d", n), func(b *testing.B) {

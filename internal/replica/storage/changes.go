@@ -16,10 +16,10 @@ import (
 )
 
 // The change log (RFC 0024) is stored after the rows of each logical partition. An entry has no value, or is a kept
-// change. It is written once and removed as a whole, so it is never merged.
+// change. An entry is written once and removed as a whole, so entries are never merged.
 //
 // Every block of every table on disk records the range of timestamps of its entries. A search for changes since a
-// timestamp therefore skips nearly all older ones.
+// timestamp therefore skips nearly all older entries.
 
 // changesProperty is the name of the block property. Tables of older builds do not have it and are read completely.
 const changesProperty = "ilion.changes"
@@ -27,7 +27,8 @@ const changesProperty = "ilion.changes"
 // changeStamps maps a change log key to its timestamp. Other keys have none.
 type changeStamps struct{}
 
-// MapPointKey implements sstable.IntervalMapper. A removed entry counts, because its removal must be read with it.
+// MapPointKey implements sstable.IntervalMapper. A removed entry is included, because its removal must be read together
+// with it.
 func (changeStamps) MapPointKey(key sstable.InternalKey, _ []byte) (i sstable.BlockInterval, err error) {
 	n := keys.PartitionLen(key.UserKey)
 	if n == 0 || n >= len(key.UserKey) || key.UserKey[n] != keys.Latest && key.UserKey[n] != keys.Change {
@@ -39,7 +40,7 @@ func (changeStamps) MapPointKey(key sstable.InternalKey, _ []byte) (i sstable.Bl
 	return i, nil
 }
 
-// MapRangeKeys implements sstable.IntervalMapper. There are no range keys.
+// MapRangeKeys implements sstable.IntervalMapper. The store has no range keys.
 func (changeStamps) MapRangeKeys(sstable.Span) (i sstable.BlockInterval, err error) { return i, nil }
 
 func newChangesCollector() pebble.BlockPropertyCollector {
@@ -52,7 +53,7 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 	key := keys.AppendPartition(b.arena[:0], m.Table, m.Token, m.Key)
 	if len(op.Value) == 8 {
 		key = keys.AppendChange(key[:n], keys.Latest, int64(binary.BigEndian.Uint64(op.Value)), op.Clustering)
-		_ = b.b.Delete(key, nil) // fails for indexed batches only
+		_ = b.b.Delete(key, nil) // Delete fails only for indexed batches
 	}
 	if op.Index&command.ChangeLatest != 0 {
 		key = keys.AppendChange(key[:n], keys.Latest, m.Timestamp, op.Clustering)
@@ -88,7 +89,7 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 }
 
 // entryValue returns the value of the entry for the latest change of a row. It is empty if the row itself shows whether
-// the entry is valid, and one byte if a pointer does.
+// the entry is valid. It is one byte if a pointer shows this.
 func entryValue(op *command.Op) []byte {
 	if op.Index&command.ChangePointed != 0 {
 		return pointed
@@ -211,7 +212,7 @@ func (rd *changeRead) step() bool {
 	return rd.it.SeekGE(rd.seek)
 }
 
-// changed passes on the change at the iterator: the kept change or, if there was no later change, the current row.
+// changed passes on the change at the iterator. This is the kept change or, if no later change exists, the current row.
 func (rd *changeRead) changed(p *keys.Parts, stamp int64) (command.Step, error) {
 	w := rd.rows
 	value, err := rd.it.ValueAndErr()
@@ -268,7 +269,7 @@ func (rd *changeRead) static() error {
 	return err
 }
 
-// value is get with the sweep's iterator, if it has one.
+// value is like get, but uses the sweep's iterator if it has one.
 func (w *sweep) value(key []byte) ([]byte, error) {
 	if w.reads == nil {
 		return w.get(key)
@@ -280,8 +281,8 @@ func (w *sweep) value(key []byte) ([]byte, error) {
 }
 
 // latest reads the row of a change log entry into w.row, as of the horizon of the sweep. It reports whether the row
-// exists and has not been changed since. An entry with a pointer is removed when its row changes, so its row has not
-// changed. In a table with clustering columns, an entry without a clustering key refers to the static row.
+// exists and has not been changed since. An entry with a pointer is removed when its row changes. Its row therefore has
+// not changed. In a table with clustering columns, an entry without a clustering key refers to the static row.
 func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, error) {
 	_, clustering, ok := keys.ParseChange(rest)
 	if !ok {
@@ -313,8 +314,8 @@ func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, er
 	return exists && (pointed || w.row.Live && w.row.Liveness.Timestamp == stamp), err
 }
 
-// sweepLatest removes a change log entry, and its pointer, if its row is gone or has been changed since. Until then,
-// the entry is a hint: readers check the row.
+// sweepLatest removes a change log entry, and its pointer, if its row no longer exists or has been changed since. Until
+// then, the entry is a hint, and readers check the row.
 func (w *sweep) sweepLatest(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	value, err := w.get(key)
 	if err != nil || value == nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// logTable is the table of the tests of the change log.
+// logTable is the table used by the tests of the change log.
 const logTable = keys.FirstTable + 512
 
-// logged is a mutation of one row of a key at a stamp, whose entry before was at was, 0 for none. It deletes if ttl is
-// negative, and keeps the change for keep seconds.
+// logged returns a mutation of one row of a key at a timestamp. was is the timestamp of the row's previous entry, or 0
+// if it has none. The mutation deletes the row if ttl is negative, and the change is kept for keep seconds.
 func logged(k, clustering string, stamp, was int64, ttl int32, keep int64) command.Mutation {
 	now := stamp / 1e6
 	m := command.Mutation{Table: logTable, Token: token.Hash([]byte(k)), Key: []byte(k), Timestamp: stamp}
@@ -79,9 +79,9 @@ func readLog(t testing.TB, s *Store, q command.Read, c command.ChangesRead) []st
 	return l.found
 }
 
-// TestChangeLog checks that the log has one entry for each live row, in the order of stamps, within the requested
-// bounds, from memory and from disk. An entry that was removed stays hidden when the tables on disk are read by their
-// stamps only; reads resume after any entry; and kept changes are returned until they expire.
+// TestChangeLog checks that the log has one entry for each live row, in the order of timestamps, within the requested
+// bounds, from memory and from disk. A removed entry must stay hidden when the tables on disk are filtered by
+// timestamp. Reads must resume after any entry, and kept changes must be returned until they expire.
 func TestChangeLog(t *testing.T) {
 	const second = int64(1e6)
 	for _, flushed := range []bool{false, true} {
@@ -138,7 +138,7 @@ func TestChangeLog(t *testing.T) {
 		if !slices.Equal(got, []string{"a/x@13000000"}) {
 			t.Errorf("later there is %v", got)
 		}
-		// The sweeper finds entries that have expired, and entries without a row.
+		// The sweeper must find entries that have expired, and entries without a row.
 		s.InstallTable(Table{ID: logTable, Clustering: 1})
 		g, err := s.FindGarbage(t.Context(), keys.Span{Table: logTable}, nil, 62, 0, 1000)
 		if err != nil {
@@ -155,7 +155,7 @@ func TestChangeLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if swept != 3 { // the row that has expired, and two kept changes
+		if swept != 3 { // the expired row, and two kept changes
 			t.Errorf("%d entries are swept", swept)
 		}
 		if got := readLog(t, s, one, command.ChangesRead{Upto: 99 * second}); len(got) != 2 {
@@ -164,8 +164,8 @@ func TestChangeLog(t *testing.T) {
 	}
 }
 
-// BenchmarkChangeLog stresses one core with reads of the changes since a stamp in a log of a million rows, of which the
-// last thousand are new: all of them, the thousand, and none.
+// BenchmarkChangeLog measures reads of the changes since a timestamp in a log of a million rows, of which the last
+// thousand are new. It reads all changes, the last thousand, and none.
 func BenchmarkChangeLog(b *testing.B) {
 	const rows, fresh = 1_000_000, 1000
 	s := openMem(b, Options{})

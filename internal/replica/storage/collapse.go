@@ -11,35 +11,37 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A key that is written repeatedly accumulates operands in the memtable until a flush merges them, and every read
-// merges them again. With a million operands, this takes a second. The writer that adds one operand too many therefore
-// replaces all of them with their merged value. Like a flush, this is not visible to readers.
+// A key that is written repeatedly accumulates operands in the memtable until a flush merges them. Until then, every
+// read merges them again. With a million operands, this takes a second. When the number of operands exceeds a limit,
+// the writer therefore replaces all of them with their merged value. Readers do not notice this, as with a flush.
 //
-// The replaced operands stay in the memtable, and iterators step over them at about 60 ns each. Forward readers seek
-// past the versions of such a key (hotKeys.leaves). If there are very many, a flush drops them.
+// The replaced operands stay in the memtable. Iterators step over them at about 60 ns each. Forward readers seek past
+// the versions of such a key (hotKeys.leaves). If a key has very many versions, a flush drops them.
 
 const (
 	// collapseAfter is the number of operands after which a key is merged.
 	collapseAfter = 32
-	// collapseGrowth limits the cost: the merged value is written only if it is at most this many times as large as the
-	// operands since the last merge, including keys. Otherwise, twice as many operands may accumulate.
+	// collapseGrowth limits the cost. The merged value is written only if its size is at most this multiple of the size
+	// of the operands since the last merge, including keys. Otherwise, twice as many operands may accumulate.
 	collapseGrowth = 4
 	// flushAfter is the number of merges of one key after which a flush is requested.
 	flushAfter = 1024
 )
 
 // hotKeys finds frequently written keys with little memory. Keys share slots by hash. In each slot, the key with more
-// than half of the operands wins, so a store with many cold keys rarely merges one unnecessarily.
+// than half of the operands is selected. A store with many rarely written keys therefore seldom merges a key
+// unnecessarily.
 type hotKeys struct {
 	seed  maphash.Seed
 	after uint64 // collapseAfter, except in tests
-	// any is false while no key has been merged since the last flush.
+	// any is true if a key has been merged since the last flush.
 	any   atomic.Bool
 	slots [hotSlots]atomic.Uint64
 }
 
-// A slot contains, from the top: 24 bits of its key's hash, 11 bits for the merges, 5 bits for how often the limit was
-// doubled, and 24 bits for the operands accumulated since. Updates may be lost if two writers collide.
+// A slot contains, from the most significant bit, 24 bits of its key's hash and 11 bits for the number of merges. These
+// are followed by 5 bits for the number of times the limit was doubled, and 24 bits for the operands accumulated since.
+// Updates may be lost if two writers collide.
 const (
 	hotSlots     = 1 << 15
 	hotCount     = 1<<24 - 1
@@ -56,7 +58,7 @@ func (h *hotKeys) slot(key []byte) (s *atomic.Uint64, tag uint64) {
 	return &h.slots[sum%hotSlots], sum & hotTag
 }
 
-// add counts an operand. It returns the number of operands if there are too many, and 0 otherwise.
+// add counts an operand. It returns the number of operands if the number exceeds the limit, and 0 otherwise.
 func (h *hotKeys) add(key []byte) int {
 	slot, tag := h.slot(key)
 	old := slot.Load()
@@ -76,7 +78,7 @@ func (h *hotKeys) add(key []byte) int {
 	return 0
 }
 
-// spared records that count operands were not merged: twice as many, including these, may accumulate.
+// spared records that count operands were not merged. Twice as many operands, including these, may then accumulate.
 func (h *hotKeys) spared(key []byte, count int) {
 	slot, tag := h.slot(key)
 	if old := slot.Load(); old&hotTag == tag && old/hotLevel&hotLevels < hotLevelMax {
@@ -84,7 +86,7 @@ func (h *hotKeys) spared(key []byte, count int) {
 	}
 }
 
-// collapsed records a merge. It reports whether it is time for a flush.
+// collapsed records a merge. It reports whether a flush is due.
 func (h *hotKeys) collapsed(key []byte) (flush bool) {
 	h.any.Store(true)
 	slot, tag := h.slot(key)
@@ -114,12 +116,12 @@ func (h *hotKeys) leaves(key []byte) bool {
 type hot struct {
 	key   []byte
 	count int
-	bytes int // of this operand, including its key
+	bytes int // size of this operand, including its key
 }
 
 // collapse replaces the operands of a key with their merged value.
 func (s *Writer) collapse(h *hot) error {
-	size, err := s.mergedSize(h.key) // reads from disk before any writer has to wait
+	size, err := s.mergedSize(h.key) // read from disk before any writer has to wait
 	if err != nil || size < 0 {
 		return err
 	}
@@ -139,7 +141,7 @@ func (s *Writer) collapse(h *hot) error {
 
 // replace writes the merged value of a key in place of its operands and returns its size.
 func (s *Writer) replace(key []byte) (size int, err error) {
-	s.commitMu.Lock() // an operand added between reading and writing would be lost
+	s.commitMu.Lock() // an operand that is added between reading and writing would be lost
 	defer s.commitMu.Unlock()
 	value, closer, err := s.db.Get(key)
 	if err != nil {
@@ -152,7 +154,7 @@ func (s *Writer) replace(key []byte) (size int, err error) {
 	return size, errors.Join(s.db.Set(key, value, pebble.NoSync), closer.Close())
 }
 
-// mergedSize returns the size of a key's value, or -1 if none exists.
+// mergedSize returns the size of a key's value, or -1 if the key does not exist.
 func (s *Writer) mergedSize(key []byte) (int, error) {
 	value, closer, err := s.db.Get(key)
 	if err != nil {
@@ -164,11 +166,11 @@ func (s *Writer) mergedSize(key []byte) (int, error) {
 	return len(value), closer.Close()
 }
 
-// collapseAll merges the hot keys of a committed batch. The batch stays applied in any case.
+// collapseAll merges the hot keys of a committed batch. The batch remains applied in any case.
 func (b *Batch) collapseAll() {
 	for i := range b.hot {
 		if err := b.s.collapse(&b.hot[i]); err != nil {
-			_ = b.s.check(fmt.Errorf("collapse %x: %w", b.hot[i].key, err)) // damage stops the store
+			_ = b.s.check(fmt.Errorf("collapse %x: %w", b.hot[i].key, err)) // check stops the store if data is damaged
 		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// rowKey is the key of a row without clustering columns.
+// rowKey returns the key of a row without clustering columns.
 func rowKey(pk string) []byte {
 	return keys.AppendRow(nil, testTable, token.Hash([]byte(pk)), []byte(pk), nil)
 }
 
-// TestCollapseLosesNothing checks that concurrent writers that add elements to one row lose none of them to collapses
-// and sweeps that run at the same time; and that a crash leaves a prefix as usual.
+// TestCollapseLosesNothing checks that concurrent writers that add elements to one row lose no elements to concurrent
+// collapses and sweeps. A crash must leave a prefix of the writes.
 func TestCollapseLosesNothing(t *testing.T) {
 	const writers, each = 4, 300
 	fs := vfs.NewCrashableMem()
@@ -84,7 +84,7 @@ func TestCollapseLosesNothing(t *testing.T) {
 	}
 }
 
-// elements counts the elements of column 1.
+// elements returns the number of elements in column 1.
 type elements int
 
 func (v *elements) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
@@ -96,9 +96,9 @@ func (v *elements) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestCollapseBounds checks that a key that is written often is collapsed every collapseAfter operands, and that keys
-// that are written once are not. A row much larger than its additions is collapsed more and more rarely, so the log
-// grows linearly with the written bytes.
+// TestCollapseBounds checks that a frequently written key is collapsed every collapseAfter operands, and that keys that
+// are written once are not collapsed. A row that is much larger than its additions must be collapsed with decreasing
+// frequency, so that the log grows linearly with the written bytes.
 func TestCollapseBounds(t *testing.T) {
 	s := openMem(t, Options{})
 	const n = 3200
@@ -133,8 +133,7 @@ func TestCollapseBounds(t *testing.T) {
 	}
 }
 
-// BenchmarkHotRow measures a read of a row that has been updated b.N times since the last flush: CPU and memory
-// bandwidth.
+// BenchmarkHotRow measures the CPU time of reading a row that has been updated b.N times since the last flush.
 func BenchmarkHotRow(b *testing.B) {
 	for _, updates := range []int{100, 10_000, 1_000_000} {
 		b.Run(fmt.Sprint("updates=", updates), func(b *testing.B) {

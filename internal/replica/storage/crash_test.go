@@ -21,12 +21,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// crashes is how many crashed disks TestCrash opens, a tenth of it under the race detector.
+// crashes is the number of crashed disks that TestCrash opens. Under the race detector, it is a tenth of that number.
 const crashes = 1000
 
-// TestCrash applies numbered batches of two rows and a system key, with a sync now and then, and clones the disk at
-// random moments, without any part of the unsynced data. Every clone opens and holds a prefix of complete batches,
-// including all batches synced before the moment (ST1).
+// TestCrash applies numbered batches of two rows and a system key with occasional syncs. It clones the disk at random
+// times, without some part of the unsynced data. Every clone must open and contain a prefix of complete batches,
+// including all batches synced before it was cloned (ST1).
 func TestCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := crashes
@@ -90,7 +90,7 @@ func crashRound(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// crashBatch writes batch n: a new row, one column of a shared row, and the number as a system key.
+// crashBatch writes batch n, which consists of a new row, one column of a shared row, and the number as a system key.
 func crashBatch(t *testing.T, s *Store, n uint64, payload []byte) {
 	num := binary.BigEndian.AppendUint64(nil, n)
 	b := s.NewBatch()
@@ -148,9 +148,9 @@ func checkPrefix(t *testing.T, s *Store, synced, written uint64) {
 	}
 }
 
-// TestDamagedLog checks that a byte flipped in the middle of the synced log is reported when the store opens, and that
-// the torn end after a crash is not. (Damage in the data of the last syncs looks like a torn end: a later block vouches
-// only for data that was synced before it was written.)
+// TestDamagedLog checks that a flipped byte in the middle of the synced log is reported when the store opens. The torn
+// end after a crash must not be reported. Damage in the data of the last syncs looks like a torn end, because a block
+// only covers data that was synced before it was written.
 func TestDamagedLog(t *testing.T) {
 	const logMin, batchesMax = 512 << 10, 5000
 	fs := vfs.NewCrashableMem()
@@ -160,7 +160,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 	payload := bytes.Repeat([]byte("x"), 2000)
 	batches := uint64(0)
-	// Logs are as large as memtables, and a store's first logs are small.
+	// Logs are as large as memtables, and the first logs of a store are small.
 	for size := int64(0); size < logMin && batches < batchesMax; {
 		for range 10 {
 			batches++
@@ -199,7 +199,7 @@ func TestDamagedLog(t *testing.T) {
 	checkPrefix(t, s, 0, batches)
 }
 
-// newestLog is the log in use: the one with the highest number.
+// newestLog returns the log in use, which has the highest number.
 func newestLog(t *testing.T, fs vfs.FS) (name string, size int64) {
 	t.Helper()
 	names, err := fs.List("db")
@@ -219,8 +219,8 @@ func newestLog(t *testing.T, fs vfs.FS) (name string, size int64) {
 	return name, info.Size()
 }
 
-// TestDamagedTable checks that flipped bytes in an sstable are never served: the read fails, naming the file, and the
-// store stops.
+// TestDamagedTable checks that flipped bytes in an sstable are never returned to a client. The read must fail with an
+// error that names the file, and the store must stop.
 func TestDamagedTable(t *testing.T) {
 	fs := vfs.NewMem()
 	var events []error

@@ -31,7 +31,7 @@ func (s *Directory) claim() (err error) {
 	switch {
 	case err == nil, errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.EROFS),
 		errors.Is(err, syscall.EAGAIN):
-		return err // explain knows the error
+		return err // explain adds the required text to the error
 	}
 	return fmt.Errorf("another process uses it: %w", err)
 }
@@ -88,8 +88,8 @@ func (s *Directory) writeIdentity(id Identity) error {
 	return nil
 }
 
-// pebbleFormat returns the format version of Pebble's files at a feature level. It is never the library's newest:
-// otherwise, after the first start of a new build, the previous build could not open the directory.
+// pebbleFormat returns the format version of Pebble's files at a feature level. It is never the newest version that the
+// library supports. Otherwise, after the first start of a new build, the previous build could not open the directory.
 func pebbleFormat(feature.Level) pebble.FormatMajorVersion { return pebble.FormatValueSeparation }
 
 // checkLevel rejects a directory whose level this build does not support.
@@ -107,7 +107,7 @@ func (s *Directory) checkLevel(level feature.Level) error {
 // Level returns the feature level of the directory. A build that does not support it cannot open the store.
 func (s *Directory) Level() feature.Level { return feature.Level(s.level.Load()) }
 
-// Raise durably raises the level of the directory, which never decreases. It must be called before anything in the
+// Raise durably raises the level of the directory, which never decreases. It must be called before any data in the
 // format of the new level is written.
 func (s *Directory) Raise(level feature.Level) error {
 	s.mu.Lock()

@@ -12,15 +12,15 @@ import (
 )
 
 // disk monitors the free disk space. The disk must never become so full that the log cannot be written, because this
-// ends the process.
+// would end the process.
 //
-// Writes that take space are rejected while less than Options.MinFreeDisk percent is free, after subtracting the space
-// that flushing the memtables may take. Deletes also take space until they are compacted. They are accepted down to a
-// fifth of that limit. Schema changes, TRUNCATE, and DROP are always accepted. Compactions, which free the space of
-// deleted data, do not use the last fifth.
+// Writes that take space are rejected while less than Options.MinFreeDisk percent of the disk is free. The space that
+// flushing the memtables may take does not count as free. Deletes also take space until they are compacted. They are
+// accepted until a fifth of that limit is left. Schema changes, TRUNCATE, and DROP are always accepted. Compactions,
+// which free the space of deleted data, do not use the last fifth.
 //
-// Entries in the logs of replica sets are applied however full the disk is. Before the disk becomes so full that the
-// store could not be opened again, Events.DiskOut is called, and the node must stop.
+// Entries in the logs of replica sets are applied regardless of the free space. The node must stop before the disk
+// becomes so full that the store could not be opened again. Events.DiskOut is called for this purpose.
 type disk struct {
 	*engine
 	full, critical atomic.Bool
@@ -28,19 +28,19 @@ type disk struct {
 	free atomic.Int64
 	// available is the number of free bytes at the last check, or 0 if unknown.
 	available atomic.Uint64
-	// credit is the number of bytes that may be committed before the next check: a small disk can fill up in less time
-	// than passes between two ticks.
+	// credit is the number of bytes that may be committed before the next check. A small disk can become full in less
+	// time than the interval between two regular checks.
 	credit atomic.Int64
 	// unflushed is the size of the log at the last check, in bytes.
 	unflushed atomic.Uint64
-	mu        sync.Mutex // held during a check
+	mu        sync.Mutex // mu is held during a check
 }
 
 const (
-	// criticalShare is the divisor of the minimum free space below which deletes are rejected, too.
+	// criticalShare is the divisor of the minimum free space that results in the limit for deletes.
 	criticalShare = 5
-	// creditMin and creditShare determine how many bytes may be committed before the next check. It is a fraction of
-	// the remaining space, because a byte is written to the log, by the flush, and by compactions.
+	// creditMin and creditShare determine how many bytes may be committed before the next check. The credit is a
+	// fraction of the remaining space, because each byte is written to the log, by the flush, and by compactions.
 	creditMin   = 64 << 10
 	creditShare = 8
 )
@@ -57,14 +57,14 @@ func (s *disk) watchDisk() {
 			s.checkDisk()
 		}
 		if batches := s.m.batches.Load(); s.full.Load() && batches != flushed && s.Err() == nil {
-			// Deleted data frees its space once it is flushed, and so does the log.
+			// Deleted data frees its space once it has been flushed, and so does the log.
 			flushed = batches
 			s.flushSoon()
 		}
 	}
 }
 
-// recheckSoon makes the next commit check the free space, which a flush or a compaction has changed.
+// recheckSoon makes the next commit check the free space again, because a flush or a compaction has changed it.
 func (s *disk) recheckSoon() { s.credit.Store(0) }
 
 // spend counts bytes that are about to be committed.
@@ -74,7 +74,7 @@ func (s *disk) spend(bytes int) {
 	}
 }
 
-// checkDisk checks the free space now. A file system that does not report its usage counts as having enough space.
+// checkDisk checks the free space immediately. If a file system does not report its usage, checkDisk assumes enough space.
 func (s *disk) checkDisk() {
 	if !s.mu.TryLock() {
 		return // another check is in progress
@@ -109,15 +109,15 @@ func (s *disk) checkDisk() {
 		return
 	}
 	if full {
-		s.flushSoon() // the log may be the only obstacle
+		s.flushSoon() // the log may be the only reason
 	}
 	if s.o.Events.DiskFull != nil {
 		s.o.Events.DiskFull(full, percent)
 	}
 }
 
-// reservedFree returns the number of bytes that compactions leave free: the reserve for deletes, and the space that
-// flushing all memtables takes.
+// reservedFree returns the number of bytes that compactions leave free. It is the sum of the reserve for deletes and
+// the space that flushing all memtables takes.
 func (s *disk) reservedFree() uint64 {
 	u, err := s.o.DiskUsage(s.dir)
 	if err != nil || s.o.MinFreeDisk < 0 {
@@ -130,7 +130,7 @@ func (s *disk) reservedFree() uint64 {
 func (s *disk) flushSoon() {
 	if !s.o.ReadOnly {
 		_, err := s.db.AsyncFlush()
-		_ = s.check(err) // it fails when the store is closed
+		_ = s.check(err) // the flush fails if the store is closed
 	}
 }
 
@@ -159,7 +159,7 @@ func (s *disk) accepts(grows, mutates bool) error {
 	return nil
 }
 
-// room returns an error if taking size bytes would leave too little space.
+// room returns an error if writing size bytes would leave too little free space.
 func (s *disk) room(size uint64) error {
 	u, err := s.o.DiskUsage(s.dir)
 	if s.o.MinFreeDisk < 0 || err != nil || u.TotalBytes == 0 {

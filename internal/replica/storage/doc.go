@@ -4,8 +4,8 @@
 // tombstones, TTLs, slices, index entries, sweeps, checkpoints, and snapshots of single replicas.
 //
 // Every write is a MERGE operand on the key of a row, a static row, or the deletions of a partition (see package row).
-// A write therefore reads nothing, and the order in which operands arrive does not matter. A read sees all of them
-// through one iterator:
+// A write therefore reads nothing, and operands may arrive in any order. A read merges all operands through one
+// iterator:
 //
 //	Apply  Mutation --> Batch: MERGE deletions, static row, rows, SET index entry --> memtable + log (unsynced)
 //	Sync   everything applied before it survives a crash
@@ -25,10 +25,10 @@
 //     by another replica.
 //
 // The data removed by a sweep also depends on the installed table, in ways that are not visible to readers (see
-// Batch.Sweep). The package knows nothing of CQL text, types, or the network.
+// Batch.Sweep). The package does not depend on CQL text, types, or the network.
 //
-// A Store consists of parts with one responsibility each. They share an engine (the Pebble store, and whether it still
-// serves) and the state shared by readers and writers of rows (rows):
+// A Store consists of parts with one responsibility each. The parts share an engine, which is the Pebble store and its
+// state. They also share the state of readers and writers of rows, which is called rows:
 //
 //	Directory   identity and feature level                        Reader      rows
 //	Tables      what is known about tables                        Writer      batches of commands, including sweeps
@@ -36,5 +36,5 @@
 //	Statistics  counters, sizes, hashes                           Snapshots   whole partitions, out and in
 //
 // The internal parts are disk (free space, rejected writes) and runFinder (runs of dead rows). Start reading at Open,
-// then batch.go, read.go, and snapshotfile.go.
+// then read batch.go, read.go, and snapshotfile.go.
 package storage

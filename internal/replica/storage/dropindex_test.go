@@ -33,8 +33,8 @@ func (d *disturbed) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestReadByDroppedIndex checks that a read by an index that is dropped before or during the read fails, for every form
-// of lookup. A read by an index that is not installed in the store yet finds the entries.
+// TestReadByDroppedIndex checks that a read by an index fails if the index is dropped before or during the read, for
+// every form of lookup. A read by an index that is not installed in the store yet must find the entries.
 func TestReadByDroppedIndex(t *testing.T) {
 	const plain, ordered = testIndex, testIndex | keys.OrderedIndex
 	value := []byte("v")
@@ -104,8 +104,8 @@ func TestReadByDroppedIndex(t *testing.T) {
 	}
 }
 
-// TestEntriesOfDroppedIndexAreSwept checks that entries that writes leave after their index was dropped are removed by
-// the next walk over entries, and that entries of installed and of newer indexes are kept.
+// TestEntriesOfDroppedIndexAreSwept checks that entries that were written after their index was dropped are removed by
+// the next scan of entries. Entries of installed and of newer indexes must be kept.
 func TestEntriesOfDroppedIndexAreSwept(t *testing.T) {
 	const dropped, kept, newer = testIndex, testIndex + 1 | keys.OrderedIndex, testIndex + 2
 	s := openMem(t, Options{})

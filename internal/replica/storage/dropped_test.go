@@ -13,13 +13,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// wholeTable is the partition of a table that has one, with the ID of the table.
+// wholeTable is the only partition of a table. It has the ID of the table.
 func wholeTable(id uint32) *keys.Meta {
 	m := keys.NewMeta(uint64(id), keys.TokenSpan(id, token.Range{}))
 	return &m
 }
 
-// createTable creates a table with one partition, and writes a row that expires and a deletion to it.
+// createTable creates a table with one partition, and writes a deletion and a row that expires to it.
 func createTable(t *testing.T, s *Store, id uint32) {
 	t.Helper()
 	s.InstallTable(Table{ID: id, Clustering: 1, GCGrace: 10})
@@ -31,7 +31,7 @@ func createTable(t *testing.T, s *Store, id uint32) {
 	deleted := mutationOf(command.OpHeader, "b", "", 1, func(b *row.Builder) { b.DeleteRow(7) })
 	for _, m := range []command.Mutation{expires, deleted} {
 		if m.Table = id; b.Mutate(&m) != nil {
-			t.Fatal("a mutation is refused")
+			t.Fatal("a mutation is rejected")
 		}
 	}
 	b.PutProgress(keys.AppendProgress(nil, &keys.Progress{Partition: uint64(id), Applied: 20, Term: 6}))
@@ -40,7 +40,7 @@ func createTable(t *testing.T, s *Store, id uint32) {
 	}
 }
 
-// dropTable drops a table as a node does: first in the store, then its replica and rows.
+// dropTable drops a table as a node does. It removes the table from the store, and then its replica and rows.
 func dropTable(t *testing.T, s *Store, id uint32) {
 	t.Helper()
 	s.ForgetTable(id)
@@ -53,7 +53,7 @@ func dropTable(t *testing.T, s *Store, id uint32) {
 	}
 }
 
-// flagged counts the tables with stored flags.
+// flagged returns the number of tables with stored flags.
 func flagged(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	if err := s.Scan(keys.FlagsID, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
@@ -62,9 +62,9 @@ func flagged(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestDroppedTablesCostNothing checks that after thousands of tables were created and dropped a round of background
-// work reads the live tables only. Nothing of the dropped ones remains in memory or among the records, also after a
-// restart.
+// TestDroppedTablesCostNothing checks that a round of background work reads only the live tables after thousands of
+// tables were created and dropped. No data about the dropped tables may remain in memory or in the records, also after
+// a restart.
 func TestDroppedTablesCostNothing(t *testing.T) {
 	const first, live, dropped = 2000, 3, 3000
 	fs := vfs.NewMem()
@@ -90,7 +90,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		if n := len(*s.byID.Load()); n != live {
-			t.Errorf("%s: the store knows %d tables", when, n)
+			t.Errorf("%s: the store has %d tables", when, n)
 		}
 		if n := flagged(t, s); n != live {
 			t.Errorf("%s: %d tables have stored flags", when, n)
@@ -112,7 +112,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 	if tables, scans := round(); tables != live || scans != 0 {
 		t.Errorf("a round looks at %d tables and reads the metas %d times", tables, scans)
 	}
-	// The remains of a crash between dropping a table and the next round are removed after the start.
+	// Remains of a crash between dropping a table and the next round must be removed after the start.
 	createTable(t, s, first+live+dropped)
 	dropTable(t, s, first+live+dropped)
 	if err := s.Close(); err != nil {
@@ -126,7 +126,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 		s.InstallTable(Table{ID: first + i, Clustering: 1, GCGrace: 10})
 	}
 	if round(); len(*s.byID.Load()) != live+1 {
-		t.Error("a table was forgotten before the store was told which tables there are")
+		t.Error("a table was removed before the store received the list of tables")
 	}
 	s.KnowIDs(first + live + dropped + 1)
 	round()
@@ -135,7 +135,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 	}
 }
 
-// TestHeldFollows checks that the cached spans of replicas follow every change of a meta.
+// TestHeldFollows checks that the cached spans of replicas reflect every change of a meta.
 func TestHeldFollows(t *testing.T) {
 	s := openMem(t, Options{})
 	check := func(want int) {
@@ -173,8 +173,8 @@ func TestHeldFollows(t *testing.T) {
 	}
 }
 
-// TestProgressIsCompacted checks that the operands of the record of progress are replaced when there are many, that
-// nothing is lost then, also in a crash, and that a large record is not replaced for few operands.
+// TestProgressIsCompacted checks that the operands of the progress record are replaced when their number is high,
+// without losing progress in a crash. A large record must not be replaced for a few operands.
 func TestProgressIsCompacted(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "db", Options{})

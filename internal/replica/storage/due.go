@@ -18,32 +18,33 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// The batch that writes a deletion, or data that expires, also writes a note for the second at which it becomes due for
-// a sweep, without reading. The sweeper thus reads due notes in order of time instead of the live rows in between.
-// Notes are local to a node: the leader sweeps through the log, and all other replicas remove their notes once they see
-// the result. Data without a note, because a snapshot brought it or because a column was dropped, is found by the
-// rounds of RunSweeper.
+// A batch that writes a deletion, or data that expires, also writes a note. The note contains the second at which the
+// data becomes due for a sweep, and is written without reading. The sweeper therefore reads due notes in order of time
+// instead of scanning all live rows. Notes are local to a node. The leader sweeps through the log, and all other
+// replicas remove their notes once they see the result. Data may lack a note because a snapshot contained it or because
+// a column was dropped. The rounds of RunSweeper find such data.
 
 const (
-	// dueSeconds and dedupeDueSeconds are rounding intervals, so that several writes of one key leave one note.
+	// dueSeconds and dedupeDueSeconds are rounding intervals, so that several writes of one key result in one note.
 	dueSeconds       = 16
 	dedupeDueSeconds = 64
 	// duePause is the interval between the starts of two due sweeps.
 	duePause = 10 * time.Second
-	// dueSlices is the approximate number of sweeps of SweeperOptions.SliceKeys keys in progress at the same time.
+	// dueSlices is the approximate number of sweeps in progress at the same time. Each sweep has
+	// SweeperOptions.SliceKeys keys.
 	dueSlices = 8
-	// hiddenMax bounds the rows hidden by a deletion that are swept at a time.
+	// hiddenMax is the maximum number of rows hidden by a deletion that are swept at a time.
 	hiddenMax = 1000
 )
 
-// note adds a note to check a key after a second.
+// note adds a note that a key must be checked after a second.
 func (b *Batch) note(class byte, second int64, key []byte) {
 	if second != row.NoExpiry {
 		noteIn(b.b, class, dueAt(class, second), key)
 	}
 }
 
-// dueAt returns the second of the note for checking a key after the given second.
+// dueAt returns the second of the note that a key must be checked after the given second.
 func dueAt(class byte, second int64) int64 {
 	every := int64(dueSeconds)
 	if class == keys.SweepDedupe {
@@ -55,7 +56,7 @@ func dueAt(class byte, second int64) int64 {
 func noteIn(b *pebble.Batch, class byte, due int64, key []byte) {
 	d := b.SetDeferred(keys.SweepEntryLen(key), 0)
 	keys.AppendSweepEntry(d.Key[:0], class, due, key)
-	_ = d.Finish() // fails for indexed batches only
+	_ = d.Finish() // Finish fails only for indexed batches
 }
 
 // sweepDueAlways sweeps due keys until ctx ends.
@@ -63,7 +64,7 @@ func (s *Sweeper) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		o.report(ctx, s.SweepDue(ctx, o))
-		wait(ctx, o.DuePause-time.Since(begun)) // a long sweep has left more to do
+		wait(ctx, o.DuePause-time.Since(begun)) // a long sweep has left more work
 	}
 }
 
@@ -92,7 +93,7 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	return ctx.Err()
 }
 
-// sweepDueOf sweeps the due keys of a table with notes, or removes the notes if the table is gone.
+// sweepDueOf sweeps the due keys of a table with notes. If the table no longer exists, it removes the notes.
 func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span, o *SweeperOptions,
 	parts *[]dueParts) error {
 	var in *Table
@@ -121,7 +122,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 	return nil
 }
 
-// noted returns the tables with notes, using one seek for each.
+// noted returns the tables with notes. It uses one seek for each table.
 func (s *Sweeper) noted() (tables []uint32, err error) {
 	prefix := keys.AppendSystem(nil, keys.SweepQueueID, nil)
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
@@ -151,7 +152,7 @@ type dueSweep struct {
 	t       *Table
 	class   byte
 	horizon int64
-	// until is the second before which notes are due, expired are the rows that go.
+	// until is the second before which notes are due. expired describes the rows that are removed.
 	until     int64
 	expired   row.Expired
 	led, held []keys.Span
@@ -161,10 +162,10 @@ type dueSweep struct {
 
 // dueSlice is the result of examining some notes.
 type dueSlice struct {
-	// rows and deletions are the keys to sweep, by the index of the leading span. Deletions are swept after the rows
-	// that they hide.
+	// rows and deletions are the keys to sweep, by the index of the span. Deletions are swept after the rows that they
+	// hide.
 	rows, deletions map[int][][]byte
-	// done holds the notes that need no further check once the sweeps are applied.
+	// done holds the notes that need no further check after the sweeps have been applied.
 	done [][]byte
 	next []byte
 	seen int
@@ -188,7 +189,7 @@ func (d *dueSweep) run(ctx context.Context) error {
 		}
 		b := d.s.db.NewBatch()
 		for _, key := range sl.done {
-			_ = b.Delete(key, nil) // fails for indexed batches only
+			_ = b.Delete(key, nil) // Delete fails only for indexed batches
 		}
 		if err := errors.Join(b.Commit(pebble.NoSync), b.Close()); err != nil {
 			return err
@@ -199,8 +200,8 @@ func (d *dueSweep) run(ctx context.Context) error {
 	return nil
 }
 
-// propose proposes sweeps of some keys concurrently. One after the other, each would wait for the log separately, and a
-// busy node would fall behind. It returns when all are applied.
+// propose proposes sweeps of some keys concurrently. If they were proposed one after the other, each would wait for the
+// log separately, and a busy node would fall behind. It returns when all sweeps have been applied.
 func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -228,7 +229,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	if err != nil {
 		return sl, err
 	}
-	// The iterator is created first: the notes that it sees belong to a replica of that time or earlier.
+	// The iterator is created first. The notes that it sees therefore belong to a replica of that time or earlier.
 	d.held, err = d.s.localSpans(d.t.ID)
 	w := d.s.newSweep(&command.Sweep{Table: d.t.ID, Horizon: d.horizon, Dropped: d.t.Dropped})
 	defer w.close()
@@ -246,7 +247,7 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	return sl, errors.Join(err, it.Error(), it.Close())
 }
 
-// look determines what to do about a note.
+// look determines how to process a note.
 func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	key := keys.AppendSweepTarget(nil, note)
 	p, ok := keys.Parse(key)
@@ -266,7 +267,7 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	case keys.Deletions, keys.Range:
 		done, err = d.deletions(w, sl, i, key, &p)
 	default:
-		if i >= 0 { // the sweep reads the row anyway
+		if i >= 0 { // the sweep reads the row in any case
 			d.sweep(sl.rows, i, key)
 			break
 		}
@@ -286,8 +287,8 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	return err
 }
 
-// sweep adds a key to the sweeps if its partition is led here, and reports whether it is. Otherwise, the leading
-// replica has yet to sweep it.
+// sweep adds a key to the sweeps if this node leads the key's partition, and reports whether it does. Otherwise, the
+// leader has yet to sweep the key.
 func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
 	if led >= 0 {
 		list[led] = append(list[led], key)

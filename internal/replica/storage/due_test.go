@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// sweepDue sweeps once what is due at a second, as the one who leads or not.
+// sweepDue sweeps the keys that are due at a second once, as the leader or as a follower.
 func sweepDue(t testing.TB, s *Store, now int64, leads bool) {
 	t.Helper()
 	o := SweeperOptions{
@@ -28,7 +28,7 @@ func sweepDue(t testing.TB, s *Store, now int64, leads bool) {
 	}
 }
 
-// openOwned opens a store that has the whole test table.
+// openOwned opens a store that owns the whole test table.
 func openOwned(t testing.TB, gcGrace int64) *Store {
 	t.Helper()
 	s := openMem(t, Options{})
@@ -39,7 +39,7 @@ func openOwned(t testing.TB, gcGrace int64) *Store {
 	return s
 }
 
-// notes counts the notes of due keys.
+// notes returns the number of due notes.
 func notes(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	if err := s.Scan(keys.SweepQueueID, nil, func(_, _ []byte) error { n++; return nil }); err != nil {
@@ -48,8 +48,8 @@ func notes(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// TestDueLooksAtWhatExpired checks that among 20,000 live rows the sweeper looks at the 1,000 that expired, and at none
-// before their time.
+// TestDueLooksAtWhatExpired checks that the sweeper examines the 1,000 expired rows among 20,000 live rows, and no row
+// before its time.
 func TestDueLooksAtWhatExpired(t *testing.T) {
 	s := openOwned(t, 100)
 	for i := range 21_000 {
@@ -78,8 +78,8 @@ func TestDueLooksAtWhatExpired(t *testing.T) {
 	}
 }
 
-// TestDueDeletions checks that old deletions of partitions and ranges, together or spread, go after the rows they hide,
-// however many these are.
+// TestDueDeletions checks that old deletions of partitions and ranges are removed after the rows that they hide. The
+// ranges may or may not have separate keys, and any number of rows may be hidden.
 func TestDueDeletions(t *testing.T) {
 	s := openOwned(t, 100)
 	for i := range 3*hiddenMax + 5 {
@@ -101,7 +101,7 @@ func TestDueDeletions(t *testing.T) {
 	if fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("%d lines are seen, %d before", len(after), len(before))
 	}
-	// where ranges were spread, their partition may say so still
+	// partitions whose ranges had separate keys may still record this
 	if n, want := count(t, s), 3*hiddenMax+5-1000+1; n > want+1 || n < want {
 		t.Errorf("%d keys are left of %d rows", n, want)
 	}
@@ -110,8 +110,8 @@ func TestDueDeletions(t *testing.T) {
 	}
 }
 
-// TestDueOfFollower checks that a follower keeps its notes until the sweep of the leader has been applied, and sweeps
-// nothing itself.
+// TestDueOfFollower checks that a follower keeps its notes until the leader's sweep has been applied, and sweeps no
+// data itself.
 func TestDueOfFollower(t *testing.T) {
 	s := openOwned(t, 0)
 	apply(t, s, remove("k", "a", 5, 100), remove("k", "b", 5, 100), insert("k", "b", 6))
@@ -137,7 +137,7 @@ func TestDueOfFollower(t *testing.T) {
 	}
 }
 
-// TestDueOfOthers checks that notes about partitions that this node does not have, or no longer, go.
+// TestDueOfOthers checks that notes about partitions that do not belong to this node, or no longer do, are removed.
 func TestDueOfOthers(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(Table{ID: testTable, Clustering: 1})
@@ -150,12 +150,12 @@ func TestDueOfOthers(t *testing.T) {
 	s.ForgetTable(testTable)
 	sweepDue(t, s, 1000, false)
 	if n := notes(t, s); n != 0 {
-		t.Errorf("%d notes of a table that is gone are left", n)
+		t.Errorf("%d notes of a dropped table remain", n)
 	}
 }
 
-// TestDedupeRecordsAreBounded checks that 10,000 increments of 100 counters leave one note for each counter and minute,
-// and no record when no client can repeat them.
+// TestDedupeRecordsAreBounded checks that 10,000 increments of 100 counters leave one note for each counter and minute.
+// No record may remain when clients can no longer repeat the increments.
 func TestDedupeRecordsAreBounded(t *testing.T) {
 	s := openOwned(t, 864_000)
 	const start = 1_000_000

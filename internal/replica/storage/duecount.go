@@ -13,19 +13,19 @@ import (
 
 // PendingGarbage is deleted or expired data of a table that is still stored.
 type PendingGarbage struct {
-	// Count is the number of noted keys. If Partial, counting stopped there.
+	// Count is the number of noted keys. If Partial is true, counting stopped at this number.
 	Count   uint64
 	Partial bool
-	// Oldest is the second since which the oldest of them has been dead, or 0 if none exists.
+	// Oldest is the second since which the oldest of this data has been dead, or 0 if there is no such data.
 	Oldest int64
 }
 
-// PendingGarbage counts the notes (see due.go) of data in some spans of a table that was deleted or has expired before
-// a second. It examines at most the given number of notes. Data without a note is not counted: data from a snapshot
-// that the sweeper has not examined yet.
+// PendingGarbage counts the notes (see due.go) of data in some spans of a table that was deleted or expired before a
+// second. It examines at most the given number of notes. Data without a note is not counted. This is data from a
+// snapshot that the sweeper has not examined yet.
 func (s *Statistics) PendingGarbage(table uint32, spans []keys.Span, now int64, most int) (d PendingGarbage,
 	err error) {
-	lower, upper := keys.SweepBounds(table, keys.SweepRows, now+dueSeconds+1) // notes are rounded up
+	lower, upper := keys.SweepBounds(table, keys.SweepRows, now+dueSeconds+1) // the times in notes are rounded up
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return d, s.check(err)

@@ -11,8 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestPendingGarbage checks the number of rows that were deleted or have expired, and the age of the oldest. Live rows,
-// rows that expire later, rows in other spans, and rows beyond the limit do not count. After a sweep the number is 0.
+// TestPendingGarbage checks the number of rows that were deleted or have expired, and the age of the oldest of them.
+// Live rows, rows that expire later, rows in other spans, and rows beyond the limit must not be counted. After a sweep,
+// the number must be 0.
 func TestPendingGarbage(t *testing.T) {
 	s := openOwned(t, 100)
 	st := s.Statistics

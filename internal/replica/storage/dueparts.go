@@ -10,15 +10,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// duePart is a due dedupe record that may belong to a part of an atomic batch, with its note and the index of the
-// leading span, or -1.
+// duePart is a due dedupe record that may belong to a part of an atomic batch. It also holds the record's note and the
+// index of the leading span, or -1.
 type duePart struct {
 	key, note []byte
 	led       int
 }
 
-// dueParts holds the due parts found by one slice. They wait for the end of SweepDue, so that the batch log is queried
-// only once, after all of them were found.
+// dueParts holds the due parts found by one slice. They wait for the end of SweepDue. The batch log is then queried
+// only once, after all parts have been found.
 type dueParts struct {
 	sweep *dueSweep
 	parts []duePart
@@ -26,7 +26,7 @@ type dueParts struct {
 	done [][]byte
 }
 
-// duePartsMax bounds the dueParts of a SweepDue. Further notes stay for the next one.
+// duePartsMax is the maximum number of dueParts in a SweepDue. Further notes remain for the next call.
 const duePartsMax = 1 << 12
 
 // deferParts moves the parts of a slice, and their notes, to the parts that are swept at the end.
@@ -50,7 +50,8 @@ func (d *dueSweep) deferParts(sl *dueSlice) {
 	}
 }
 
-// sweepParts sweeps the dedupe records of parts, except records of batches in the batch log, whose notes stay.
+// sweepParts sweeps the dedupe records of parts. It skips the records of batches in the batch log, and keeps their
+// notes.
 func sweepParts(ctx context.Context, o *SweeperOptions, all []dueParts) error {
 	if len(all) == 0 {
 		return nil
@@ -72,7 +73,7 @@ func sweepParts(ctx context.Context, o *SweeperOptions, all []dueParts) error {
 		b := found.sweep.s.db.NewBatch()
 		for _, note := range found.done {
 			if !kept[string(note)] {
-				_ = b.Delete(note, nil) // fails for indexed batches only
+				_ = b.Delete(note, nil) // Delete fails only for indexed batches
 			}
 		}
 		errs = append(errs, b.Commit(pebble.NoSync), b.Close())

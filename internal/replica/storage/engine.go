@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// engine is the Pebble store that all parts of a Store use. It alone knows whether the store still serves.
+// engine is the Pebble store that all parts of a Store use. Only the engine knows whether the store has failed.
 type engine struct {
 	fs  vfs.FS
 	dir string
@@ -32,19 +32,20 @@ type engine struct {
 	// progressed is the size in bytes of the progress operands since the record was last replaced. progressSize is the
 	// size of the record at that time.
 	progressed, progressSize atomic.Int64
-	// sweptAt is the time, in Unix nanoseconds, at which a sweep first removed data that is still in the memtable, or
-	// 0.
+	// sweptAt is the time, in Unix nanoseconds, at which a sweep first removed data that is still in the memtable. It
+	// is 0 if no such data exists.
 	sweptAt atomic.Int64
-	// backgroundFailed is true from a failed flush or compaction until one succeeds.
+	// backgroundFailed is true after a failed flush or compaction until one succeeds.
 	backgroundFailed atomic.Bool
-	// failed is set once, when damage is found. Nothing is served afterward (ST4).
+	// failed is set once, when damage is found. The store then rejects all requests (ST4).
 	failed atomic.Pointer[error]
 	// closing is closed to stop the background goroutines.
 	closing chan struct{}
 	wg      sync.WaitGroup
 }
 
-// explain prefixes an error of the operating system or of Pebble with a text that tells an administrator what to do.
+// explain prefixes an error of the operating system or of Pebble with a text that explains the required action to an
+// administrator.
 func (s *engine) explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
@@ -61,7 +62,7 @@ func (s *engine) explain(err error) error {
 	return err
 }
 
-// Sync makes everything applied before the call durable (ST1). Concurrent calls share one sync of the log.
+// Sync makes all data that was applied before the call durable (ST1). Concurrent calls share one sync of the log.
 func (s *engine) Sync() error {
 	if err := s.Err(); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (s *engine) check(err error) error {
 	return err
 }
 
-// getCopy returns a copy of a value, or nil if none exists.
+// getCopy returns a copy of a value, or nil if the key does not exist.
 func (s *engine) getCopy(key []byte) ([]byte, error) {
 	if err := s.Err(); err != nil {
 		return nil, err

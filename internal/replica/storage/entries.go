@@ -16,23 +16,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Index entries are hints that are local to a node: a lookup checks the rows to which they lead, and they are not part
-// of any hash. An entry need not be removed when its row changes, its partition is truncated, or its replica leaves.
-// One scan of an index removes all stale entries, regardless of the number of partitions, without using a log. An entry
-// is never needed again once its row does not have its value: a write that restores the value also writes the entry.
+// Index entries are hints that are local to a node. A lookup checks the rows to which they lead, and they are not
+// included in hashes. An entry need not be removed when its row changes, its partition is truncated, or its replica
+// leaves. One scan of an index removes all stale entries, regardless of the number of partitions, without using a log.
+// An entry is never needed again once its row does not have its value. A write that restores the value also writes the
+// entry.
 
 const (
 	// entryChunk is the number of entries that are checked again and removed while writers wait.
 	entryChunk = 64
-	// entryGrace is the minimum age in seconds of expired data before entries that lead to it are removed: clocks of
-	// coordinators differ. Rows with a lifetime are swept, and remembered as dead, after the same time. Until then,
-	// some nodes may not know that the setting of the table was changed before the rows expired.
+	// entryGrace is the minimum age, in seconds, of expired data before entries that lead to it are removed. This is
+	// necessary because the clocks of coordinators differ. Rows with a lifetime are swept, and recorded as dead, after
+	// the same time. Until then, some nodes may not know that the setting of the table was changed before the rows
+	// expired.
 	entryGrace = 60
 )
 
-// SweepEntries scans all entries of the indexes of installed tables once. It removes entries whose row does not have
-// their value at the second now, or does not belong to a replica of this node. pace is called after each slice with the
-// number of entries examined.
+// SweepEntries scans all entries of the indexes of installed tables once. It removes an entry if its row does not have
+// the entry's value at the second now, or does not belong to a replica of this node. pace is called after each slice
+// with the number of entries examined.
 func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
 	if err := s.sweepDroppedIndexes(); err != nil {
 		return s.check(fmt.Errorf("sweep dropped indexes: %w", err))
@@ -52,10 +54,10 @@ func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen in
 	return nil
 }
 
-// sweepDroppedIndexes removes the entries of dropped indexes: writes planned before the drop may have been applied
+// sweepDroppedIndexes removes the entries of dropped indexes. Writes planned before the drop may have been applied
 // after it.
 func (s *Sweeper) sweepDroppedIndexes() error {
-	next := s.next.Load() // before the tables: the indexes below were installed before it was set
+	next := s.next.Load() // this must precede the tables, because the indexes below were installed before it was set
 	found, err := s.indexes()
 	if err != nil || next == 0 {
 		return err
@@ -81,7 +83,7 @@ func (s *Sweeper) sweepDroppedIndexes() error {
 }
 
 // entrySweep is the scan of one index. The table may be altered during the scan, and a vector index may get other
-// lists, so each slice and each removal looks up the installed table.
+// lists. Each slice and each removal therefore looks up the installed table.
 type entrySweep struct {
 	s     *Sweeper
 	known *table
@@ -124,8 +126,8 @@ func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, s
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	// The iterator is created first: the entries that it sees were written by a replica and a schema of that time or
-	// earlier.
+	// The iterator is created first. The entries that it sees were therefore written by a replica and a schema of that
+	// time or earlier.
 	spans, err := e.s.localSpans(e.known.id)
 	in, index := e.installed()
 	if index == nil {
@@ -178,7 +180,7 @@ func (w *sweep) leads(index *Index, spans []keys.Span, key []byte) (bool, error)
 	return false, nil
 }
 
-// remove removes entries that are still stale, while there are no writes and no replica is being installed.
+// remove removes entries that are still stale. It excludes writes and installations of replicas.
 func (e *entrySweep) remove(doomed [][]byte) error {
 	s := e.s
 	s.ingestMu.Lock()
@@ -186,7 +188,7 @@ func (e *entrySweep) remove(doomed [][]byte) error {
 	return e.removeNow(doomed)
 }
 
-// removeNow is remove for callers that exclude installations.
+// removeNow is like remove, for callers that exclude installations.
 func (e *entrySweep) removeNow(doomed [][]byte) error {
 	s := e.s
 	s.commitMu.Lock()
@@ -239,11 +241,12 @@ func (o *SweeperOptions) pause(seen, perSecond int) time.Duration {
 	return time.Duration(seen) * time.Second / time.Duration(perSecond)
 }
 
-// staleChunk is the number of entries that are checked again and removed while writers wait, where rows may be large.
+// staleChunk is the number of entries that are checked again and removed while writers wait, if rows may be large.
 const staleChunk = 8
 
-// RemoveStale removes entries that a lookup in one logical partition has found to be stale, given the clustering keys
-// of their rows, unless they have become valid. It does nothing while a replica is being installed: entries are hints.
+// RemoveStale removes entries that a lookup in one logical partition has found to be stale, unless they have become
+// valid. The entries are identified by the clustering keys of their rows. It does nothing while a replica is being
+// installed, because entries are hints.
 func (s *Sweeper) RemoveStale(q *command.Read, clusterings [][]byte) error {
 	e := entrySweep{s: s, known: s.table(q.Table), id: q.Index.Index, now: q.Now, early: true}
 	if _, index := e.installed(); index == nil || !s.ingestMu.TryLock() {

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// indexedIn creates a store of n rows, each with an index entry and in a separate partition, whose table is divided
-// into parts.
+// indexedIn creates a store of n rows in a table that is divided into parts. Each row has an index entry and is in a
+// separate partition.
 func indexedIn(t *testing.T, n, parts int) (s *Store, spans []keys.Span) {
 	t.Helper()
 	s = openMem(t, Options{})
@@ -55,7 +55,7 @@ func sweepEntries(t *testing.T, s *Store) {
 	}
 }
 
-// entryCount counts the entries of the test's index.
+// entryCount returns the number of entries in the test's index.
 func entryCount(t *testing.T, s *Store) int {
 	t.Helper()
 	lower, upper := indexBounds(testIndex)
@@ -71,8 +71,8 @@ func entryCount(t *testing.T, s *Store) int {
 	return n
 }
 
-// TestEntriesAreSeenOnce checks that sweeping an index reads each entry once, for any number of partitions, and keeps
-// entries that lead to a row.
+// TestEntriesAreSeenOnce checks that sweeping an index reads each entry once, for any number of partitions, and that it
+// keeps entries that lead to a row.
 func TestEntriesAreSeenOnce(t *testing.T) {
 	const n = 20_000
 	s, _ := indexedIn(t, n, 64)
@@ -89,8 +89,8 @@ func TestEntriesAreSeenOnce(t *testing.T) {
 	}
 }
 
-// TestEntriesLeaveWithReplica checks that the entries of a removed replica are removed, and that the entries of its
-// neighbors stay, also of neighbors that have just been created.
+// TestEntriesLeaveWithReplica checks that the entries of a removed replica are removed. The entries of its neighbors
+// must remain, even if a neighbor has just been created.
 func TestEntriesLeaveWithReplica(t *testing.T) {
 	s, spans := indexedIn(t, 1000, 4)
 	b := s.NewBatch()
@@ -114,8 +114,8 @@ func TestEntriesLeaveWithReplica(t *testing.T) {
 	}
 }
 
-// TestTruncateWalksNoIndex checks that truncating a part of a table leaves the index for sweeps, and lookups find
-// nothing there.
+// TestTruncateWalksNoIndex checks that truncating a part of a table leaves the index entries to sweeps, and that
+// lookups find nothing in that part.
 func TestTruncateWalksNoIndex(t *testing.T) {
 	const n = 1000
 	s, spans := indexedIn(t, n, 2)
@@ -136,8 +136,8 @@ func TestTruncateWalksNoIndex(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsEntriesOfNewLists checks that a walk over the entries of a vector index keeps the entries of lists that
-// the index gets during the walk, and removes the entries of lists that it loses during the walk.
+// TestSweepKeepsEntriesOfNewLists checks that a scan of a vector index keeps the entries of lists that the index gets
+// during the scan. It must remove the entries of lists that the index loses during the scan.
 func TestSweepKeepsEntriesOfNewLists(t *testing.T) {
 	s := openMem(t, Options{})
 	if err := own(s); err != nil {
@@ -161,7 +161,7 @@ func TestSweepKeepsEntriesOfNewLists(t *testing.T) {
 		}
 		changed = true
 		s.InstallTable(next)
-		for i, v := range vectors { // as the builder writes them
+		for i, v := range vectors { // as the index builder writes them
 			m := insert(fmt.Sprint(i), "c", 1)
 			m.Ops = []command.Op{{Kind: command.OpIndex, Index: nearIndex, Clustering: m.Ops[0].Clustering,
 				Value: next.Indexes[0].Lists[0].AppendEntry(nil, v, m.Token.Position())}}
@@ -195,7 +195,7 @@ func TestSweepKeepsEntriesOfNewLists(t *testing.T) {
 	if err := s.SweepEntries(t.Context(), 1000, during); err != nil {
 		t.Fatal(err)
 	}
-	// The first slice was checked against both generations, the other slices against the newer one.
+	// The first slice was checked against both generations. The other slices were checked against the newer generation.
 	if n := count(); n != rows+entrySlice {
 		t.Errorf("%d entries are left, want %d", n, rows+entrySlice)
 	}

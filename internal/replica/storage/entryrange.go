@@ -20,7 +20,7 @@ type entryRange struct {
 	it *pebble.Iterator
 	// begin and limit bound the requested row positions, as bytes after a value. A nil limit is unbounded.
 	begin, limit []byte
-	// after is the position after which the read continues within a value; nil from the next value on.
+	// after is the position after which the read continues within a value, or nil from the next value on.
 	after []byte
 	// lower and upper bound the entries. value, prefix, and seek are scratch buffers.
 	lower, upper, value, prefix, seek []byte
@@ -105,13 +105,13 @@ func (r *entryRange) bound() {
 		if at := append(append(prefix, r.after...), 0); bytes.Compare(at, r.lower) > 0 {
 			r.lower = at
 		}
-		r.after = nil // it is the start of the entries
+		r.after = nil // the read resumes at the start of the entries
 	case bytes.Compare(keys.After(bytes.Clone(prefix)), r.upper) < 0:
 		r.upper = keys.After(prefix)
 	}
 }
 
-// firstPlaces returns the entries of the value that is read first, or nil if none exists.
+// firstPlaces returns the entries of the value that is read first, or nil if the lookup has no such value.
 func (r *entryRange) firstPlaces() (*pebble.Iterator, error) {
 	l := r.rd.r.Index
 	if l.First == nil {
@@ -149,7 +149,7 @@ func (r *entryRange) row(place []byte) (command.Step, error) {
 	r.rd.resume = false // the read continues by position and value
 	step, err := r.rd.fetch(clustering)
 	if step == command.NextPartition {
-		r.rd.announced = false // more of it may follow later
+		r.rd.announced = false // more rows of the partition may follow later
 	}
 	return step, err
 }
@@ -168,8 +168,8 @@ func (r *entryRange) forward() error {
 	return r.it.Error()
 }
 
-// passed tells the visitor of a read of one logical partition how many entries were examined, most of which belong to
-// other partitions.
+// passed reports the number of examined entries to the visitor of a read of one logical partition. Most of these
+// entries belong to other partitions.
 func (r *entryRange) passed() (command.Step, error) {
 	rd := r.rd
 	looked := rd.visited - rd.silent
@@ -180,7 +180,7 @@ func (r *entryRange) passed() (command.Step, error) {
 	return refused(command.Passed(rd.v, rd.r.Token, rd.r.Key, looked))
 }
 
-// entry visits the entry at the iterator if it is requested, and moves on, skipping unrequested entries.
+// entry visits the entry at the iterator if it is requested, and moves to the next requested entry.
 func (r *entryRange) entry(valid *bool) (command.Step, error) {
 	rd := r.rd
 	rd.visited++
@@ -209,7 +209,7 @@ func (r *entryRange) entry(valid *bool) (command.Step, error) {
 	return step, err
 }
 
-// backward scans in descending order of values: it finds the last value, scans its entries forward, and continues with
+// backward scans in descending order of values. It finds the last value, scans its entries forward, and continues with
 // the previous value.
 func (r *entryRange) backward() error {
 	for valid := r.it.SeekLT(r.upper); valid; valid = r.it.SeekLT(r.prefix) {
@@ -251,9 +251,9 @@ func (r *entryRange) backward() error {
 	return r.it.Error()
 }
 
-// single visits the entry at the iterator and moves to the previous one, if it is the only entry of its value, as most
-// are. This avoids a seek. Otherwise the iterator does not move. valid is false at the end, and when no more rows are
-// wanted.
+// single visits the entry at the iterator if it is the only entry of its value, which is the most common case. It then
+// moves to the previous entry. This avoids a seek. Otherwise the iterator does not move. valid is false at the end, and
+// if no more rows are wanted.
 func (r *entryRange) single() (single, valid bool, err error) {
 	r.seek = append(r.seek[:0], r.it.Key()...)
 	e, ok := keys.ParseIndex(r.seek)

@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// readEntries reads the rows that have one of several values, or values of a range.
+// readEntries reads the rows that have one of several values, or a value in a range.
 func (rd indexRead) readEntries() error {
 	w := &entryWalk{rd: rd}
 	defer w.close()
 	if rd.r.Index.Ordered() {
 		return w.ordered()
 	}
-	// Iterators over entries are created before the iterator over rows, so the rows of all entries are visible.
+	// Iterators over entries are created before the iterator over rows. The rows of all entries are therefore visible.
 	for _, values := range rd.r.Index.Any {
 		if err := w.open(values); err != nil {
 			return err
@@ -36,14 +36,14 @@ type entryWalk struct {
 	rd  indexRead
 	of  []*allOf
 	its []*pebble.Iterator
-	// place is the position of the current row: ring position, partition key, and clustering key, as encoded after a
+	// place is the position of the current row: ring position, partition key, and clustering key, encoded as after a
 	// value.
 	place []byte
-	// part is the length of the partition's part of place, or 0 before the first row.
+	// part is the length of the partition in place, or 0 before the first row.
 	part int
 }
 
-// allOf scans the entries of several values that one row must have, at the same position.
+// allOf scans the entries of several values at the same position, because one row must have all of the values.
 type allOf struct {
 	of []valueEntries
 	// place is the position of the next row with all values, or nil at the end.
@@ -59,7 +59,7 @@ type valueEntries struct {
 
 func (w *entryWalk) close() {
 	for _, it := range w.its {
-		_ = it.Close() // its error was checked
+		_ = it.Close() // the error of the iterator has been checked
 	}
 }
 
@@ -120,7 +120,7 @@ func (a *allOf) settle() error {
 		return nil
 	}
 	for i, same := 0, 1; same < len(a.of); {
-		// The scan that was moved last is the furthest.
+		// The scan that was moved last has the highest position.
 		target := a.of[i].place()
 		i = (i + 1) % len(a.of)
 		e := &a.of[i]
@@ -159,7 +159,7 @@ func (w *entryWalk) union() error {
 		if err != nil || step == command.Stop {
 			return err
 		}
-		for _, a := range w.of { // w.place is a copy, because least is invalidated with its iterator
+		for _, a := range w.of { // w.place is a copy, because least becomes invalid when its iterator moves
 			for a.place != nil && w.passed(a.place, step) {
 				if err := a.next(); err != nil {
 					return err
@@ -191,7 +191,7 @@ func (w *entryWalk) visit(place []byte) (command.Step, error) {
 	return rd.fetch(clustering)
 }
 
-// enter makes a position the current one, and its partition the reader's.
+// enter makes a position the current position, and its partition the reader's partition.
 func (w *entryWalk) enter(place []byte) (clustering []byte, err error) {
 	rd := w.rd
 	if w.part > 0 && len(place) >= w.part && bytes.Equal(place[:w.part], w.place[:w.part]) {

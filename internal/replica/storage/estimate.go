@@ -20,13 +20,14 @@ import (
 type Estimate struct {
 	// Bytes is the size on disk, excluding memtables.
 	Bytes uint64
-	// Partitions is the number of logical partitions, extrapolated from samples unless there are few.
+	// Partitions is the number of logical partitions. It is extrapolated from samples unless the number is small.
 	Partitions uint64
 }
 
 const (
-	// sampleSpots is the number of positions of a span that are sampled. sampleRun is the number of partitions visited
-	// at each; fewer if their first rows have sampleBytes, because finding a row requires reading it.
+	// sampleSpots is the number of sampled positions of a span. sampleRun is the number of partitions visited at each
+	// position. The number is lower if the first rows of the partitions together have sampleBytes bytes, because
+	// finding a row requires reading it.
 	sampleSpots = 64
 	sampleRun   = 32
 	sampleBytes = 128 << 10
@@ -45,7 +46,7 @@ func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 		return e, s.check(err)
 	}
 	r := span.Tokens()
-	size := r.Limit - r.Begin // 0 is the whole ring
+	size := r.Limit - r.Begin // a size of 0 represents the whole ring
 	step := size / sampleSpots
 	if size == 0 {
 		step = 1 << 58
@@ -80,19 +81,19 @@ func (s *Statistics) DiskBytes(span keys.Span) (uint64, error) {
 type PartitionWalk struct {
 	// Now is the second at which a row or a static cell must be live for its partition to count.
 	Now int64
-	// After is the last partition of the previous part, or nil at the start. Token is its token.
+	// After is the last partition of the previous part, or nil at the start. Token is the token of After.
 	After []byte
 	Token token.Token
-	// Max bounds the partitions of this part.
+	// Max is the maximum number of partitions in this part.
 	Max int
-	// Sizes requests the sizes of partitions, for which every row is read, up to RowsMax per partition.
+	// Sizes requests the sizes of partitions. Every row is then read, up to RowsMax per partition.
 	Sizes   bool
 	RowsMax int
 }
 
-// WalkPartitions calls visit for up to p.Max logical partitions of a span with a live row or static cell, in ring
-// order. If sizes are requested, it passes the number of bytes read. It updates p for the next part. more is false at
-// the end.
+// WalkPartitions calls visit for up to p.Max logical partitions of a span that have a live row or a live static cell,
+// in ring order. If sizes are requested, it passes the number of bytes read. It updates p for the next part. more is
+// false at the end.
 func (s *Statistics) WalkPartitions(ctx context.Context, span keys.Span, p *PartitionWalk,
 	visit func(tok token.Token, bytes int64)) (more bool, err error) {
 	c := partitionWalker{span: span, p: p, left: p.Max, visit: visit}
@@ -111,7 +112,7 @@ type partitionWalker struct {
 	span  keys.Span
 	p     *PartitionWalk
 	left  int
-	over  bool // there is a partition that was not visited
+	over  bool // at least one partition was not visited
 	in    bool // a partition is being read
 	rows  int
 	bytes int64
@@ -140,7 +141,7 @@ func (c *partitionWalker) Partition(tok token.Token, key []byte, static *row.Row
 		c.bytes += int64(static.Size())
 	}
 	if c.p.After, c.p.Token = append(c.p.After[:0], key...), tok; c.p.After == nil {
-		c.p.After = []byte{} // the key of a view may be empty; nil is the beginning
+		c.p.After = []byte{} // the key of a view may be empty, and nil is the beginning
 	}
 	if !c.p.Sizes {
 		return command.NextPartition, nil
@@ -157,8 +158,8 @@ func (c *partitionWalker) Row(clustering []byte, r *row.Row) (command.Step, erro
 	return command.More, nil
 }
 
-// sample counts partitions from a key on, until there are enough or the step ends. It also returns the width of the
-// ring section that it covered.
+// sample counts partitions from a key on. It stops when it has counted enough or when the step ends. It also returns
+// the width of the ring section that it covered.
 func sample(it *pebble.Iterator, key []byte, begin, step uint64) (n, width float64) {
 	var prefix []byte
 	size := 0

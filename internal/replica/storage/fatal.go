@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// ErrBroken means that the disk rejected a required write. Nothing is written any longer. The state on disk is unknown
-// until the next Open.
+// ErrBroken means that the disk rejected a required write. The store then writes no more data. The state on disk is
+// unknown until the next Open.
 var ErrBroken = errors.New("the store has stopped")
 
 // broken permanently stops serving and never returns. Pebble must not see the error, because it would end the process
-// with a stack trace, in some places through a fatal error that cannot be recovered. Callers block until the owner,
-// which is notified by Events.Fatal, ends the process.
+// with a stack trace. In some places, this happens through a fatal error that cannot be recovered. Callers block until
+// the owner ends the process. Events.Fatal notifies the owner.
 func (s *engine) broken(text string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimPrefix(text, "pebble: "))
 	if s.o.Events.Fatal == nil {

@@ -23,14 +23,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 )
 
-// brokenOps are the operations on the log that TestBrokenDisk lets fail, one after the other.
+// brokenOps are the operations on the log that fail in TestBrokenDisk, one after the other.
 var brokenOps = map[string]errorfs.OpKind{"write": errorfs.OpFileWrite, "sync": errorfs.OpFileSyncData,
 	"create": errorfs.OpCreate, "reuse": errorfs.OpRename}
 
-// TestBrokenDisk checks that a disk that rejects writes to the log breaks the store: the owner is notified once, in one
-// line, and the process lives until the owner ends it, for every state of Pebble; later calls fail. Data that was
-// synced before is intact when the disk works again. Calls of a broken store never return, so the test uses a separate
-// process.
+// TestBrokenDisk checks that a disk that rejects writes to the log breaks the store, in every state of Pebble. The
+// owner must be notified once, in one line, and must be able to end the process. Later calls must fail. Data that was
+// synced before must be intact when the disk works again. Calls of a broken store never return, so the test uses a
+// separate process.
 func TestBrokenDisk(t *testing.T) {
 	if dir := os.Getenv("ILION_BROKEN_DIR"); dir != "" {
 		breakDisk(dir, brokenOps[os.Getenv("ILION_BROKEN_OP")])
@@ -55,13 +55,13 @@ func TestBrokenDisk(t *testing.T) {
 			}
 			defer s.Close()
 			if len(readOne(t, s, "before")) == 0 {
-				t.Error("what was synced is lost")
+				t.Error("synced data is lost")
 			}
 		})
 	}
 }
 
-// breakDisk writes until the store breaks, and ends the process with code 3 when all is as it should be.
+// breakDisk writes until the store breaks. If the result is correct, it ends the process with code 3.
 func breakDisk(dir string, kind errorfs.OpKind) {
 	var broken atomic.Bool
 	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -82,9 +82,9 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 	must(s.Apply(mutation("before", "", 1, func(b *row.Builder) { b.Cell(1, nil, []byte("v"), 0, row.NoExpiry) })))
 	must(s.Sync())
 	large := mutation("after", "", 1, func(b *row.Builder) { b.Cell(1, nil, make([]byte, 50_000), 0, row.NoExpiry) })
-	healthy := 1 // operations
+	healthy := 1 // number of operations
 	if kind == errorfs.OpRename {
-		healthy = 150 // until there are logs to be reused; errorfs lets nothing else fail on those
+		healthy = 150 // until there are logs to reuse; errorfs only lets other operations fail
 	}
 	for i := range 200 {
 		broken.Store(i >= healthy)
@@ -93,7 +93,7 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 				_ = s.Sync()
 			}
 		}()
-		time.Sleep(time.Millisecond) // so that memtables are flushed and their logs reused
+		time.Sleep(time.Millisecond) // wait so that memtables are flushed and their logs are reused
 	}
 	select {
 	case err := <-told:
@@ -108,8 +108,8 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 	os.Exit(3)
 }
 
-// TestGivenUpCompactions checks that a compaction that stops for an installation is not reported as a failure, and that
-// a real failure is reported once.
+// TestGivenUpCompactions checks that a compaction that stops because of an installation is not reported as a failure,
+// and that a real failure is reported once.
 func TestGivenUpCompactions(t *testing.T) {
 	var told []error
 	s := openMem(t, Options{Events: Events{Background: func(err error) { told = append(told, err) }}})
@@ -119,6 +119,6 @@ func TestGivenUpCompactions(t *testing.T) {
 		l.BackgroundError(err)
 	}
 	if len(told) != 1 || !errors.Is(told[0], broken) {
-		t.Errorf("told of %v", told)
+		t.Errorf("notified of %v", told)
 	}
 }

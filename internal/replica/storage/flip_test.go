@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestFlippedBits checks that a flipped bit in any file of a store of rows is reported, in one line that names the
-// directory, when the store opens or its rows are read. If it is not reported, it changes nothing: all rows and the
-// identity are intact, and no table is deleted. The exception is the newest log's tail, which its last sync wrote.
-// There a flipped bit looks like a write that a crash has torn, and the last batch may be missing.
+// TestFlippedBits checks that a flipped bit in any file of a store is reported when the store opens or its rows are
+// read. The report must be one line that names the directory. If the bit is not reported, it must have no effect. All
+// rows and the identity must be intact, and no table may be deleted. The exception is the end of the newest log, which
+// its last sync wrote. A flipped bit in this part looks like an interrupted write, and the last batch may be missing.
 func TestFlippedBits(t *testing.T) {
 	whole := vfs.NewCrashableMem()
 	s, err := Open(whole, "db", Options{})
@@ -32,7 +32,7 @@ func TestFlippedBits(t *testing.T) {
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		if n == 9 || n == 19 { // too few tables for a compaction, which would leave obsolete ones
+		if n == 9 || n == 19 { // too few tables for a compaction, which would leave obsolete tables
 			if err := s.Flush(); err != nil {
 				t.Fatal(err)
 			}
@@ -83,10 +83,10 @@ type flips struct {
 	t     *testing.T
 	files map[string][]byte
 	id    Identity
-	least uint64 // batches that must be there
+	least uint64 // number of batches that must exist
 }
 
-// flip opens and reads the store with a bit of one byte flipped.
+// flip opens and reads the store with one flipped bit.
 func (f *flips) flip(name string, at int) {
 	f.t.Helper()
 	fs := vfs.NewMem()
@@ -124,7 +124,7 @@ func (f *flips) flip(name string, at int) {
 	}
 }
 
-// read checks the contents of the store; it returns an error if the store has rejected a read.
+// read checks the contents of the store. It returns an error if the store has rejected a read.
 func (f *flips) read(s *Store, name string, at int) error {
 	n, err := s.Get(keys.MetaID, []byte("n"))
 	if err != nil {

@@ -22,29 +22,29 @@ import (
 type SweeperOptions struct {
 	// Now returns the time in seconds since the epoch.
 	Now func() int64
-	// Spans returns the parts of tables to examine in a round, which this node leads.
+	// Spans returns the parts of tables to examine in a round. This node must lead them.
 	Spans func() []keys.Span
-	// Propose executes a sweep, through the log of the partition, or with ApplySweep if none exists.
+	// Propose executes a sweep through the log of the partition, or with ApplySweep if the partition has no log.
 	Propose func(ctx context.Context, sw command.Sweep) error
-	// KeysPerSecond bounds the rate at which keys are examined; 20,000 by default.
+	// KeysPerSecond is the maximum number of keys examined per second. The default is 20,000.
 	KeysPerSecond int
-	// SliceKeys is the number of keys examined at a time, and thus the maximum number of keys of a sweep; 1,000 by
-	// default.
+	// SliceKeys is the number of keys examined at a time, and therefore the maximum number of keys in a sweep. The
+	// default is 1,000.
 	SliceKeys int
-	// Pause is the time between two rounds; 5 minutes by default.
+	// Pause is the time between two rounds. The default is 5 minutes.
 	Pause time.Duration
-	// DuePerSecond bounds the rate at which due keys are examined; 100,000 by default. DuePause is the minimum interval
-	// between the starts of two due sweeps; 10 s by default.
+	// DuePerSecond is the maximum number of due keys examined per second. The default is 100,000. DuePause is the
+	// minimum interval between the starts of two due sweeps. The default is 10 s.
 	DuePerSecond int
 	DuePause     time.Duration
-	// DedupeSeconds is the retention time of dedupe records; command.DedupeSeconds by default.
+	// DedupeSeconds is the retention time of dedupe records. The default is command.DedupeSeconds.
 	DedupeSeconds int64
 	// Recorded returns a function that reports whether an atomic batch is in the batch log, as of some time after the
 	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all
-	// batches are kept. Nil means no batches.
+	// batches are kept. If Recorded is nil, the store has no batches.
 	Recorded func(ctx context.Context) (Recorded, error)
-	// Overloaded reports whether this machine is overloaded: keys are then examined at a tenth of the rate. Nil means
-	// never.
+	// Overloaded reports whether this machine is overloaded. Keys are then examined at a tenth of the rate. If it is
+	// nil, the machine is never overloaded.
 	Overloaded func() bool
 	// Error is called if a slice cannot be read or proposed. The sweeper continues with the next span.
 	Error func(error)
@@ -82,8 +82,8 @@ type Sweeper struct {
 	*Records
 }
 
-// RunSweeper sweeps due keys and examines all other keys, slice by slice, until the context ends. It gives deleted
-// ranges keys of their own as soon as a partition has too many.
+// RunSweeper sweeps due keys and examines all other keys, slice by slice, until the context ends. It moves deleted
+// ranges to separate keys as soon as a partition has too many ranges.
 func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	var wg sync.WaitGroup
@@ -111,7 +111,7 @@ func (o *SweeperOptions) report(ctx context.Context, err error) {
 // spreadPause is the minimum interval between two checks for partitions with too many deleted ranges.
 const spreadPause = 20 * time.Millisecond
 
-// spreadRanges proposes sweeps of partitions with too many deleted ranges when they are reported.
+// spreadRanges proposes sweeps of partitions that are reported to have too many deleted ranges.
 func (s *Sweeper) spreadRanges(ctx context.Context, o *SweeperOptions) {
 	for {
 		select {
@@ -162,10 +162,10 @@ func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptio
 
 // Garbage is the result of FindGarbage.
 type Garbage struct {
-	// Sweeps contains the sweeps to propose, one per horizon.
+	// Sweeps contains the sweeps to propose, with one sweep per horizon.
 	Sweeps []command.Sweep
-	// Parts, if it has keys, is a sweep of old dedupe records that may belong to parts of atomic batches. Records of
-	// batches in the batch log must be removed from it before it is proposed; see AddParts.
+	// Parts, if it has keys, is a sweep of old dedupe records that may belong to parts of atomic batches. Before the
+	// sweep is proposed, the records of batches in the batch log must be removed from it (see AddParts).
 	Parts command.Sweep
 	// Seen is the number of keys examined.
 	Seen int
@@ -173,8 +173,8 @@ type Garbage struct {
 	Next []byte
 }
 
-// FindGarbage examines up to limit keys of a span, from a key on (nil: from the beginning), for data that may be swept
-// at the second now. The table must be installed.
+// FindGarbage examines up to limit keys of a span for data that may be swept at the second now. It starts at the key
+// from, or at the beginning of the span if from is nil. The table must be installed.
 func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64,
 	limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
@@ -207,8 +207,8 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	return f.g, ctx.Err()
 }
 
-// AddParts adds the sweep of Parts to Sweeps, without records of batches in the batch log. recorded must have been
-// obtained after the garbage was found.
+// AddParts adds the sweep in Parts to Sweeps, without records of batches in the batch log. The caller must have
+// obtained recorded after the garbage was found.
 func (g *Garbage) AddParts(recorded Recorded) {
 	g.Parts.Keys = slices.DeleteFunc(g.Parts.Keys, func(key []byte) bool { return partRecorded(key, recorded) })
 	if len(g.Parts.Keys) > 0 {
@@ -225,8 +225,8 @@ func (g *Garbage) addParts(ctx context.Context, recorded func(context.Context) (
 	return err
 }
 
-// askRecorded returns the function that reports whether a batch is in the batch log. If this is unknown, it reports
-// true for all batches.
+// askRecorded returns the function that reports whether a batch is in the batch log. If the state of the batch log is
+// unknown, the function returns true for all batches.
 func askRecorded(ctx context.Context, recorded func(context.Context) (Recorded, error)) (Recorded, error) {
 	if recorded == nil {
 		return func([16]byte) bool { return false }, nil
@@ -244,7 +244,7 @@ func partRecorded(key []byte, recorded Recorded) bool {
 	return ok && recorded(id.Coordinator)
 }
 
-// dedupeIDOf returns the ID in the key of a dedupe record, if it may belong to a part of an atomic batch.
+// dedupeIDOf returns the ID in the key of a dedupe record if the record may belong to a part of an atomic batch.
 func dedupeIDOf(key []byte) (id command.DedupeID, ok bool) {
 	p, ok := keys.Parse(key)
 	if !ok || p.Kind != keys.Dedupe {
@@ -265,7 +265,7 @@ type garbageFinder struct {
 	// found holds keys of rows and deletions. records holds keys of dedupe records and of the change log. parts holds
 	// keys of dedupe records that may belong to parts of batches.
 	found, records, parts [][]byte
-	// lapsed holds keys of rows whose lifetime has ended, according to expired.
+	// lapsed holds keys of rows whose lifetime has ended according to expired.
 	lapsed  [][]byte
 	expired row.Expired
 	// log reads the rows of the change log.
@@ -279,7 +279,7 @@ func (f *garbageFinder) add(list [][]byte, horizon int64) {
 	}
 }
 
-// full stops the slice at a key once enough keys were examined.
+// full stops the slice at a key once enough keys have been examined.
 func (f *garbageFinder) full(key []byte) bool {
 	if f.g.Seen >= f.limit {
 		f.g.Next = bytes.Clone(key)
@@ -353,7 +353,7 @@ func (f *garbageFinder) row(w *sweep, key []byte, p *keys.Parts, value []byte) e
 	return err
 }
 
-// deletions records deletions if one of them is old and hides nothing any longer, or if there are too many ranges.
+// deletions records deletions if one of them is old and no longer hides data, or if there are too many ranges.
 func (f *garbageFinder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	w.merger.Reset()
 	if err := w.merger.Add(value); err != nil {

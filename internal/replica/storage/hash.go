@@ -18,10 +18,10 @@ import (
 
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
-// HashSpan hashes one state of a span of a table: keys and merged values of deletions, static rows, rows, and dedupe
-// records. Two replicas that have applied the same log and have the same table installed have the same hash, regardless
-// of flushes, compactions, merges, and installations. The hash excludes index entries, and cells of dropped columns,
-// which sweeps may have removed on only some replicas.
+// HashSpan returns a hash of one state of a span of a table. The hash covers the keys and merged values of deletions,
+// static rows, rows, and dedupe records. Two replicas have the same hash if they have applied the same log and have the
+// same table installed. Flushes, compactions, merges, and installations have no effect on the hash. The hash excludes
+// index entries. It also excludes cells of dropped columns, because sweeps may have removed them on only some replicas.
 func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
@@ -30,8 +30,8 @@ func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	return s.hash(s.db, lower, upper)
 }
 
-// HashPartition hashes the data owned by a physical partition, or by keys.MetaPartition, in one state. It also returns
-// the index of the last applied log entry.
+// HashPartition returns a hash of the data owned by a physical partition, or by keys.MetaPartition, in one state. It
+// also returns the index of the last applied log entry.
 func (s *Statistics) HashPartition(partition uint64) (applied, sum uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
@@ -87,14 +87,14 @@ func (h *hasher) add(key, value []byte) error {
 		if !remains {
 			return nil
 		}
-		h.buf = h.m.Append(h.buf[:0]) // a single operand may have another encoding than a merged one
+		h.buf = h.m.Append(h.buf[:0]) // a single operand may be encoded differently from a merged operand
 		value = h.buf
 	}
 	var lens [8]byte
 	binary.LittleEndian.PutUint32(lens[:], uint32(len(key)))
 	binary.LittleEndian.PutUint32(lens[4:], uint32(len(value)))
 	for _, b := range [][]byte{lens[:], key, value} {
-		_, _ = h.sum.Write(b) // never fails
+		_, _ = h.sum.Write(b) // Write never fails
 	}
 	return nil
 }

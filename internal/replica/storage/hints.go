@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Hints for materialized views (RFC 0030) are index entries whose value is the timestamp of the mutation that wrote
-// them last. After the view has been updated from the row as of a timestamp, the hints up to that timestamp can be
-// removed, and later ones stay.
+// Hints for materialized views (RFC 0030) are index entries whose value is the timestamp of the mutation that last
+// wrote them. After a view has been updated from a row as of a timestamp, the hints up to that timestamp can be
+// removed. Later hints remain.
 
 // settle removes a hint unless it was written again after stamp.
 func (w *sweep) settle(b *pebble.Batch, key []byte, stamp int64) error {
@@ -38,9 +38,9 @@ func hintStamp(value []byte) int64 {
 	return int64(binary.BigEndian.Uint64(value))
 }
 
-// holdsPlace reports whether a hint is still needed here. A due hint always is. The hint of a view key is needed as
-// long as its row has its value or anything is due in its logical partition. When a row or a value expires, its data in
-// the view expires as well.
+// holdsPlace reports whether a hint is still needed on this node. A due hint is always needed. The hint of a view key
+// is needed while its row has the hint's value, or while its logical partition has due data. When a row or a value
+// expires, its data in the view expires as well.
 func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
 	clustering, place, ok := keys.ParseViewRow(e.Clustering)
 	if !bytes.Equal(e.Value, keys.HintViewRow) || !ok {
@@ -71,7 +71,7 @@ func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
 	return exists && index.Holds(&w.row, place), err
 }
 
-// HintAt returns the timestamp of a hint. ok is false if none exists.
+// HintAt returns the timestamp of a hint. ok is false if the hint does not exist.
 func (s *Statistics) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -84,7 +84,7 @@ func (s *Statistics) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	return stamp, true, s.check(closer.Close())
 }
 
-// Hints passes on the hints in [lower, upper), in order, until fn returns false. Keys are valid during the call.
+// Hints passes on the hints in [lower, upper), in order, until fn returns false. Keys are valid only during the call.
 func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -99,6 +99,6 @@ func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64)
 	return s.check(errors.Join(err, it.Error(), it.Close()))
 }
 
-// HasDeletions reports whether a logical partition of a table, or a range of one, was ever deleted here. It returns
-// true before the first such deletion can be read.
+// HasDeletions reports whether a logical partition of a table, or a range of one, has ever been deleted on this node.
+// It returns true before the first such deletion can be read.
 func (s *Statistics) HasDeletions(table uint32) bool { return s.lookupTable(table).may(flagDeletions) }

@@ -20,28 +20,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// FormatVersion is the version of all formats in a store: keys, rows, metas, and the log. Stores of other versions are
-// rejected. Format changes after version 2 use feature levels instead (RFC 0006).
+// FormatVersion is the version of all formats in a store. These are the formats of keys, rows, metas, and the log.
+// Stores of other versions are rejected. Format changes after version 2 use feature levels instead (RFC 0006).
 const FormatVersion = 2
 
 // Identity identifies the data in a directory.
 type Identity struct {
 	Format        int
 	Cluster, Node [16]byte
-	// CreationID is drawn when the directory is created; 0 in directories created by older builds. It distinguishes a
-	// node from another one whose certificate gives it the same identity, for example from the same node after the
-	// loss of its disk.
+	// CreationID is drawn at random when the directory is created. It is 0 in directories created by older builds. It
+	// distinguishes a node from another node whose certificate contains the same identity, for example from the same
+	// node after the loss of its disk.
 	CreationID uint64
-	// Created is in UTC, to the second.
+	// Created is in UTC, with a precision of one second.
 	Created time.Time
-	// Level is the feature level of the directory. In Options, 0 means the newest level that the build supports.
+	// Level is the feature level of the directory. In Options, 0 selects the newest level that the build supports.
 	Level feature.Level
 
-	rest []string // lines added by a later build
+	rest []string // lines that a later build has added
 }
 
-// The identity is a small text file next to Pebble's files. It gets its final name only when the store is complete, so
-// an interrupted creation can be distinguished from a store that lost its files.
+// The identity is a small text file next to Pebble's files. It gets its final name only when the store is complete. An
+// interrupted creation can therefore be distinguished from a store that has lost its files.
 const (
 	identityFile = "ilion.id"
 	identityTemp = "ilion.id.new"
@@ -57,13 +57,14 @@ func (id Identity) text() string {
 	return text + sumLine(text)
 }
 
-// sumLine returns the last line of an identity, the checksum of the lines before it. Without it, a flipped bit in an
-// ID, in which any bytes are valid, would be the identity of another node.
+// sumLine returns the last line of an identity, which is the checksum of the lines before it. Any bytes are valid in an
+// ID, so without a checksum a flipped bit in an ID would result in the identity of another node.
 func sumLine(text string) string {
 	return fmt.Sprintf("sum %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// cutSum removes the last line. whole reports whether the checksum is correct. A file of another format has none.
+// cutSum removes the last line. whole reports whether the checksum is correct. A file of another format has no
+// checksum.
 func cutSum(text string) (lines string, found, whole bool) {
 	at := strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n') + 1
 	if !strings.HasPrefix(text[at:], "sum ") {
@@ -72,7 +73,7 @@ func cutSum(text string) (lines string, found, whole bool) {
 	return text[:at], true, text[at:] == sumLine(text[:at])
 }
 
-// formatOf returns the format stated in an identity, or 0 if none exists.
+// formatOf returns the format stated in an identity, or 0 if the identity states none.
 func formatOf(text string) (format int) {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, "format "); ok {
@@ -155,12 +156,12 @@ func (id Identity) complete(newest feature.Level) Identity {
 	}
 	for _, p := range []*[16]byte{&id.Cluster, &id.Node} {
 		if *p == [16]byte{} {
-			_, _ = rand.Read(p[:]) // never fails
+			_, _ = rand.Read(p[:]) // Read never fails
 		}
 	}
 	for id.CreationID == 0 {
 		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails
+		_, _ = rand.Read(b[:]) // Read never fails
 		id.CreationID = binary.BigEndian.Uint64(b[:])
 	}
 	if id.Created.IsZero() {
@@ -169,7 +170,7 @@ func (id Identity) complete(newest feature.Level) Identity {
 	return id
 }
 
-// readIdentity reads the identity of a directory. exists is false if a store must be created there.
+// readIdentity reads the identity of a directory. exists is false if a store must be created in the directory.
 func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -197,10 +198,11 @@ func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	return Identity{}, false, nil
 }
 
-// ReadIdentity returns the identity of a directory without opening the store, or nil if none exists yet.
+// ReadIdentity returns the identity of a directory without opening the store, or nil if the directory contains no
+// store.
 func ReadIdentity(fs vfs.FS, dir string) (*Identity, error) {
 	if info, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
-		return nil, nil // Open returns the error for a file
+		return nil, nil // Open returns the error if dir is a file
 	}
 	id, exists, err := readIdentity(fs, dir)
 	if err != nil {
@@ -238,7 +240,7 @@ func writeTemp(fs vfs.FS, dir string, id Identity) error {
 	return syncDir(fs, dir)
 }
 
-// commitTemp gives the identity its final name.
+// commitTemp renames the identity to its final name.
 func commitTemp(fs vfs.FS, dir string) error {
 	if err := fs.Rename(fs.PathJoin(dir, identityTemp), fs.PathJoin(dir, identityFile)); err != nil {
 		return err

@@ -14,19 +14,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Image is the effect of a mutation on one row of its logical partition, or on the static row. It is valid only during
-// the call that passes it.
+// Image describes the effect of a mutation on one row of its logical partition, or on the static row. It is valid only
+// during the call that passes it.
 type Image struct {
 	// Clustering is empty for the static row.
 	Clustering []byte
-	// Before and After are the row before and after the mutation has written to it; they may not exist. Both reflect
-	// the mutation's deletions of ranges and of the whole partition.
+	// Before and After are the row before and after the mutation. These rows may not exist. Both reflect the mutation's
+	// deletions of ranges and of the whole partition.
 	Before, After row.Row
 	// Entry is the timestamp of the row's entry in the change log, in microseconds, or 0.
 	Entry int64
 }
 
-// Changed reports whether there is a difference that is visible to a reader, including timestamps and TTLs.
+// Changed reports whether the mutation makes a difference that is visible to a reader, including timestamps and TTLs.
 func (i *Image) Changed() bool {
 	a, b := &i.Before, &i.After
 	if a.Live != b.Live || a.Liveness != b.Liveness || len(a.Cells) != len(b.Cells) {
@@ -42,9 +42,9 @@ func (i *Image) Changed() bool {
 	return false
 }
 
-// Images passes the effect of a mutation, whose operands have timestamps, on each row that it writes to visit, as seen
-// at the second now. The static row comes first, and then the rows in key order. Rows deleted by ranges or with the
-// whole partition are not included. The caller must exclude other writers of the logical partition.
+// Images passes the effect of a mutation on each row that it writes to visit, as seen at the second now. The mutation's
+// operands must have timestamps. The static row comes first, and then the rows in key order. Rows deleted by ranges or
+// with the whole partition are not included. The caller must exclude other writers of the logical partition.
 func (s *Reader) Images(m *command.Mutation, now int64, dropped []cqltype.Dropped, visit func(i *Image) error) error {
 	x := images{sweep: s.newSweep(&command.Sweep{Table: m.Table, Horizon: now, Dropped: dropped}), m: m,
 		prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
@@ -143,7 +143,7 @@ func (x *images) split() (statics [][]byte, err error) {
 	return statics, err
 }
 
-// pass passes on the image of one row. covered is the timestamp of the stored deletion that covers it, own the
+// pass passes on the image of one row. covered is the timestamp of the stored deletion that covers the row. own is the
 // timestamp of the mutation's own deletion.
 func (x *images) pass(key, clustering []byte, covered, own int64, operands [][]byte, visit func(i *Image) error) error {
 	x.image.Clustering, x.image.Entry = clustering, 0
@@ -180,7 +180,7 @@ func (x *images) pass(key, clustering []byte, covered, own int64, operands [][]b
 	return nil
 }
 
-// pointer returns the timestamp of a row's entry in the change log, or 0.
+// pointer returns the timestamp of a row's entry in the change log, or 0 if the row has no entry.
 func (w *sweep) pointer(prefix, clustering []byte) (int64, error) {
 	value, err := w.get(append(append(bytes.Clone(prefix), keys.Pointer), clustering...))
 	if err != nil || value == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// tableWrite is a mutation of key a with operands, logged as a leader would log it.
+// tableWrite returns a mutation of key a with operands, logged as a leader would log it.
 func tableWrite(t *testing.T, s *Store, stamp int64, ops ...command.Op) (images []string) {
 	t.Helper()
 	m := command.Mutation{Table: logTable, Token: token.Hash([]byte("a")), Key: []byte("a"), Timestamp: stamp, Ops: ops}
@@ -48,10 +48,10 @@ func tableWrite(t *testing.T, s *Store, stamp int64, ops ...command.Op) (images 
 	return images
 }
 
-// TestImages checks the images that the leader of a table with cdc gets: rows before and after a mutation, where
-// deletions of the mutation precede both, without values hidden by newer timestamps. It also checks that every live row
-// has one entry, that entries are removed with deleted rows, and that entries of rows deleted by ranges are swept with
-// their pointers.
+// TestImages checks the images that the leader of a table with cdc receives, which are rows before and after a
+// mutation. Deletions of the mutation must precede both images, and values hidden by newer timestamps must be omitted.
+// It also checks that every live row has one entry, and that entries are removed with deleted rows. Entries of rows
+// deleted by ranges must be swept with their pointers.
 func TestImages(t *testing.T) {
 	const second = int64(1e6)
 	s := openMem(t, Options{})
@@ -113,7 +113,7 @@ func TestImages(t *testing.T) {
 		}
 		return n
 	}
-	if n := left(); n != 4 { // of y, which is hidden, and of the static row
+	if n := left(); n != 4 { // entries of the hidden row y and of the static row
 		t.Errorf("the log has %d keys", n)
 	}
 	g, err := s.FindGarbage(t.Context(), keys.Span{Table: logTable}, nil, 20, 0, 1000)

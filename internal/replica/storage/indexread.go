@@ -25,8 +25,8 @@ type entries struct {
 	seek []byte
 }
 
-// read reads the rows with an entry: for each partition with entries, its deletions and statics, and then the
-// rows.
+// read reads the rows with an entry. For each partition with entries, it reads its deletions and static cells, and
+// then the rows.
 func (rd indexRead) read() (err error) {
 	if len(rd.r.Index.All) > 0 {
 		return rd.readTerms()
@@ -53,13 +53,13 @@ func (rd indexRead) read() (err error) {
 	return err
 }
 
-// ErrNoIndex is returned for a read that uses a dropped index or dropped vector lists. The rows that were passed on may
-// be incomplete. The caller must plan the read again with a newer schema.
+// ErrNoIndex is returned for a read that uses a dropped index or dropped vector lists. The delivered rows may be
+// incomplete. The caller must plan the read again with a newer schema.
 var ErrNoIndex = errors.New("the index was dropped")
 
 // checkIndexes returns ErrNoIndex if an index that was read has been dropped. Entries are removed only after the index
-// is uninstalled, so a read that ends while the index is installed has seen all of them. An index with an ID that the
-// store does not know yet belongs to a newer schema, and its entries are in the store.
+// has been uninstalled. A read that ends while the index is installed has therefore seen all entries. An index with an
+// ID that the store does not know yet belongs to a newer schema. Its entries are in the store.
 func (rd indexRead) checkIndexes() error {
 	in, next := rd.t.installed.Load(), rd.s.next.Load()
 	dropped := func(id uint32) bool {
@@ -140,9 +140,9 @@ func (rd indexRead) walkEntries(e *entries) error {
 	return e.it.Error()
 }
 
-// loadApart is load for a partition that was found through an entry.
+// loadApart is like load, for a partition that was found through an entry.
 func (rd indexRead) loadApart() error {
-	if !rd.t.may(flagDeletions) && !rd.statics() { // the iterator was created before
+	if !rd.t.may(flagDeletions) && !rd.statics() { // the iterator was created before this check
 		return nil
 	}
 	rd.s.m.headerSeeks.Add(1)
@@ -152,8 +152,8 @@ func (rd indexRead) loadApart() error {
 	return err
 }
 
-// visitEntries reads the rows of one partition that have entries. If the entry stands for the whole partition (a static
-// column, or a table without clustering columns), these are all rows.
+// visitEntries reads the rows of one partition that have entries. If the entry represents the whole partition (a static
+// column, or a table without clustering columns), all rows of the partition are read.
 func (rd indexRead) visitEntries(e *entries, whole bool) (command.Step, error) {
 	if whole {
 		return rd.partition()
@@ -204,7 +204,7 @@ func (rd indexRead) wanted(clustering []byte) bool {
 	return len(rd.r.Slices) == 0
 }
 
-// fetch reads the row of an entry, if it exists.
+// fetch reads the row of an entry if the row exists.
 func (rd indexRead) fetch(clustering []byte) (command.Step, error) {
 	rd.seek = append(append(rd.seek[:0], rd.prefix...), keys.Row)
 	rd.seek = append(rd.seek, clustering...)
@@ -220,8 +220,8 @@ func indexBounds(index uint32) (lower, upper []byte) {
 	return lower, keys.After(bytes.Clone(lower))
 }
 
-// entrySteps is the number of entries outside of a span that are stepped over before a seek: a value may have very
-// many.
+// entrySteps is the number of entries outside a span that are stepped over before a seek. A value may have very many
+// entries.
 const entrySteps = 8
 
 // eachEntry passes on the entries of an index, within the iterator's bounds, that are in a span.
@@ -245,7 +245,7 @@ func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) e
 				break
 			}
 			passed = 0
-			// The entries of a value are in ring order: seek to the start of the span, or past the value.
+			// The entries of a value are in ring order. Seek to the start of the span, or past the value.
 			seek = append(append(seek[:0], it.Key()[:e.ValueLen]...), span.Begin...)
 			if bytes.Compare(seek, it.Key()) <= 0 {
 				if seek = keys.After(append(seek[:0], it.Key()[:e.ValueLen]...)); seek == nil {

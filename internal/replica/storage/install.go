@@ -18,25 +18,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// ingestedBytes is the size, of keys and values, at which a new sstable is started.
+// ingestedBytes is the size of keys and values, in bytes, at which a new sstable is started.
 const ingestedBytes = 64 << 20
 
 // InstallSnapshot replaces the store's state of a partition with the snapshot in r, which was written by
-// CaptureSnapshot. change, if not nil, is called once, after everything was read and verified, and may change the meta,
-// except partition and span; its error is returned. own is the previous span of the replica, which is removed as well.
-// An own of table 0 is empty, and own is ignored for keys.MetaPartition. absorbed contains partitions that own also
-// covers because their spans are now part of the snapshot's; the caller must remove their metas afterward. r is read up
-// to the end of the snapshot and no further.
+// CaptureSnapshot. change, if not nil, is called once, after all data has been read and verified. It may change the
+// meta except for partition and span. InstallSnapshot returns its error. own is the previous span of the replica, which
+// is removed, too. An own with table 0 is empty. own is ignored for keys.MetaPartition. absorbed contains partitions
+// that own also covers because their spans are now part of the snapshot's span. The caller must remove their metas
+// afterward. r is read exactly up to the end of the snapshot.
 //
-// When InstallSnapshot returns nil, the new state is durable, with everything applied before. Otherwise, and after a
+// When InstallSnapshot returns nil, the new state is durable, and so is all data applied before. Otherwise, and after a
 // crash at any time, the store has either the complete old state or the complete new state. Index entries of the old
-// state may remain; they are hints. A crash that the new state survives may lose data that was applied to other
-// partitions in the meantime, as if it had been applied later. The partition must not be read or written in the
-// meantime.
+// state may remain, because entries are hints. If the new state survives a crash, data that was applied to other
+// partitions in the meantime may be lost, as if it had been applied later. The partition must not be read or written
+// during the call.
 //
-// Everything is removed and ingested in one version edit of Pebble: the hull of own and the snapshot's span by an
-// excise, if they are adjacent. Pebble excises one span at a time, so if they are not adjacent, own is removed by a
-// range deletion in an sstable.
+// All data is removed and ingested in one version edit of Pebble. If own and the snapshot's span are adjacent, an
+// excise removes the hull of both. Pebble excises one span at a time. If the spans are not adjacent, own is removed by
+// a range deletion in an sstable.
 func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader,
 	change func(*keys.Meta) error, absorbed ...uint64) error {
 	if err := s.writable(true); err != nil {
@@ -57,18 +57,18 @@ type install struct {
 	ctx  context.Context
 	r    streamReader
 	head streamHead
-	// absorbed contains partitions that are part of this one now and whose rows are replaced, too.
+	// absorbed contains partitions that are now part of this partition, and whose rows are replaced, too.
 	absorbed []uint64
 	// lower and upper bound the rows.
 	lower, upper []byte
 	sst          *sstable.Writer
 	sstID        uint32
 	sstBytes     int
-	// files contains the files that were written, complete or not.
+	// files contains the files that have been written, complete or not.
 	files []string
-	// notes contains the notes of the dedupe records, by which TRUNCATE finds them.
+	// notes contains the notes of the dedupe records. TRUNCATE finds the records by these notes.
 	notes [][]byte
-	// last is the last key. bytes is the number of bytes since the last check of the free space.
+	// last is the last key. bytes is the number of bytes written since the last check of the free space.
 	last  []byte
 	bytes int
 }
@@ -222,14 +222,14 @@ func isTable(id uint32) bool {
 	return id&^(keys.WideRing|keys.WholeKey) >= keys.FirstTable && id&keys.IndexSpace == 0
 }
 
-// hull checks that no other partition owns the data to be removed, and sets in.lower and in.upper to the bounds of the
-// excise. It returns the bounds of the data outside of them, or nil.
+// hull checks that no other partition owns the data to be removed. It sets in.lower and in.upper to the bounds of the
+// excise. It returns the bounds of the data outside the excise, or nil if all of it is inside.
 func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	partition := in.head.meta.Partition
 	gone := [][][]byte{{in.lower, in.upper}}
 	if own.Table != 0 && partition != keys.MetaPartition {
 		if !isTable(own.Table) {
-			return nil, fmt.Errorf("a replica of table %d", own.Table) // those are system keys
+			return nil, fmt.Errorf("a replica of table %d", own.Table) // these tables contain system keys
 		}
 		lower, upper := own.Bounds()
 		if bytes.Compare(lower, upper) < 0 {
@@ -264,8 +264,8 @@ func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	return nil, nil
 }
 
-// ingest adds the sstables to the store. It first makes everything older durable, because an ingestion may overtake the
-// log.
+// ingest adds the sstables to the store. It first makes all older data durable, because an ingestion may become durable
+// before the log.
 func (in *install) ingest(rest [][]byte) error {
 	s := in.s
 	if err := in.ctx.Err(); err != nil {
@@ -287,7 +287,7 @@ func (in *install) ingest(rest [][]byte) error {
 	if err := s.Sync(); err != nil {
 		return err
 	}
-	s.ingestMu.Lock() // entries that arrive must not be removed because their owner is unknown
+	s.ingestMu.Lock() // newly ingested entries must not be removed because their owner is unknown
 	defer s.ingestMu.Unlock()
 	s.spans.begun.Add(1)
 	defer s.spans.done.Add(1)
@@ -297,12 +297,12 @@ func (in *install) ingest(rest [][]byte) error {
 	}
 	s.ann.arrive()
 	s.weakened.Add(1)
-	s.truncated.Store(true) // entries of the old state stay
+	s.truncated.Store(true) // entries of the old state remain
 	s.disk.recheckSoon()
-	return s.Sync() // it may be only in the log
+	return s.Sync() // the flag may be only in the log
 }
 
-// cleanUp removes the files. Ingested files are already gone.
+// cleanUp removes the files. Ingested files no longer exist.
 func (in *install) cleanUp() error {
 	err := in.finish()
 	for _, name := range in.files {

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// invariants is the state of a read that checks itself, with the build tag invariants.
+// invariants is the state for checking the invariants of a read, with the build tag invariants.
 type invariants struct {
-	// prefix belongs to the last announced partition, clustering the last row of it.
+	// prefix is the prefix of the last announced partition. clustering is the last row of that partition.
 	prefix, clustering []byte
 	rows               int
 }
@@ -26,7 +26,7 @@ func (l *invariants) begin() {
 	}
 }
 
-// checkAnnounced checks that partitions are passed on once and in order (ST2).
+// checkAnnounced checks that partitions are announced once and in order (ST2).
 func (l *invariants) checkAnnounced(rd *reader) {
 	if !invariant.Enabled || rd.r.Index != nil {
 		return
@@ -35,7 +35,8 @@ func (l *invariants) checkAnnounced(rd *reader) {
 	l.prefix, l.rows = append(l.prefix[:0], rd.prefix...), 0
 }
 
-// checkDelivered checks that the rows of a partition are passed on once, in order, and that they were requested (ST2).
+// checkDelivered checks that the rows of a partition are delivered once and in order, and that they were requested
+// (ST2).
 func (l *invariants) checkDelivered(rd *reader, clustering []byte) {
 	if !invariant.Enabled || rd.r.Index != nil {
 		return

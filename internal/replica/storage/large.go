@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// A row with a collection of a million elements takes hundreds of megabytes to merge and decode, and a hundred clients
-// may read it at the same time. Reads of partitions that are known to have such rows therefore share a memory budget
-// and wait for each other. Large rows become known when they are read and written; the first readers after a start do
-// not know them yet.
+// A row with a collection of a million elements takes hundreds of megabytes to merge and decode. A hundred clients may
+// read such a row at the same time. Reads of partitions with such rows therefore share a memory budget and wait for
+// each other. Large rows are recorded when they are read or written. The first readers after a start therefore do not
+// know them yet.
 
 const (
 	largeSlots = 1 << 12
-	// largeMin is the estimate, in bytes, from which a row counts as large.
+	// largeMin is the estimated memory, in bytes, above which a row counts as large.
 	largeMin = 4 << 20
-	// largeCell and largeByte estimate the memory for reading a row: per cell, its forms in the merger and in the row;
-	// per byte of the stored row, its copies.
+	// largeCell and largeByte are used to estimate the memory for reading a row. largeCell is the memory per cell, for
+	// its forms in the merger and in the row. largeByte is the number of copies of each byte of the stored row.
 	largeCell, largeByte = 350, 3
-	// largeLook is the size in bytes from which a stored row is examined.
+	// largeLook is the size in bytes above which a stored row is examined.
 	largeLook = 48 << 10
 )
 
 // largeRows holds the budget and the known large rows.
 type largeRows struct {
 	seed maphash.Seed
-	// known contains, per slot, the estimate for the largest row seen in its partitions, in KiB.
+	// known contains, for each slot, the estimate for the largest row seen in the slot's partitions, in KiB.
 	known [largeSlots]atomic.Uint32
 
 	mu      sync.Mutex
@@ -58,7 +58,8 @@ func (l *largeRows) note(prefix []byte, bytes, cells int) {
 	}
 }
 
-// enter reserves the memory that reading a partition may need, and waits for it up to waitMax; leave releases it.
+// enter reserves the memory that reading a partition may need, and waits for it up to waitMax. leave releases the
+// memory.
 func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err error) {
 	kib := l.slot(prefix).Load()
 	if kib == 0 {
@@ -87,7 +88,7 @@ func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-w.ready: // granted in the meantime
+	case <-w.ready: // the memory was granted in the meantime
 		l.used -= size
 	default:
 		for i := range l.waiters {
@@ -111,7 +112,7 @@ func (l *largeRows) leave(size int64) {
 	l.wake()
 }
 
-// wake admits as many waiters as fit. The caller must hold mu.
+// wake admits as many waiters as the budget allows. The caller must hold mu.
 func (l *largeRows) wake() {
 	for len(l.waiters) > 0 && l.used+l.waiters[0].size <= l.budget {
 		l.used += l.waiters[0].size

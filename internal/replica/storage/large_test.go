@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// concurrency counts how many readers are at a row at the same time.
+// concurrency records how many readers are at a row at the same time.
 type concurrency struct{ now, most atomic.Int64 }
 
 func (m *concurrency) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
@@ -27,13 +27,13 @@ func (m *concurrency) Row([]byte, *row.Row) (command.Step, error) {
 	for n, old := m.now.Add(1), m.most.Load(); n > old && !m.most.CompareAndSwap(old, n); {
 		old = m.most.Load()
 	}
-	time.Sleep(2 * time.Millisecond) // so that readers can meet
+	time.Sleep(2 * time.Millisecond) // allow several readers to be at the row
 	m.now.Add(-1)
 	return command.More, nil
 }
 
-// TestLargeRows checks that readers of a row that exceeds the memory for such rows run one at a time when its size is
-// known. Other readers are not delayed, and a reader that waits fails when its context ends or after a time limit.
+// TestLargeRows checks that readers of a row that exceeds the memory for large rows run one at a time once its size is
+// known. Other readers must not be delayed. A waiting reader must fail when its context ends or after a time limit.
 func TestLargeRows(t *testing.T) {
 	s := openMem(t, Options{LargeRowBytes: 8 << 20, LargeRowWait: 5 * time.Second})
 	large := mutation("large", "", 1, func(b *row.Builder) {
@@ -76,7 +76,7 @@ func TestLargeRows(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := read(ctx, "large", &at); !errors.Is(err, context.Canceled) {
-		t.Errorf("a reader whose client is gone: %v", err)
+		t.Errorf("a reader whose client has disconnected: %v", err)
 	}
 	s.large.waitMax = time.Millisecond
 	if err := read(t.Context(), "large", &at); !errors.Is(err, context.DeadlineExceeded) {
@@ -92,7 +92,7 @@ func TestLargeRows(t *testing.T) {
 	}
 }
 
-// pause is a visitor that stays at its row.
+// pause is a visitor that waits at its row.
 type pause struct{ inside, leave chan struct{} }
 
 func (p *pause) Partition(token.Token, []byte, *row.Row) (command.Step, error) {

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestLevel checks that a directory keeps the feature level to which it was raised, and fields that a later build has
-// added to its identity; the previous build rejects it as newer and leaves it unchanged. Opening it with a later build
-// raises neither the level nor Pebble's format.
+// TestLevel checks that a directory keeps the feature level to which it was raised, and the fields that a later build
+// has added to its identity. The previous build must reject the directory as newer and leave it unchanged. Opening the
+// directory with a later build must raise neither the level nor Pebble's format.
 func TestLevel(t *testing.T) {
 	dir := t.TempDir()
 	open := func(levels feature.Range) (*Store, error) {

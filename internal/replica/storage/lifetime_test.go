@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// aged installs the test's table with a setting.
+// aged installs the test's table with a lifetime setting.
 func aged(s *Store, l row.Lifetimes) {
 	s.InstallTable(Table{ID: testTable, Clustering: 1, GCGrace: 864_000, Lifetimes: l})
 }
@@ -26,7 +26,7 @@ func item(t *testing.T, s *Store, ck string, lifetime int32, at int64) {
 	}))
 }
 
-// alive reads which rows are there at a second.
+// alive returns the rows that exist at a second.
 func alive(t *testing.T, s *Store, now int64) (out string) {
 	t.Helper()
 	v := &foundKeys{}
@@ -52,9 +52,9 @@ func (v *foundKeys) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestLifetimesOfRows checks that rows expire by the setting of the table at the time of the read. Expired rows are
-// swept a minute later and not before, whether the expiry was noted at the write or the setting has changed since. No
-// other rows are swept.
+// TestLifetimesOfRows checks that rows expire according to the setting of the table at the time of the read. Expired
+// rows must be swept a minute later, and not earlier. The expiry may have been noted at the write, or the setting may
+// have changed since. No other rows may be swept.
 func TestLifetimesOfRows(t *testing.T) {
 	for _, due := range []bool{true, false} {
 		s := openOwned(t, 864_000)
@@ -84,7 +84,7 @@ func TestLifetimesOfRows(t *testing.T) {
 			t.Errorf("off, swept: %s are alive", got)
 		}
 		aged(s, ten)
-		if due { // the notes are gone
+		if due { // the notes have been removed
 			item(t, s, "d", row.DefaultLifetime, 1000)
 			item(t, s, "o", 20, 1000)
 		}
@@ -108,8 +108,8 @@ func TestLifetimesOfRows(t *testing.T) {
 	}
 }
 
-// TestLifetimesOfTombstoneRuns checks that a run of expired rows is learned only when no change of the setting can
-// bring them back.
+// TestLifetimesOfTombstoneRuns checks that a run of expired rows is recorded only if no change of the setting can make
+// the rows visible again.
 func TestLifetimesOfTombstoneRuns(t *testing.T) {
 	s := openOwned(t, 864_000)
 	aged(s, row.Lifetimes{Default: 10})
@@ -136,7 +136,7 @@ func TestLifetimesOfTombstoneRuns(t *testing.T) {
 	}
 }
 
-// TestLifetimesOfEntries checks that entries of an index stay for a minute after their row has expired.
+// TestLifetimesOfEntries checks that entries of an index remain for a minute after their row has expired.
 func TestLifetimesOfEntries(t *testing.T) {
 	s := openOwned(t, 864_000)
 	in := installed(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// merger is stored by name with every store.
+// The name of merger is stored with every store.
 var merger = &pebble.Merger{
 	Name: "ilion.row.v1",
 	Merge: func(key, value []byte) (pebble.ValueMerger, error) {
@@ -27,10 +27,10 @@ var merger = &pebble.Merger{
 
 var merges = sync.Pool{New: func() any { return new(valueMerge) }}
 
-// valueMerge is a Pebble merge. It never deletes (Pebble's DeletableValueMerger resurrects data in v2.1.7) and never
-// purges: a single operand is returned unchanged.
+// valueMerge is a Pebble merge. It never deletes a key, because Pebble's DeletableValueMerger resurrects data in
+// v2.1.7. It never purges data, so a single operand is returned unchanged.
 type valueMerge struct {
-	// first is the first operand. chunk contains the operands after it; the row.Merger refers to them.
+	// first is the first operand. chunk contains the later operands. The row.Merger contains references to them.
 	first, chunk []byte
 	m            row.Merger
 	begun        bool
@@ -40,7 +40,7 @@ type valueMerge struct {
 // chunkMin is the minimum size of a chunk.
 const chunkMin = 4 << 10
 
-// keptMax bounds the memory kept by a pooled merge.
+// keptMax is the maximum memory, in bytes, kept by a pooled merge.
 const keptMax = 1 << 20
 
 func (v *valueMerge) add(value []byte) error {
@@ -53,7 +53,7 @@ func (v *valueMerge) add(value []byte) error {
 		v.chunk = v.chunk[:0]
 	}
 	if cap(v.chunk)-len(v.chunk) < len(value) {
-		// the old chunk stays referenced by the merger
+		// the merger still contains references to the old chunk
 		v.chunk = make([]byte, 0, max(2*cap(v.chunk), len(value), chunkMin))
 	}
 	n := len(v.chunk)
@@ -61,7 +61,7 @@ func (v *valueMerge) add(value []byte) error {
 	return v.m.Add(v.chunk[n:])
 }
 
-// MergeNewer implements pebble.ValueMerger. The order of operands does not matter.
+// MergeNewer implements pebble.ValueMerger. Operands may arrive in any order.
 func (v *valueMerge) MergeNewer(value []byte) error { return v.add(value) }
 
 // MergeOlder implements pebble.ValueMerger.

@@ -27,18 +27,20 @@ type Statistics struct {
 	snapshots *Snapshots
 }
 
-// Metrics holds counters since Open, and gauges.
+// Metrics holds gauges, and counters since Open.
 type Metrics struct {
-	// Operands and IndexEntries were written in Batches. Syncs is the number of calls.
+	// Operands and IndexEntries are the numbers of operands and index entries written in Batches. Syncs is the number
+	// of calls of Sync.
 	Operands, IndexEntries, Batches, Syncs uint64
-	// Gets and Iterators count all ways of reading; a write must not increase them. Rows counts the keys visited by
+	// Gets and Iterators count all reads of the store. A write must not increase them. Rows counts the keys visited by
 	// reads.
 	Gets, Iterators, HeaderSeeks, Rows uint64
 	// TombstoneSkips counts the runs of dead rows that reads skipped. TombstoneRuns counts the runs that were found.
 	TombstoneSkips, TombstoneRuns uint64
-	// Swept counts keys that were removed or shortened. SweepsKept counts keys that were still needed.
+	// Swept counts keys that were removed or shortened by sweeps. SweepsKept counts keys that a sweep examined and that
+	// were still needed.
 	Swept, SweepsKept uint64
-	// EntriesSeen counts the index entries examined by sweeps, DueSeen the due notes.
+	// EntriesSeen counts the index entries examined by sweeps. DueSeen counts the due notes examined.
 	EntriesSeen, DueSeen uint64
 	// SweepLag is the number of seconds for which the data being swept now has been due, or 0.
 	SweepLag int64
@@ -46,12 +48,12 @@ type Metrics struct {
 	Collapsed uint64
 	// SnapshotsCaptured and SnapshotsInstalled count snapshots of whole partitions.
 	SnapshotsCaptured, SnapshotsInstalled uint64
-	// DiskFull is true while writes are rejected. FreePercent is -1 if unknown.
+	// DiskFull is true while writes are rejected. FreePercent is the percentage of free disk space, or -1 if unknown.
 	DiskFull    bool
 	FreePercent int
 	// DiskAvailable is the number of free bytes at the last check, or 0 if unknown.
 	DiskAvailable uint64
-	// DiskBytes is the size of all files, MemtableBytes of the memtables, CacheBytes of the block cache.
+	// DiskBytes, MemtableBytes, and CacheBytes are the sizes of all files, of the memtables, and of the block cache.
 	DiskBytes, MemtableBytes, CacheBytes uint64
 	// ANNCacheBytes is the memory used by packed vector lists.
 	ANNCacheBytes uint64
@@ -59,7 +61,7 @@ type Metrics struct {
 	// read may have to examine.
 	CompactionDebt uint64
 	ReadAmp        int
-	// Pebble contains all other metrics.
+	// Pebble holds all other metrics.
 	Pebble *pebble.Metrics
 }
 

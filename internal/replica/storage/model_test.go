@@ -24,7 +24,7 @@ import (
 
 const testTable, testIndex = keys.FirstTable, keys.FirstTable + 1
 
-// modelPartition is a logical partition of the model: merged operands by clustering key, and index entries.
+// modelPartition is a logical partition of the model. It holds merged operands by clustering key, and index entries.
 type modelPartition struct {
 	tok     token.Token
 	pk      string
@@ -33,7 +33,7 @@ type modelPartition struct {
 	entries map[string]bool // value/clustering
 }
 
-// model is the store as a map. It uses package row for merging, which has a separate model.
+// model is the store as a map. The model uses package row for merging. Package row has a separate model.
 type model struct{ partitions map[string]*modelPartition }
 
 func (m *model) apply(t *rapid.T, mu *command.Mutation) {
@@ -64,7 +64,7 @@ func (m *model) apply(t *rapid.T, mu *command.Mutation) {
 	}
 }
 
-// read answers a Read by looking at everything.
+// read returns the result of a Read by examining all data.
 func (m *model) read(t *rapid.T, r *command.Read, v command.Visitor) {
 	var list []*modelPartition
 	for _, p := range m.partitions {
@@ -142,7 +142,7 @@ func (m *model) readPartition(t *rapid.T, p *modelPartition, r *command.Read, v 
 	return true
 }
 
-// collector records the rows that it receives and stops after a number of them.
+// collector records the rows that it receives, and stops after a given number of rows.
 type collector struct {
 	lines   []string
 	limit   int
@@ -150,7 +150,7 @@ type collector struct {
 	stopped bool
 	tok     token.Token
 	pk, ck  []byte
-	perPart int // rows per partition, 0 = all
+	perPart int // maximum number of rows per partition; 0 means all
 	inPart  int
 }
 
@@ -288,7 +288,7 @@ func drawRead(t *rapid.T) command.Read {
 	return r
 }
 
-// eager makes the learner of dead runs act on the smallest occasion.
+// eager makes the runFinder search for dead runs after very few dead rows.
 func eager(s *Store) {
 	s.tombstones.mu.Lock()
 	s.hot.after = 2
@@ -300,7 +300,7 @@ func eager(s *Store) {
 	s.together = 1
 }
 
-// spreadAll gives the deleted ranges of all partitions keys of their own, as a replica's leader has it done.
+// spreadAll moves the deleted ranges of all partitions to separate keys, as a leader does.
 func spreadAll(s *Store, table uint32) error {
 	var sw command.Sweep
 	sw.Table = table
@@ -310,9 +310,9 @@ func spreadAll(s *Store, table uint32) error {
 	return s.ApplySweep(&sw)
 }
 
-// TestStoreAgainstModel checks that random mutations with random timestamps, deletions and expiries, with flushes,
-// compactions, spread ranges and reopening between them, read in every way a Read can ask for, whole and page by page,
-// and many times by one Pinned.
+// TestStoreAgainstModel makes random mutations with random timestamps, deletions, and expiries. In between, it flushes,
+// compacts, spreads ranges, and reopens the store. It checks the results of every kind of Read, complete and in pages,
+// and repeatedly with one Pinned.
 func TestStoreAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()
@@ -324,7 +324,7 @@ func TestStoreAgainstModel(t *testing.T) {
 			eager(s)
 			return s
 		}
-		// Rows or partitions in the bloom filters; with clustering columns or without.
+		// The bloom filters contain rows or partitions, and the table has clustering columns or not.
 		id := rapid.SampledFrom([]uint32{testTable, testTable | keys.WholeKey}).Draw(t, "table")
 		flat := rapid.IntRange(0, 3).Draw(t, "flat") == 0
 		install := func(s *Store) *Store {
@@ -391,7 +391,7 @@ func checkRead(t *rapid.T, s *Store, m *model, table uint32) {
 	if r.Key != nil || r.NoRows || perPart > 0 {
 		return
 	}
-	// The same again in pages: without the lines that start a partition again the result must be the same.
+	// The same read in pages must have the same result, except for the lines that start a partition again.
 	var paged []string
 	limit := rapid.IntRange(1, 3).Draw(t, "page")
 	for range 200 {
@@ -415,7 +415,7 @@ func checkRead(t *rapid.T, s *Store, m *model, table uint32) {
 	}
 }
 
-// checkPinned reads one partition repeatedly, and finds the newest timestamps of the cells that a mutation writes.
+// checkPinned reads one partition repeatedly, and looks up the newest timestamps of the cells that a mutation writes.
 func checkPinned(t *rapid.T, s *Store, m *model, table uint32) {
 	pk := rapid.SampledFrom(testPartitions).Draw(t, "pinned")
 	pin := func() *Pinned { return s.Pin(table, testTokens[pk], []byte(pk)) }

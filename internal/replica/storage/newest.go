@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Newest returns the highest timestamp, in microseconds, of the rows and the header that a mutation writes to, and of
-// the deletions that cover these rows. Data written with a higher timestamp is visible. It returns row.NotDeleted
-// without such data.
+// Newest returns the highest timestamp, in microseconds, of the rows and the header that a mutation writes, and of the
+// deletions that cover these rows. Data written with a higher timestamp is visible. If there is no such data, it
+// returns row.NotDeleted.
 func (s *Reader) Newest(m *command.Mutation) (int64, error) {
 	n := newest{s: s, at: row.NotDeleted, prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer n.close()
@@ -50,12 +50,12 @@ type newest struct {
 	at     int64
 	prefix []byte
 	header row.Header
-	// ranges is set if there are deleted ranges with keys of their own.
+	// ranges is set if deleted ranges with separate keys exist.
 	ranges *pebble.Iterator
 	cover  cover
 }
 
-// deletions loads the deletions of the partition. A deletion of the partition covers everything that is written.
+// deletions loads the deletions of the partition. A deletion of the partition covers all rows that are written.
 func (n *newest) deletions() error {
 	n.header.Clear()
 	value, err := n.s.getCopy(append(bytes.Clone(n.prefix), keys.Deletions))

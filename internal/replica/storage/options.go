@@ -14,42 +14,43 @@ import (
 
 // Options configure a Store. The zero value is ready for use.
 type Options struct {
-	// Identity is the identity of a new store; zero IDs are drawn at random. An existing store must have the same
-	// cluster ID, unless this one is zero.
+	// Identity is the identity of a new store. Zero IDs are replaced with random IDs. An existing store must have the
+	// same cluster ID, unless the ID in Options is zero.
 	Identity Identity
-	// Levels are the feature levels that the build supports; feature.Known by default. A directory of another level is
-	// rejected.
+	// Levels are the feature levels that the build supports. The default is feature.Known. A directory of another level
+	// is rejected.
 	Levels feature.Range
-	// CacheBytes is the size of the block cache; 64 MiB by default.
+	// CacheBytes is the size of the block cache. The default is 64 MiB.
 	CacheBytes int64
-	// MemtableBytes is the size of one memtable, of which there are at most four; 64 MiB by default. If the disk is
-	// small, it is 1/256 of the disk.
+	// MemtableBytes is the size of one memtable. There are at most four memtables. The default is 64 MiB. On a small
+	// disk, the size is 1/256 of the disk.
 	MemtableBytes int64
-	// MaxOpenFiles bounds the open sstables; 1000 by default.
+	// MaxOpenFiles is the maximum number of open sstables. The default is 1000.
 	MaxOpenFiles int
-	// Reserve provides file descriptors when the process has none left. Nil makes the store wait for one.
+	// Reserve provides file descriptors when the process has none left. If it is nil, the store waits for a descriptor.
 	Reserve *diskfs.Reserve
-	// Compactions bounds the concurrent compactions; 1 by default.
+	// Compactions is the maximum number of concurrent compactions. The default is 1.
 	Compactions int
 	// ReadOnly rejects all writes.
 	ReadOnly bool
-	// MinFreeDisk is the percentage of the disk below which writes are rejected; 5 by default. A negative value never
-	// rejects. Space that flushing the memtables may take does not count as free.
+	// MinFreeDisk is the percentage of free disk space below which writes are rejected. The default is 5. If it is
+	// negative, writes are never rejected. Space that flushing the memtables may take does not count as free.
 	MinFreeDisk int
-	// DiskCheckEvery is the interval between checks of the free disk space; 5 s by default.
+	// DiskCheckEvery is the interval between checks of the free disk space. The default is 5 s.
 	DiskCheckEvery time.Duration
-	// ReclaimAfter is the time that removals by sweeps stay in the memtable if nothing else flushes it; 10 min by
-	// default. Compactions free the space only after the flush.
+	// ReclaimAfter is the time for which removals by sweeps stay in the memtable if no other event flushes it. The
+	// default is 10 min. Compactions free the space only after the flush.
 	ReclaimAfter time.Duration
 	// DiskUsage replaces statfs in tests.
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
-	// TombstoneCacheBytes bounds the memory for known runs of dead rows; 16 MiB by default. A negative value disables
-	// the cache.
+	// TombstoneCacheBytes is the maximum memory for known runs of dead rows. The default is 16 MiB. A negative value
+	// disables the cache.
 	TombstoneCacheBytes int
-	// ANNCacheBytes bounds the memory for packed vector lists; 32 MiB by default. A negative value disables the cache.
+	// ANNCacheBytes is the maximum memory for packed vector lists. The default is 32 MiB. A negative value disables the
+	// cache.
 	ANNCacheBytes int64
-	// LargeRowBytes bounds the memory of all readers for rows with very many cells; 256 MiB by default. LargeRowWait is
-	// how long a reader waits for its share; 5 s by default.
+	// LargeRowBytes is the maximum memory of all readers for rows with very many cells. The default is 256 MiB.
+	// LargeRowWait is the time for which a reader waits for its share. The default is 5 s.
 	LargeRowBytes int64
 	LargeRowWait  time.Duration
 	// Events are optional callbacks.
@@ -58,20 +59,20 @@ type Options struct {
 
 // Events notify the owner of a Store. They may be called on any goroutine and must not block.
 type Events struct {
-	// Corrupt is called once when stored data turns out to be damaged. The store has stopped serving.
+	// Corrupt is called once when stored data is found to be damaged. The store has stopped serving.
 	Corrupt func(error)
 	// Background is called when a flush or compaction fails. Pebble retries it, and Background is not called again
 	// until one has succeeded.
 	Background func(error)
-	// Stall is called when writes stop because compactions lag behind, and when they resume.
+	// Stall is called when writes stop because compactions lag, and when they resume.
 	Stall func(stalled bool, reason string)
 	// DiskFull is called when writes are rejected for lack of disk space, and when they are accepted again.
 	DiskFull func(full bool, freePercent int)
 	// DiskOut is called repeatedly while the disk has less free space than the store may need to be opened again. Its
-	// arguments are the free and the required bytes. Replicas that must apply their logs must stop then.
+	// arguments are the numbers of free and of required bytes. Replicas that must apply their logs must then stop.
 	DiskOut func(free, need uint64)
-	// Fatal is called once when the disk rejected a required write. The store has stopped serving, and its calls that
-	// are writing never return. Without Fatal, the store panics.
+	// Fatal is called once when the disk has rejected a required write. The store has stopped serving, and its current
+	// write calls never return. If Fatal is nil, the store panics.
 	Fatal func(error)
 }
 
@@ -102,13 +103,13 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 	}
 }
 
-// The errors of the store.
+// These are the errors of the store.
 var (
 	// ErrDiskFull rejects a write that would take space. Deletes and reads continue.
 	ErrDiskFull = errors.New("disk almost full: writes are rejected; reads and deletes are allowed")
 	// ErrDisksFull rejects such a write because too few of the replicas would have space for it.
 	ErrDisksFull = errors.New("disk almost full on too many nodes: writes are rejected; reads and deletes are allowed")
-	// ErrDiskCritical rejects a delete, too, when the space reserved for deletes is used up.
+	// ErrDiskCritical rejects even a delete when the space reserved for deletes is used up.
 	ErrDiskCritical = errors.New("disk full: writes and deletes are rejected; reads, TRUNCATE, and DROP are allowed")
 	// ErrCorrupt is returned by a store that has found damaged data.
 	ErrCorrupt = errors.New("stored data is damaged")

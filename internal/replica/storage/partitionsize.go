@@ -20,8 +20,8 @@ type PartitionSize struct {
 	Bytes, Values int64
 }
 
-// MeasurePartition reads the logical partition at a token, as of a second. If it has more than most bytes, only the
-// beginning is read, and the rest is extrapolated from the size on disk.
+// MeasurePartition reads the logical partition at a token, as of a second. If the partition has more than most bytes,
+// only its beginning is read. The rest is extrapolated from the size on disk.
 func (s *Statistics) MeasurePartition(ctx context.Context, table uint32, at token.Token, now,
 	most int64) (PartitionSize, error) {
 	span := TokenOnly(table, at)
@@ -53,13 +53,13 @@ func (s *Statistics) MeasurePartition(ctx context.Context, table uint32, at toke
 type sizeVisitor struct {
 	PartitionSize
 	most int64
-	last []byte // the clustering key of the last row
-	cut  bool   // there is more data than was read
+	last []byte // clustering key of the last row
+	cut  bool   // more data exists than has been read
 }
 
 func (w *sizeVisitor) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
 	if w.Key != nil {
-		return command.Stop, nil // two keys with the same token
+		return command.Stop, nil // two keys have the same token
 	}
 	w.Key = bytes.Clone(key)
 	if static != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestMeasurePartition checks that the size of a logical partition counts its own data only, and that a partition of
-// which only the beginning is read gets a size that is about right.
+// TestMeasurePartition checks that the size of a logical partition includes only its own data. The size must be
+// approximately correct if only the beginning of the partition is read.
 func TestMeasurePartition(t *testing.T) {
 	s := openMem(t, Options{})
 	const table, rows, size = 600, 2000, 1000

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// TestPartsOfRecordedBatches checks that the dedupe record of a part stays as long as its batch is recorded, or its
-// state is unknown, for both kinds of sweeps. Other dedupe records do not wait.
+// TestPartsOfRecordedBatches checks that the dedupe record of a part is kept while its batch is recorded or the batch's
+// state is unknown, for both kinds of sweeps. Other dedupe records must be swept without waiting.
 func TestPartsOfRecordedBatches(t *testing.T) {
 	const start = 1_000_000
 	for _, due := range []bool{false, true} {
@@ -46,7 +46,7 @@ func TestPartsOfRecordedBatches(t *testing.T) {
 		for _, c := range []struct {
 			recorded bool
 			broken   error
-			want     int // dedupe records
+			want     int // number of dedupe records
 		}{{false, errors.New("unavailable"), 1}, {true, nil, 1}, {false, nil, 0}} {
 			recorded, broken = c.recorded, c.broken
 			var err error

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// halting is a visitor that stops at every place that the read passes, and counts rows.
+// halting is a visitor that counts rows, and stops at every position that the read reports.
 type halting struct {
 	silent
 	stops, looked int
@@ -27,9 +27,9 @@ func (w *halting) Passed(tok token.Token, key []byte, looked int) (command.Step,
 	return command.Stop, nil
 }
 
-// TestPassed checks that a read of a range over thousands of deleted partitions or rows can stop repeatedly and resume
-// after its position, until it has found all live rows. A reader without stops finds the same. The same holds for a
-// read through an index whose entries lead to no row.
+// TestPassed checks a read of a range over thousands of deleted partitions or rows. The read must be able to stop
+// repeatedly and resume after its position, until it has found all live rows. A reader that does not stop must find the
+// same rows. The same applies to a read through an index whose entries lead to no rows.
 func TestPassed(t *testing.T) {
 	const n, every = 5000, 1250
 	s := openMem(t, Options{})

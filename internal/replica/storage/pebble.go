@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 )
 
-// comparer defines the key order of package keys: the order of the bytes, with a custom Split.
+// comparer defines the key order of package keys, which is the order of the bytes with a custom Split.
 var comparer = &pebble.Comparer{
 	Name:                 keys.ComparerName,
 	Compare:              bytes.Compare,
@@ -34,8 +34,8 @@ var comparer = &pebble.Comparer{
 }
 
 // largeValues stores large rows in separate files once compactions have merged them. A block contains the small rows
-// and references to the large ones. Reading a small row decompresses no large one, and compactions do not copy large
-// rows.
+// and references to the large rows. Reading a small row then decompresses no large row, and compactions do not copy
+// large rows.
 var largeValues = pebble.ValueSeparationPolicy{
 	Enabled:               true,
 	MinimumSize:           largeValueMin,
@@ -45,27 +45,27 @@ var largeValues = pebble.ValueSeparationPolicy{
 }
 
 const (
-	// largeValueMin is the size, in bytes, from which a row counts as large.
+	// largeValueMin is the minimum size of a large row, in bytes.
 	largeValueMin = 16 << 10
 
 	blockBytes   = 32 << 10
 	prefixBundle = 16
 	bloomBits    = 10
-	// Half of the cost of writing is compaction. A wide base level, some more files in level 0, and large files reduce
-	// rewriting: 16 % less CPU time per write than with Pebble's defaults and the same memtables. Bloom filters keep
-	// reads of a new row as cheap.
+	// Half of the cost of writing is caused by compactions. A wide base level, some more files in level 0, and large
+	// files reduce rewriting. They save 16 % of the CPU time per write compared with Pebble's defaults and the same
+	// memtables. Because of bloom filters, reads of a recent row remain as cheap as before.
 	l0Sublevels  = 8
 	baseMemtable = 16       // size of the base level in memtables
-	fileBytesMax = 32 << 20 // of a file in level 0
+	fileBytesMax = 32 << 20 // size of a file in level 0
 )
 
 // rowsAreNoVersions stores the values of a partition's rows next to their keys. By default, Pebble treats keys with the
 // same Split prefix as versions of one key and moves all values except the first to another block. Every row of a scan
-// would be fetched from another block.
+// would then be fetched from another block.
 var rowsAreNoVersions = pebble.SpanPolicy{DisableValueSeparationBySuffix: true}
 
-// pebbleOptions returns the options that were used for the benchmarks: columnar blocks, MinLZ, and bloom filters on
-// every level.
+// pebbleOptions returns the options that were used for the benchmarks, such as columnar blocks, MinLZ, and bloom
+// filters on every level.
 func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	schema := colblk.DefaultKeySchema(comparer, prefixBundle)
 	po := &pebble.Options{
@@ -101,7 +101,7 @@ func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	return po
 }
 
-// logger passes on only fatal messages: Pebble calls Fatalf if its log cannot be written.
+// logger logs only fatal messages, because Pebble calls Fatalf if its log cannot be written.
 type logger struct{ e *engine }
 
 func (logger) Infof(string, ...any)                {}
@@ -123,7 +123,7 @@ func (s *Store) listener() *pebble.EventListener {
 		},
 		BackgroundError: func(err error) {
 			if errors.Is(err, diskfs.ErrLowSpace) || errors.Is(err, pebble.ErrCancelledCompaction) {
-				return // disk checks report the former; the latter will be retried
+				return // disk checks report a full disk, and Pebble retries a canceled compaction
 			}
 			if !s.backgroundFailed.Swap(true) && s.o.Events.Background != nil {
 				s.o.Events.Background(err)

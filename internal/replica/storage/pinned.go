@@ -13,20 +13,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Pinned reads one logical partition repeatedly while its caller excludes all writers of it. It uses one iterator,
-// which is created and positioned once, and looks up the deletions once. It remembers the timestamps of the rows that
-// it has read. It belongs to one goroutine, and holds memory of the store until it is closed.
+// Pinned reads one logical partition repeatedly while its caller excludes all writers of the partition. It uses one
+// iterator, which is created and positioned once, and looks up the deletions once. It stores the timestamps of the rows
+// that it has read. It belongs to one goroutine, and holds memory of the store until it is closed.
 type Pinned struct {
 	s     *Reader
 	table uint32
 	tok   token.Token
 	key   []byte
-	// rd is positioned in the partition; nil until the first read. It has read everything before the rows, as described
-	// by as.
+	// rd is positioned in the partition. It is nil until the first read. rd has read all data before the rows, as
+	// described by as.
 	rd *reader
 	of viewParams
-	// newest holds the highest timestamps of rows that were read, and of the deletions that cover them for at most
-	// newestMax rows.
+	// newest holds the highest timestamps of the rows that were read, and of the deletions that cover them. It holds at
+	// most newestMax rows.
 	newest map[string]int64
 }
 
@@ -37,7 +37,7 @@ type viewParams struct {
 	statics bool
 }
 
-// newestMax is the number of rows whose timestamps a Pinned remembers.
+// newestMax is the number of rows whose timestamps a Pinned stores.
 const newestMax = 1000
 
 // Pin returns a Pinned for a logical partition. The key still belongs to the caller, who must not modify it.
@@ -45,14 +45,14 @@ func (s *Reader) Pin(table uint32, tok token.Token, key []byte) *Pinned {
 	return &Pinned{s: s, table: table, tok: tok, key: key}
 }
 
-// Read is Reader.Read for a command on the logical partition.
+// Read is the equivalent of Reader.Read for a command on the logical partition.
 func (p *Pinned) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	in := p.s.lookupTable(p.table).installed.Load()
 	switch {
 	case r.Index != nil || r.Changes != nil || r.AfterKey != nil:
 		return p.s.Read(ctx, r, v) // it does not read the rows in order
 	case in != nil && in.Clustering == 0:
-		return p.s.readFor(ctx, r, v, p) // one row, which needs no iterator
+		return p.s.readFor(ctx, r, v, p) // a single row, which needs no iterator
 	}
 	if err := p.s.Err(); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (p *Pinned) read(ctx context.Context, r *command.Read, v command.Visitor) (
 func (p *Pinned) reposition() error {
 	rd := p.rd
 	err := rd.closeIterators()
-	rd.version = 0 // find no runs before there is an iterator
+	rd.version = 0 // find no runs before the iterator exists
 	if err == nil {
 		err = rd.begin(p.tok, p.key)
 	}
@@ -115,7 +115,7 @@ func (rd *reader) finishRead() {
 	rd.large = 0
 }
 
-// note remembers the timestamps of a row that is read.
+// note stores the timestamps of a row that is read.
 func (p *Pinned) note(clustering, value []byte, deleted int64) error {
 	if len(p.newest) == newestMax {
 		return nil
@@ -131,7 +131,8 @@ func (p *Pinned) note(clustering, value []byte, deleted int64) error {
 	return nil
 }
 
-// Newest is Reader.Newest for a mutation of the logical partition. It does not look up rows that were read.
+// Newest is the equivalent of Reader.Newest for a mutation of the logical partition. It does not look up rows that have
+// already been read.
 func (p *Pinned) Newest(m *command.Mutation) (int64, error) {
 	newest := row.NotDeleted
 	left := *m

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestPinnedRow checks that a writer that has read the only row of a logical partition, in a table without clustering
-// columns, gets the same newest timestamp as one that has not. It covers all writes and deletions, live and deleted
+// TestPinnedRow checks that a writer gets the same newest timestamp whether or not it has read the only row of a
+// logical partition, in a table without clustering columns. The test covers all writes and deletions, live and deleted
 // rows, and the state before and after the first deletion of a partition in the table.
 func TestPinnedRow(t *testing.T) {
 	s := openMem(t, Options{})

@@ -17,15 +17,16 @@ import (
 // progressKey is the single key of the progress record.
 var progressKey = keys.AppendSystem(nil, keys.ProgressID, nil)
 
-// PutProgress merges a progress record into the store's record. It does not keep record.
+// PutProgress merges a progress record into the store's record. It does not keep a reference to record.
 func (b *Batch) PutProgress(record []byte) {
 	b.progress += len(record)
 	_ = b.b.Merge(progressKey, record, nil)
 }
 
-// Every batch adds an operand to the progress record, and each reader of a meta merges them all. The batch that adds
-// one operand too many therefore replaces them with the merged record. progressBytes is the minimum size, in bytes, of
-// the operands that are replaced. A larger record is replaced when the operands reach progressGrowth times its size.
+// Every batch adds an operand to the progress record, and each reader of a meta merges all operands. When the number of
+// operands exceeds a limit, the batch therefore replaces them with the merged record. progressBytes is the minimum
+// size, in bytes, of operands that are replaced. A larger record is replaced when the operands reach progressGrowth
+// times its size.
 const (
 	progressBytes  = 64 << 10
 	progressGrowth = 4
@@ -39,7 +40,7 @@ func (s *Writer) compactProgress(added int) {
 	}
 	size, err := s.replace(progressKey)
 	if s.progressSize.Store(int64(size)); err != nil {
-		_ = s.check(fmt.Errorf("compact the record of progress: %w", err)) // damage stops the store
+		_ = s.check(fmt.Errorf("compact the record of progress: %w", err)) // check stops the store if data is damaged
 	}
 }
 
@@ -71,8 +72,8 @@ func (p progress) decodeMeta(b []byte) (keys.Meta, error) {
 	return m, nil
 }
 
-// add adds another record. If it is newer, its partitions replace existing ones; if it is older, only new partitions
-// are added.
+// add adds another record. If the added record is newer, its partitions replace existing partitions. If it is older,
+// only new partitions are added.
 func (p progress) add(record []byte, newer bool) error {
 	return keys.DecodeProgress(record, func(of keys.Progress) {
 		if _, known := p[of.Partition]; newer || !known {
@@ -98,8 +99,8 @@ func (v *progressMerge) MergeNewer(value []byte) error { return v.of.add(value, 
 // MergeOlder implements pebble.ValueMerger.
 func (v *progressMerge) MergeOlder(value []byte) error { return v.of.add(value, false) }
 
-// Finish implements pebble.ValueMerger. Partitions that have left the node stay in the record as long as there may be
-// an older record that contains them.
+// Finish implements pebble.ValueMerger. Partitions that have left the node remain in the record while an older record
+// that contains them may exist.
 func (v *progressMerge) Finish(oldest bool) ([]byte, io.Closer, error) {
 	v.out = keys.BeginProgress(v.out[:0])
 	for _, id := range slices.Sorted(maps.Keys(v.of)) {

@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// TestProgress checks that a meta has the progress of the last batch that wrote progress of its partition, for every
-// place where it can be stored: the memtable, or the log of a store that crashed, flushed or compacted. A meta with
-// more progress wins, and a partition that left and came back does not inherit old progress.
+// TestProgress checks that a meta has the progress of the last batch that wrote progress of its partition. The progress
+// may be in the memtable, on disk after a flush or a compaction, or in the log of a crashed store. A meta with more
+// progress must take precedence. A partition that left the node and returned must not inherit old progress.
 func TestProgress(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "rows", Options{})
@@ -95,7 +95,7 @@ func TestProgress(t *testing.T) {
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	advance(15, 1, 2, 3) // lost
+	advance(15, 1, 2, 3) // this progress is lost in the crash
 	left := fs.CrashClone(vfs.CrashCloneCfg{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestProgress(t *testing.T) {
 	}
 	commit(func(b *Batch) { b.PutProgress([]byte{1, 7}) })
 	if err := errors.Join(s.Metas(func(keys.Meta) error { return nil })); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a record that is cut off: %v", err)
+		t.Errorf("a truncated record: %v", err)
 	}
 	_ = s.Close()
 }

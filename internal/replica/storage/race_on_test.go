@@ -4,5 +4,6 @@
 
 package storage
 
-// raced is true under the race detector, where pools drop at random and everything takes ten times as long.
+// raced is true under the race detector. With the race detector, pools drop objects randomly, and all code is ten times
+// slower.
 const raced = true

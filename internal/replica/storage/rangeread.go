@@ -56,8 +56,8 @@ func (rd *reader) rangeBounds() {
 // visitor.
 const passedEvery = 1000
 
-// passed reports the progress of the read to the visitor, at the end of a partition, if the visitor has received
-// nothing for a long time.
+// passed reports the progress of the read to the visitor at the end of a partition if the visitor has received nothing
+// for a long time.
 func (rd *reader) passed() (command.Step, error) {
 	looked := rd.visited - rd.silent
 	switch {
@@ -78,7 +78,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	if !ok {
 		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
 	}
-	rd.seek = append(rd.seek[:0], p.Key...) // begin reads the key from here, after it has built the prefix
+	rd.seek = append(rd.seek[:0], p.Key...) // begin reads the key from here after it has built the prefix
 	if err := rd.begin(p.Token, rd.seek); err != nil {
 		return command.Stop, err
 	}
@@ -98,7 +98,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	return rd.partition()
 }
 
-// nextTries is the number of keys that are stepped over before a seek is cheaper.
+// nextTries is the number of keys that are stepped over before a seek is used, because a seek is then cheaper.
 const nextTries = 4
 
 // leave moves to the first key after the current partition.

@@ -14,36 +14,36 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// A deleted range is written without reading, to the deletions of its partition, where reads find it. There may be any
-// number of ranges, and a read must not pay for unrelated ones. If a partition has more than rangesTogether of them,
-// sweeps therefore give them keys of their own, disjoint and ordered by their ends, and a read seeks the range that
-// covers a row. These sweeps are logged like all others and depend only on the content of the store, so replicas have
-// the same keys.
+// A deleted range is written to the deletions of its partition without reading. Reads look for ranges in these
+// deletions. There may be any number of ranges, and unrelated ranges must not slow down a read. If a partition has more
+// than rangesTogether ranges, sweeps therefore move them to separate keys, disjoint and ordered by their ends. A read
+// then seeks the range that covers a row. These sweeps are logged like all other sweeps and depend only on the content
+// of the store. Replicas therefore have the same keys.
 
 const (
-	// rangesTogether is the number of deleted ranges that may stay in the deletions of a partition. It must be the same
-	// on all replicas.
+	// rangesTogether is the maximum number of deleted ranges that may remain in the deletions of a partition. It must
+	// be the same on all replicas.
 	rangesTogether = 32
-	// spreadMax bounds the ranges that one sweep gives keys of their own, and the existing ranges that they overlap. It
-	// must be the same on all replicas.
+	// spreadMax is the maximum number of ranges that one sweep moves to separate keys. It is also the maximum number of
+	// existing ranges that they overlap. It must be the same on all replicas.
 	spreadMax = 4096
-	// pilesMax bounds the partitions known to have too many ranges.
+	// pilesMax is the maximum number of partitions that are recorded as having too many ranges.
 	pilesMax = 4096
 )
 
-// cover finds the deleted range with its own key that covers a row. Between two seeks, it remembers an interval of rows
+// cover finds the deleted range with a separate key that covers a row. Between two seeks, it stores an interval of rows
 // with the same result.
 type cover struct {
 	prefix []byte
-	// [from, to) is the known interval, without an end if open is set. deleted is the timestamp of the range there, or
-	// row.NotDeleted between two ranges.
+	// [from, to) is the known interval. It has no end if open is set. deleted is the timestamp of the range in this
+	// interval, or row.NotDeleted if no range covers it.
 	from, to    []byte
 	known, open bool
 	deleted     int64
 	buf, seek   []byte
 }
 
-// begin makes a partition the current one.
+// begin makes a partition the current partition.
 func (c *cover) begin(prefix []byte) {
 	c.prefix, c.known, c.deleted = append(c.prefix[:0], prefix...), false, row.NotDeleted
 }
@@ -90,7 +90,7 @@ func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
 	return nil
 }
 
-// find determines the interval that contains a clustering key. With back, the next key will be before it.
+// find determines the interval that contains a clustering key. If back is set, the next key will be before this key.
 func (c *cover) find(it *pebble.Iterator, clustering []byte, back bool) error {
 	it.SeekGE(c.target(clustering))
 	if err := c.take(it, clustering); err != nil || !back || c.deleted != row.NotDeleted {
@@ -103,13 +103,13 @@ func (c *cover) find(it *pebble.Iterator, clustering []byte, back bool) error {
 	return it.Error()
 }
 
-// rangeBounds returns the bounds of the deleted ranges of a partition that have keys of their own.
+// rangeBounds returns the bounds of the deleted ranges of a partition that have separate keys.
 func rangeBounds(prefix []byte) (lower, upper []byte) {
 	return append(bytes.Clone(prefix), keys.Range), append(bytes.Clone(prefix), keys.Static)
 }
 
-// spread gives ranges, disjoint and ascending, keys of their own, in place of the ranges that they overlap. It returns
-// the ranges that exceed the limit of this sweep.
+// spread moves ranges, which must be disjoint and ascending, to separate keys. They replace the ranges that they
+// overlap. It returns the ranges that exceed the limit of this sweep.
 func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest []row.Range, err error) {
 	lower, upper := rangeBounds(prefix)
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -129,7 +129,7 @@ func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest
 type spreading struct {
 	it *pebble.Iterator
 	c  cover
-	// take contains the ranges to spread, old the ranges that they overlap.
+	// take contains the ranges to spread, and old contains the ranges that they overlap.
 	take, old []row.Range
 }
 
@@ -141,7 +141,7 @@ func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
 		}
 		if n := len(sp.old); n == 0 || sp.old[n-1].End != nil && bytes.Compare(sp.old[n-1].End, r.Start) <= 0 {
 			sp.it.SeekGE(sp.c.target(r.Start))
-		} // otherwise it is after the last range of old, which overlaps r
+		} // otherwise r is after the last range of old that overlaps it
 		for ; sp.it.Valid(); sp.it.Next() {
 			var f row.Range
 			value, err := sp.it.ValueAndErr()
@@ -170,7 +170,7 @@ func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
 	return nil, nil
 }
 
-// write replaces old with the union of both.
+// write replaces old with the union of old and take.
 func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 	same := func(a, b *row.Range) bool {
 		return bytes.Equal(a.Start, b.Start) && a.Timestamp == b.Timestamp && a.At == b.At
@@ -202,7 +202,7 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 	return nil
 }
 
-// deletions sweeps the deletions of a partition: it drops old deletions that hide nothing, and spreads ranges if there
+// deletions sweeps the deletions of a partition. It drops old deletions that hide no data, and spreads ranges if there
 // are too many.
 func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) error {
 	prefix := key[:p.PrefixLen]
@@ -229,7 +229,7 @@ func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) err
 	return w.put(b, key, value, remains)
 }
 
-// hasRanges reports whether a partition has deleted ranges with keys of their own.
+// hasRanges reports whether a partition has deleted ranges with separate keys.
 func (w *sweep) hasRanges(prefix []byte) (bool, error) {
 	lower, upper := rangeBounds(prefix)
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -245,7 +245,7 @@ type rangeCounts struct {
 	together int
 	mu       sync.Mutex
 	counts   map[string]int
-	// wake is signaled when a partition has too many.
+	// wake is signaled when a partition has too many ranges.
 	wake chan struct{}
 }
 
@@ -261,7 +261,7 @@ func (p *rangeCounts) note(prefix []byte, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.counts[string(prefix)]; !ok && len(p.counts) >= pilesMax {
-		for victim := range p.counts { // any partition, because a round of the sweeper finds it
+		for victim := range p.counts { // any partition may be dropped, because a round of the sweeper finds it later
 			delete(p.counts, victim)
 			break
 		}
@@ -275,7 +275,7 @@ func (p *rangeCounts) note(prefix []byte, n int) {
 	}
 }
 
-// due returns and forgets the partitions of a span that have too many ranges.
+// due returns the partitions of a span that have too many ranges, and removes them from the list.
 func (p *rangeCounts) due(span keys.Span) (prefixes [][]byte) {
 	lower, upper := span.Bounds()
 	p.mu.Lock()

@@ -16,10 +16,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// rangeCK is a clustering key of TestManyDeletedRanges.
+// rangeCK returns a clustering key of TestManyDeletedRanges.
 func rangeCK(i int) []byte { return fmt.Appendf(nil, "%08d", i) }
 
-// deleteRanges deletes n ranges of one row each, leaving out every second row.
+// deleteRanges deletes n ranges of one row each. It skips every second row.
 func deleteRanges(t testing.TB, s *Store, n int, ts, at int64) {
 	t.Helper()
 	for i := range n {
@@ -29,7 +29,7 @@ func deleteRanges(t testing.TB, s *Store, n int, ts, at int64) {
 	}
 }
 
-// sweepOnce has the sweeper's other half spread the ranges until none are due.
+// spreadDue spreads ranges as the sweeper does, until no partition has too many ranges.
 func spreadDue(t testing.TB, s *Store) {
 	t.Helper()
 	for {
@@ -46,8 +46,8 @@ func spreadDue(t testing.TB, s *Store) {
 	}
 }
 
-// TestManyDeletedRanges checks that next to 20,000 deleted ranges a read of one row reads two more keys than without,
-// whether the row is deleted or between two ranges; and that a scan in either direction finds the live rows.
+// TestManyDeletedRanges checks reads next to 20,000 deleted ranges. A read of one row must read only two more keys than
+// without ranges, whether the row is deleted or between two ranges. A scan in either direction must find the live rows.
 func TestManyDeletedRanges(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(864_000))
@@ -84,8 +84,8 @@ func TestManyDeletedRanges(t *testing.T) {
 	}
 }
 
-// TestDeletedRangesStay checks that however many ranges are deleted, an INSERT from before stays hidden until the
-// table's grace is over, and then all of them go, with the rows they hide.
+// TestDeletedRangesStay checks that an earlier INSERT remains hidden until the table's grace period has ended, for any
+// number of deleted ranges. After that, all ranges must be removed with the rows that they hide.
 func TestDeletedRangesStay(t *testing.T) {
 	s := openMem(t, Options{})
 	const grace, at, n = 864_000, 1_000_000, 5_000
@@ -109,8 +109,8 @@ func TestDeletedRangesStay(t *testing.T) {
 	}
 }
 
-// TestStaticTombstoneStays checks that a static row of more than 64 KiB keeps its tombstones for the grace as a small
-// one does.
+// TestStaticTombstoneStays checks that a static row of more than 64 KiB keeps its tombstones for the grace period, like
+// a small static row.
 func TestStaticTombstoneStays(t *testing.T) {
 	s := openMem(t, Options{})
 	const grace, at = 864_000, 1_000_000
@@ -132,7 +132,7 @@ func TestStaticTombstoneStays(t *testing.T) {
 }
 
 // TestSweepSpreadsAsLogged checks that two stores that apply the same mutations and sweeps have the same keys and
-// values, also where one sweep spreads ranges of a partition and names keys that it replaces.
+// values. In one case, a sweep spreads ranges of a partition and contains keys that it replaces.
 func TestSweepSpreadsAsLogged(t *testing.T) {
 	contents := func(local bool) (out []string) {
 		s := openMem(t, Options{})
@@ -150,7 +150,7 @@ func TestSweepSpreadsAsLogged(t *testing.T) {
 		prefix := keys.AppendPartition(nil, testTable, token.Hash([]byte("k")), []byte("k"))
 		head := append(prefix[:len(prefix):len(prefix)], keys.Deletions)
 		deleteRanges(t, s, 100, 5, 10)
-		if local { // only one of them merges, flushes and compacts
+		if local { // only one of the stores merges, flushes, and compacts
 			if err := s.Compact(context.Background()); err != nil {
 				t.Fatal(err)
 			}

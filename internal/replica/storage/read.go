@@ -44,7 +44,7 @@ type reader struct {
 	found func() bool
 	// pinned, if not nil, is the Pinned that uses the reader for several reads.
 	pinned *Pinned
-	// expired are the rows with a lifetime that have expired at the second of the read.
+	// expired describes the rows with a lifetime that have expired at the second of the read.
 	expired row.Expired
 }
 
@@ -81,13 +81,13 @@ type Reader struct {
 	*rows
 }
 
-// Read passes the results of a command to the visitor. It sees everything applied before the call. Errors of the
+// Read passes the results of a command to the visitor. The read sees all data applied before the call. Errors of the
 // visitor are returned unchanged.
 func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	return s.readFor(ctx, r, v, nil)
 }
 
-// readFor is Read for a Pinned, if it is not nil, which remembers the rows.
+// readFor is like Read. If p is not nil, it is a read for a Pinned, which stores the rows.
 func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor, p *Pinned) (err error) {
 	if err := s.Err(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (s *Reader) wrapError(table uint32, err error) error {
 	return nil
 }
 
-// refusal is an error of the visitor, which is unrelated to the store.
+// refusal is an error that the visitor has returned. It is unrelated to the store.
 type refusal struct{ error }
 
 // refused wraps an error of a visitor.
@@ -174,7 +174,7 @@ func (rd *reader) close() error {
 
 // open creates the iterator over [rd.lower, rd.upper).
 func (rd *reader) open() error {
-	rd.version = rd.s.tombstones.version.Load() // before the iterator; see tombstoneCache
+	rd.version = rd.s.tombstones.version.Load() // read the version before creating the iterator; see tombstoneCache
 	rd.opts.LowerBound, rd.opts.UpperBound = rd.lower, rd.upper
 	it, err := rd.s.db.NewIter(&rd.opts)
 	if err != nil {
@@ -199,7 +199,7 @@ func (rd *reader) begin(tok token.Token, pk []byte) error {
 	return err
 }
 
-// noteLarge records a row that takes much memory to read, and possibly much of the caller's time.
+// noteLarge records a row that takes much memory to read. The caller may also need much time for it.
 func (rd *reader) noteLarge(value []byte) {
 	if len(value) >= largeLook {
 		rd.checkNow = true
@@ -207,13 +207,14 @@ func (rd *reader) noteLarge(value []byte) {
 	}
 }
 
-// statics reports whether the read needs static rows: a read of partitions includes partitions with only static cells.
+// statics reports whether the read needs static rows. A read of partitions includes partitions that have only static
+// cells.
 func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
 
 // readPartition reads one logical partition.
 func (rd *reader) readPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
-	rd.version = 0 // find no runs yet: the iterator does not exist
+	rd.version = 0 // find no runs yet, because the iterator does not exist
 	if err := rd.begin(rd.r.Token, rd.r.Key); err != nil {
 		return err
 	}
@@ -230,9 +231,9 @@ func (rd *reader) readPartition() error {
 	return err
 }
 
-// openPartition creates the iterator over the current partition and reads everything before the rows. Which data that
-// is can be determined only after the iterator was created: the table may get its first deletion in the meantime, in
-// one batch with rows that the iterator sees.
+// openPartition creates the iterator over the current partition and reads all data before the rows. The kinds of this
+// data can only be determined after the iterator has been created. In the meantime, the table may get its first
+// deletion, in one batch with rows that the iterator sees.
 func (rd *reader) openPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.opts.UseL6Filters = true
@@ -263,7 +264,7 @@ func (rd *reader) openPartition() error {
 func (rd *reader) bound(deletions, statics bool) {
 	slices := rd.r.Slices
 	if rd.pinned != nil {
-		slices = nil // the next read may have others
+		slices = nil // the next read may have other slices
 	}
 	rd.lower = append(rd.lower[:0], rd.prefix...)
 	rd.upper = append(rd.upper[:0], rd.prefix...)
@@ -284,7 +285,7 @@ func (rd *reader) bound(deletions, statics bool) {
 	}
 }
 
-// seekTo moves to the first key at or after key within the current partition, skipping files whose filters do not
+// seekTo moves to the first key at or after key within the current partition. It skips files whose filters do not
 // contain the partition.
 func (rd *reader) seekTo(key []byte) bool {
 	if rd.r.Table&keys.WholeKey == 0 && rd.r.Key != nil && rd.r.Index == nil {
@@ -293,8 +294,8 @@ func (rd *reader) seekTo(key []byte) bool {
 	return rd.it.SeekGE(key)
 }
 
-// get reads the row of a table without clustering columns and deletions. done is false if the table has got deletions
-// in the meantime.
+// get reads the row of a table without clustering columns and without deletions. done is false if the table has
+// received deletions in the meantime.
 func (rd *reader) get() (done bool, err error) {
 	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
 		return true, nil
@@ -331,7 +332,7 @@ func (rd *reader) get() (done bool, err error) {
 	return true, errors.Join(err, closer.Close())
 }
 
-// on returns the kind of the key at the iterator. ok is false if it is not in the current partition.
+// on returns the kind of the key at the iterator. ok is false if the key is not in the current partition.
 func (rd *reader) on() (kind byte, ok bool) {
 	if !rd.it.Valid() {
 		return 0, false
@@ -349,8 +350,8 @@ func (rd *reader) sub(kind byte) []byte {
 	return rd.seek
 }
 
-// load reads everything before the rows of the current partition, whose first key the iterator is at. Values are
-// copied, because the iterator moves on.
+// load reads all data before the rows of the current partition. The iterator must be at the first key of the partition.
+// Values are copied, because the iterator moves to other keys.
 func (rd *reader) load() error {
 	kind, ok := rd.on()
 	if ok && kind == keys.Deletions {
@@ -369,7 +370,7 @@ func (rd *reader) load() error {
 		case rd.header.MoreRanges && rd.statics():
 			rd.seekTo(rd.sub(keys.Static))
 		case rd.header.MoreRanges, len(rd.r.Slices) > 0 && !rd.statics():
-			return nil // a seek follows anyway
+			return nil // a seek follows in any case
 		default:
 			rd.it.Next()
 		}
@@ -394,7 +395,8 @@ func (rd *reader) load() error {
 	return rd.it.Error()
 }
 
-// deleted returns the highest timestamp of a deletion of the partition or a range that covers a row.
+// deleted returns the highest timestamp of a deletion that covers a row. This may be a deletion of the partition or of
+// a range.
 func (rd *reader) deleted(clustering []byte) (int64, error) {
 	ts := rd.header.Covering(clustering)
 	if !rd.header.MoreRanges {

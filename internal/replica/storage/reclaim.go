@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// reclaimShare is the divisor that gives the share of a store that must be garbage before all of it is compacted,
-	// reclaimMin the minimum number of bytes. At most four bytes are written for each byte that is freed.
+	// reclaimShare is the divisor that determines the share of garbage at which a store is completely compacted.
+	// reclaimMin is the minimum amount of garbage in bytes. At most four bytes are written for each byte that is freed.
 	reclaimShare = 4
 	reclaimMin   = 256 << 10
 )
@@ -22,8 +22,8 @@ func (s *engine) noteSwept() {
 }
 
 // reclaim frees the space of deleted data even if there are no further writes. Without it, the memtable would not fill
-// up, and the first levels would wait for more data. It flushes old removals by sweeps, and compacts a store that has
-// contained much garbage for as long.
+// up, and the first levels would wait for more data. It flushes the memtable after removals by sweeps have been in it
+// for some time. It compacts a store that has contained much garbage for the same time.
 func (s *Store) reclaim() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -56,7 +56,7 @@ func (s *Store) reclaim() {
 		case dirty.IsZero():
 			dirty = time.Now()
 		case time.Since(dirty) >= s.o.ReclaimAfter:
-			_ = s.Compact(ctx) // the store reports its own errors; remaining garbage is examined again
+			_ = s.Compact(ctx) // the store reports its own errors, and the remaining garbage is examined again
 			dirty = time.Time{}
 		}
 	}

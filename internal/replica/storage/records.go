@@ -17,17 +17,18 @@ import (
 // Records reads all data except rows: system keys, metas, the registry of replicas, and dedupe records.
 type Records struct{ *engine }
 
-// Get returns a copy of the value of a system key, or nil if none exists.
+// Get returns a copy of the value of a system key, or nil if the key does not exist.
 func (s *Records) Get(id uint32, sub []byte) ([]byte, error) {
 	return s.getCopy(keys.AppendSystem(nil, id, sub))
 }
 
-// Scan calls fn for every system key under id with the given prefix, in order. Arguments are valid during the call.
+// Scan calls fn for every system key under id with the given prefix, in order. The arguments are valid only during the
+// call.
 func (s *Records) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	return s.check(scan(s.db, id, prefix, fn))
 }
 
-// scan is Scan in one state of the store.
+// scan is the equivalent of Scan for one state of the store.
 func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	lower := keys.AppendSystem(nil, id, prefix)
 	upper := keys.After(bytes.Clone(lower))
@@ -35,7 +36,7 @@ func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byt
 	if err != nil {
 		return err
 	}
-	// Seeks for each key, because a step goes through all versions of the key since the last flush.
+	// This seeks each key, because a step visits all versions of the key since the last flush.
 	after := make([]byte, 0, 64)
 	for ok := it.First(); ok && err == nil; ok = it.SeekGE(after) {
 		var value []byte
@@ -47,7 +48,7 @@ func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byt
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// Meta returns the meta of a physical partition. ok is false if none exists.
+// Meta returns the meta of a physical partition. ok is false if the partition does not exist.
 func (s *Records) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
 	if err := s.Err(); err != nil {
 		return keys.Meta{}, false, err
@@ -57,7 +58,7 @@ func (s *Records) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
 	return m, ok, s.check(errors.Join(err, state.Close()))
 }
 
-// readMeta is Meta in one state of the store.
+// readMeta is the equivalent of Meta for one state of the store.
 func readMeta(from pebble.Reader, partition uint64) (m keys.Meta, ok bool, err error) {
 	ahead, err := readProgress(from)
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *Records) Metas(fn func(m keys.Meta) error) error {
 	return s.check(errors.Join(err, state.Close()))
 }
 
-// Dedupe returns a copy of a dedupe record, or nil if none exists.
+// Dedupe returns a copy of a dedupe record, or nil if the record does not exist.
 func (s *Records) Dedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID) ([]byte, error) {
 	value, err := s.getCopy(keys.AppendDedupe(nil, table, tok, pk, id))
 	if err != nil || value == nil {

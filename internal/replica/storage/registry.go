@@ -13,7 +13,7 @@ func (b *Batch) PutReplica(r *keys.Replica) {
 	b.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, r.Partition), r.Append(nil))
 }
 
-// DeleteReplica removes this record.
+// DeleteReplica removes the record of PutReplica.
 func (b *Batch) DeleteReplica(partition uint64) {
 	b.Delete(keys.RegistryID, binary.BigEndian.AppendUint64(nil, partition))
 }

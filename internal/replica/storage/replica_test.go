@@ -23,14 +23,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// entry is one entry of a log: it does one of three things.
+// entry is one entry of a log. It has one of three effects.
 type entry struct {
 	mutation *command.Mutation
 	sweep    *command.Sweep
 	truncate bool
 }
 
-// applyEntry applies an entry as a replica does: in one batch with the meta.
+// applyEntry applies an entry in one batch with the meta, as a replica does.
 func applyEntry(s *Store, m *keys.Meta, e *entry) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -54,9 +54,10 @@ func applyEntry(s *Store, m *keys.Meta, e *entry) error {
 	return b.CommitLogged()
 }
 
-// TestReplicasAgree checks that two replicas apply one log of mutations, sweeps and truncations. Between entries either
-// is flushed, compacted, reopened after a loss of all that was not synced, or gets a snapshot of the other, and each
-// finds garbage in turn. Whenever they have applied the same entries, they have the same hash.
+// TestReplicasAgree makes two replicas apply one log of mutations, sweeps, and truncations. Between entries, each
+// replica is flushed, compacted, or reopened after the loss of all unsynced data, or receives a snapshot of the other
+// replica. The replicas find garbage in turn. Whenever both replicas have applied the same entries, they must have the
+// same hash.
 func TestReplicasAgree(t *testing.T) {
 	span := keys.Span{Table: testTable}
 	rapid.Check(t, func(t *rapid.T) {
@@ -149,7 +150,7 @@ func TestReplicasAgree(t *testing.T) {
 	})
 }
 
-// moveSnapshot installs one store's data of partition 1 in another, if it has any.
+// moveSnapshot installs one store's data of partition 1 in another store, if the first store has any.
 func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	p, err := from.CaptureSnapshot(context.Background(), 1)
 	if errors.Is(err, ErrNoPartition) {
@@ -163,8 +164,8 @@ func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	}
 }
 
-// TestHashSees checks that the hash of a span changes with any key or value in it; data outside of it and cells of
-// dropped columns have no effect on it.
+// TestHashSees checks that the hash of a span changes with any key or value in the span. Data outside the span and
+// cells of dropped columns must have no effect on the hash.
 func TestHashSees(t *testing.T) {
 	s := openMem(t, Options{})
 	half := keys.TokenSpan(testTable, token.Range{Limit: 1 << 63})
@@ -202,8 +203,9 @@ func TestHashSees(t *testing.T) {
 	step("cells of a dropped column", true)
 }
 
-// TestTruncateInBatch checks that what a batch adds before the truncation goes with the rest of the span, what it adds
-// after it stays, and so do the rows and entries of other spans.
+// TestTruncateInBatch checks the order of operands and a truncation within a batch. Operands added before the
+// truncation must be removed with the rest of the span. Operands added after it must remain, and so must the rows and
+// entries of other spans.
 func TestTruncateInBatch(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
@@ -229,7 +231,7 @@ func TestTruncateInBatch(t *testing.T) {
 	}
 	if got := indexed(t, s, quarters[1], "v1-1"); len(got) < 2 || !slices.Equal(got, entries) ||
 		hashOf(t, s, quarters[1]) != other {
-		t.Errorf("the other partition has %q by the index, had %q", got, entries)
+		t.Errorf("rows of the other partition by the index: got %q, want %q", got, entries)
 	}
 	sweepEntries(t, s)
 	left := 0
@@ -245,7 +247,7 @@ func TestTruncateInBatch(t *testing.T) {
 	}
 }
 
-// TestEachEntry checks that seeking over entries outside of a span finds the same entries as reading all of them.
+// TestEachEntry checks that seeking over entries outside a span finds the same entries as reading all entries.
 func TestEachEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -300,8 +302,8 @@ func TestEachEntry(t *testing.T) {
 	})
 }
 
-// TestRegistry checks that replicas are listed in order and survive a restart, and that the state in a replica's record
-// is removed with it.
+// TestRegistry checks that replicas are listed in order and survive a restart. The state in a replica's record must be
+// removed with the record.
 func TestRegistry(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})
@@ -333,7 +335,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	if _, ok, err := s.Meta(300); ok || err != nil {
-		t.Errorf("the meta is there: %v %v", ok, err)
+		t.Errorf("the meta exists: %v %v", ok, err)
 	}
 	if err := s.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, 3), []byte{9}); err != nil {
 		t.Fatal(err)

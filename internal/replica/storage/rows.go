@@ -14,18 +14,19 @@ type rows struct {
 	*Tables
 	rowCaches
 
-	// commitMu is held shared by every commit. To exclude commits, it is held exclusively, for microseconds: by
-	// ApplySweep between reading a key and rewriting it, and by the runFinder at the start of a search.
+	// Every commit holds commitMu in shared mode. It is held exclusively, for microseconds, to exclude commits.
+	// ApplySweep holds it between reading a key and rewriting it, and the runFinder holds it at the start of a search.
 	commitMu sync.RWMutex
-	// weakened counts operations that removed deletions from headers: sweeps and truncations.
+	// weakened is the number of operations that have removed deletions from headers. These are sweeps and truncations.
 	weakened atomic.Uint64
 	// ingestMu is held while a snapshot is ingested, and while entries without an owner are removed.
 	ingestMu sync.Mutex
-	// truncated is true if index entries may have become stale since the last scan of them.
+	// truncated is true if index entries may have become stale since their last scan.
 	truncated atomic.Bool
 }
 
-// rowCaches holds knowledge gained by reading and writing rows. Losing it costs time but does not affect results.
+// rowCaches holds data that has been learned by reading and writing rows. Losing this data costs time but does not
+// affect results.
 type rowCaches struct {
 	tombstones  tombstoneCache
 	rangeCounts rangeCounts

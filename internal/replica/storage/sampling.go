@@ -14,17 +14,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// SampleOptions limit the data read for a sample of a span. All must be positive.
+// SampleOptions limit the data read for a sample of a span. All limits must be positive.
 type SampleOptions struct {
-	// Spots is the number of positions, spread evenly over the tokens, at which logical partitions are examined. Run is
-	// the number of partitions at each. Tokens are hashes, so these partitions are a random sample.
+	// Spots is the number of positions at which logical partitions are examined. The positions are spread evenly over
+	// the tokens. Run is the number of partitions examined at each position. Tokens are hashes, so these partitions are
+	// a random sample.
 	Spots, Run int
-	// HeavySpots is the number of positions, spread evenly over the bytes on disk, at which the partition is examined.
-	// A partition that is larger than this fraction of the span is found with certainty.
+	// HeavySpots is the number of positions at which a partition is examined. The positions are spread evenly over the
+	// bytes on disk. A partition that is larger than a fraction 1/HeavySpots of the span is found with certainty.
 	HeavySpots int
-	// RowsKept is the number of rows that are returned per partition.
+	// RowsKept is the number of rows returned per partition.
 	RowsKept int
-	// Bytes bounds the logical bytes that are read. The rest after all spots were examined is used for the heavy ones.
+	// Bytes is the maximum number of logical bytes that are read. The bytes that remain after all Spots are used for
+	// the HeavySpots.
 	Bytes int64
 	// Now is the second at which expiry is evaluated.
 	Now int64
@@ -32,9 +34,9 @@ type SampleOptions struct {
 
 // Sample is a sample of a span.
 type Sample struct {
-	// Complete reports whether every logical partition was read completely and contains no estimates.
+	// Complete reports whether every logical partition was read completely. The sample then contains no estimates.
 	Complete bool
-	// HeavySpots is SampleOptions.HeavySpots.
+	// HeavySpots has the value of SampleOptions.HeavySpots.
 	HeavySpots int
 	Partitions []SampledPartition
 }
@@ -43,15 +45,15 @@ type Sample struct {
 type SampledPartition struct {
 	Token token.Token
 	Key   []byte
-	// Heavy reports whether it was found by its size and is not part of the random sample.
+	// Heavy reports whether the partition was found by its size. Such a partition is not part of the random sample.
 	Heavy bool
-	// Partial reports whether only its beginning was read. Its sizes were then extrapolated by its bytes on disk.
+	// Partial reports whether only its beginning was read. Its sizes were then extrapolated from its bytes on disk.
 	Partial             bool
 	Rows, Bytes, Values float64
-	// StaticBytes is contained in Bytes.
+	// StaticBytes is included in Bytes.
 	StaticBytes int64
-	// Kept contains rows in the order of their clustering keys, spread over the partition. Each represents the number
-	// of rows in its Weight.
+	// Kept contains rows in the order of their clustering keys, spread over the partition. Each row represents the
+	// number of rows in its Weight.
 	Kept []SampledRow
 }
 
@@ -69,14 +71,14 @@ const (
 	wholeMax = 1 << 20
 	// strata is the number of positions of a larger partition at which rows are examined.
 	strata = 32
-	// memoryMax bounds the bytes read from large partitions that are not on disk yet, for all partitions together.
+	// memoryMax is the maximum number of bytes read from all large partitions that are not on disk yet.
 	memoryMax = 64 << 20
-	// searchSteps is the number of bisections of the tokens of a span, or of the clustering keys of a partition, until
-	// hardly two can be in one part.
+	// searchSteps is the number of bisections of the tokens of a span, or of the clustering keys of a partition. After
+	// that many bisections, a part rarely contains more than one of them.
 	searchSteps = 44
 )
 
-// Sample examines a random sample of the logical partitions of a span, and the largest ones.
+// Sample examines a random sample of the logical partitions of a span, and the largest partitions.
 func (s *Statistics) Sample(ctx context.Context, span keys.Span, o SampleOptions) (Sample, error) {
 	v := sampler{s: s, ctx: ctx, span: span, o: o, left: o.Bytes, memory: memoryMax, seen: map[string]bool{}}
 	v.out.Complete, v.out.HeavySpots = true, o.HeavySpots
@@ -107,13 +109,14 @@ type sampler struct {
 	ctx  context.Context
 	span keys.Span
 	o    SampleOptions
-	// left is the rest of o.Bytes, memory the rest of memoryMax
+	// left is the rest of o.Bytes, and memory is the rest of memoryMax
 	left, memory int64
 	out          Sample
-	seen         map[string]bool // by key
+	seen         map[string]bool // partitions already seen, by key
 }
 
-// read reads at most max partitions from the beginning of a range on with at most bytes of rows.
+// read reads the partitions at the beginning of a range. It reads up to max partitions and up to the given number of
+// bytes of rows.
 func (v *sampler) read(r token.Range, max int, bytes int64, heavy bool) error {
 	w := spotVisitor{v: v, left: max, bytes: bytes, heavy: heavy}
 	c := command.Read{Table: v.span.Table, Range: r, Statics: true, Now: v.o.Now}
@@ -161,7 +164,8 @@ func (v *sampler) heavy() error {
 	return nil
 }
 
-// search returns the last x in [lo, hi] before a position, within the precision of searchSteps. lo must be before it.
+// search returns the last x in [lo, hi] before a position, within the precision of searchSteps. lo must be before the
+// position.
 func search(lo, hi uint64, before func(x uint64) (bool, error)) (uint64, error) {
 	for range searchSteps {
 		if hi-lo <= 1 {
@@ -240,7 +244,7 @@ func (w *spotVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// row counts an examined row and returns its logical bytes.
+// row counts an examined row and returns the number of its logical bytes.
 func (p *SampledPartition) row(k *rowKeeper, clustering []byte, r *row.Row) (bytes int64) {
 	bytes = int64(len(p.Key) + len(clustering) + r.Size())
 	p.Rows++
@@ -276,7 +280,7 @@ func (k *rowKeeper) note(clustering []byte, size int64, r *row.Row) {
 	k.kept = append(k.kept, sampledRow(clustering, size, r))
 }
 
-// take returns the rows kept, given the total number of rows.
+// take returns the kept rows, given the total number of rows.
 func (k *rowKeeper) take(rows float64) []SampledRow {
 	for i := range k.kept {
 		k.kept[i].Weight = rows / float64(len(k.kept))
@@ -296,8 +300,8 @@ func sampledRow(clustering []byte, size int64, r *row.Row) SampledRow {
 		Written: written}
 }
 
-// stratify estimates a partition whose beginning was read: its size, from its bytes on disk, and its rows, from several
-// positions.
+// stratify estimates a partition whose beginning was read. It estimates the size from the bytes on disk, and samples
+// the rows at several positions.
 func (v *sampler) stratify(p *SampledPartition) error {
 	d := depth{v: v, p: p, lower: keys.AppendRow(nil, v.span.Table, p.Token, p.Key, nil)}
 	if err := d.ends(); err != nil || bytes.Compare(d.first, d.last) >= 0 {
@@ -312,7 +316,7 @@ func (v *sampler) stratify(p *SampledPartition) error {
 		return err
 	}
 	if part == 0 || whole <= part {
-		return v.readOn(p) // it is in memory
+		return v.readOn(p) // the partition is in memory
 	}
 	statics := float64(p.StaticBytes)
 	scale := float64(whole) / float64(part)
@@ -320,8 +324,8 @@ func (v *sampler) stratify(p *SampledPartition) error {
 	return d.sample(whole)
 }
 
-// readOn reads a partition that is in memory, whose bytes on disk are meaningless. If it is too large, the data read is
-// a lower bound.
+// readOn reads a partition that is in memory. The number of its bytes on disk is meaningless. If the partition is too
+// large, the size of the data read is a lower bound.
 func (v *sampler) readOn(p *SampledPartition) error {
 	w := wholeVisitor{p: *p, keeper: rowKeeper{max: v.o.RowsKept}, left: &v.memory}
 	w.p.Rows, w.p.Bytes, w.p.Values = 0, float64(p.StaticBytes), 0
@@ -411,7 +415,7 @@ func (d *depth) diskTo(clustering []byte) (uint64, error) {
 	return d.disk(keys.AppendRow(nil, d.v.span.Table, d.p.Token, d.p.Key, clustering))
 }
 
-// at returns the clustering key for a number.
+// at returns the clustering key that corresponds to a number.
 func (d *depth) at(x uint64) []byte {
 	out := slices.Clone(d.first[:d.common])
 	for shift := 56; shift >= 0; shift -= 8 {
@@ -430,7 +434,7 @@ func number(b []byte) (x uint64) {
 	return x
 }
 
-// sample keeps rows at positions that are evenly spaced by the bytes on disk, in place of rows from the beginning.
+// sample keeps rows at positions that are evenly spaced by the bytes on disk, instead of rows from the beginning.
 func (d *depth) sample(whole uint64) error {
 	each := max(d.v.o.RowsKept/strata, 1)
 	lo, hi := number(d.first[d.common:]), number(d.last[d.common:])
@@ -463,7 +467,7 @@ func (d *depth) sample(whole uint64) error {
 		if size == 0 {
 			continue
 		}
-		weight := d.p.Bytes / strata / size // the size of the stratum relative to the data read
+		weight := d.p.Bytes / strata / size // the size of the stratum relative to the size of the data read
 		for j := range w.rows {
 			w.rows[j].Weight = weight
 			rows += weight

@@ -17,7 +17,7 @@ import (
 
 const surveyTable = 600
 
-// fillPartition writes rows of 100 bytes, numbered from 0, of a logical partition.
+// fillPartition writes rows of 100 bytes, numbered from 0, to a logical partition.
 func fillPartition(t testing.TB, s *Store, key string, rows int) {
 	t.Helper()
 	value := make([]byte, 100)
@@ -50,8 +50,8 @@ func surveyed100(t testing.TB, s *Store, o SampleOptions) Sample {
 	return got
 }
 
-// TestSampleOfAll checks that a small table is read completely: each of its logical partitions once, with its exact
-// size.
+// TestSampleOfAll checks that a small table is read completely. Each logical partition must be returned once with its
+// exact size.
 func TestSampleOfAll(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 50 {
@@ -82,9 +82,9 @@ func TestSampleOfAll(t *testing.T) {
 	}
 }
 
-// TestSampleFindsTheLargest checks that the largest of many logical partitions are found, with sizes that are about
-// right though only parts of them are read, and with rows from all over them; and that no more data is read than
-// requested.
+// TestSampleFindsTheLargest checks that the largest of many logical partitions are found although only parts of them
+// are read. Their sizes must be approximately correct, their rows must come from all parts, and the sample must not
+// read more data than requested.
 func TestSampleFindsTheLargest(t *testing.T) {
 	s := openMem(t, Options{})
 	const large, rows = 3, 40_000
@@ -115,7 +115,7 @@ func TestSampleFindsTheLargest(t *testing.T) {
 		if !p.Partial || math.Abs(p.Bytes/bytes-1) > 0.1 || math.Abs(p.Rows/rows-1) > 0.1 {
 			t.Errorf("%s: %.0f bytes for %.0f, %.0f rows", p.Key, p.Bytes, bytes, p.Rows)
 		}
-		// Quarters of the partition have about a quarter of its rows each.
+		// Each quarter of the partition must have about a quarter of the rows.
 		var quarters [4]float64
 		for _, r := range p.Kept {
 			quarters[min(int(binary.BigEndian.Uint32(r.Clustering))*4/rows, 3)] += r.Weight / p.Rows
@@ -132,7 +132,7 @@ func TestSampleFindsTheLargest(t *testing.T) {
 	}
 }
 
-// BenchmarkSample looks at a table of 10^6 rows in 10,000 logical partitions, one of which has a tenth of all.
+// BenchmarkSample samples a table of 10^6 rows in 10,000 logical partitions, one of which has a tenth of all rows.
 func BenchmarkSample(b *testing.B) {
 	s := openMem(b, Options{})
 	for i := range 9000 {

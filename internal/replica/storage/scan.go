@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// partition reads the current partition: first the data before the rows, which load has read, and then the slices in
-// order.
+// partition reads the current partition. First it delivers the data before the rows, which load has read, and then the
+// slices in order.
 func (rd *reader) partition() (command.Step, error) {
 	if rd.header.Static.Exists() && !rd.resume {
 		if step, err := rd.announce(); err != nil || step != command.More {
@@ -81,7 +81,7 @@ func (rd *reader) forward() (command.Step, error) {
 		valid = true
 	case rd.header.MoreRanges && !rd.cover.knows(rd.lo[len(rd.prefix)+1:]):
 		from := rd.lo[len(rd.prefix)+1:]
-		rd.seekTo(rd.cover.target(from)) // the iterator is here anyway: most reads need no second one
+		rd.seekTo(rd.cover.target(from)) // the iterator exists in any case, and most reads need no second iterator
 		if err := rd.cover.take(it, from); err != nil {
 			return command.Stop, err
 		}
@@ -123,8 +123,8 @@ func (rd *reader) forward() (command.Step, error) {
 	return command.More, it.Error()
 }
 
-// seekNear moves a pinned iterator to the first key at or after rd.lo, without a seek if it is there or just before: a
-// transaction often reads its rows in order.
+// seekNear moves a pinned iterator to the first key at or after rd.lo. It avoids a seek if the iterator is at that key
+// or just before it, because a transaction often reads its rows in order.
 func (rd *reader) seekNear() bool {
 	it := rd.it
 	if !it.Valid() {
@@ -137,7 +137,7 @@ func (rd *reader) seekNear() bool {
 	return rd.seekTo(rd.lo)
 }
 
-// single reports whether the slice contains only the key that it starts with.
+// single reports whether the slice contains only its start key.
 func (rd *reader) single() bool {
 	n := len(rd.lo)
 	return len(rd.hi) == n+1 && rd.hi[n] == 0 && bytes.Equal(rd.hi[:n], rd.lo)
@@ -182,7 +182,7 @@ func (rd *reader) backward() (command.Step, error) {
 	return command.More, it.Error()
 }
 
-// visit resolves the row at the iterator and passes it on if it exists.
+// visit resolves the row at the iterator and delivers the row if it exists.
 func (rd *reader) visit(clustering []byte) (command.Step, error) {
 	rd.visited++
 	if err := rd.tick(); err != nil {
@@ -219,7 +219,7 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 	return rd.deliver(clustering)
 }
 
-// announce passes the current partition to the visitor, once.
+// announce passes the current partition to the visitor once.
 func (rd *reader) announce() (command.Step, error) {
 	rd.announced = true
 	rd.invariants.checkAnnounced(rd)
@@ -230,7 +230,7 @@ func (rd *reader) announce() (command.Step, error) {
 	return refused(rd.v.Partition(rd.tok, rd.pk, static))
 }
 
-// deliver passes on a live row.
+// deliver passes a live row to the visitor.
 func (rd *reader) deliver(clustering []byte) (command.Step, error) {
 	if !rd.announced {
 		if step, err := rd.announce(); err != nil || step != command.More {

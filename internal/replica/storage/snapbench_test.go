@@ -37,7 +37,7 @@ func openDisk(b *testing.B) *Store {
 	return s
 }
 
-// peak samples the heap until stop is called, which returns the most that it has grown, in MiB.
+// peak samples the heap until stop is called. stop returns the maximum growth in MiB.
 func peak() (stop func() float64) {
 	var m runtime.MemStats
 	runtime.GC()
@@ -65,8 +65,8 @@ func peak() (stop func() float64) {
 	}
 }
 
-// BenchmarkSnapshot captures, receives and installs a partition of 256 MiB in rows of 1 kB or 100 bytes, half of them
-// random, on the disk. MB/s are of keys and values.
+// BenchmarkSnapshot captures, receives, and installs a partition of 256 MiB on disk. The rows have 1 kB or 100 bytes,
+// half of which are random. The rate in MB/s counts keys and values.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, c := range []struct {
 		name  string
@@ -111,7 +111,7 @@ func benchSnapshot(b *testing.B, rowBytes int) {
 	}
 }
 
-// fillBench writes about total bytes of rows and returns how many they are, with their keys.
+// fillBench writes about total bytes of rows, and returns the number of rows and the bytes including their keys.
 func fillBench(b *testing.B, s *Store, total, rowBytes int) (size int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	value := make([]byte, rowBytes-40)

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// disks clones a disk before each of its operations, as a crash at that moment would leave it.
+// disks clones a disk before each of its operations. The clone has the state that a crash at that time would leave.
 type disks struct {
 	fs    *vfs.MemFS
 	rng   *rand.Rand
@@ -30,7 +30,7 @@ type disks struct {
 	list  []*vfs.MemFS
 }
 
-// clone keeps the disk as it may be after a crash now.
+// clone stores the disk as it could be after a crash now.
 func (d *disks) clone() {
 	d.list = append(d.list, d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: d.rng.IntN(3) * 50, RNG: d.rng}))
 }
@@ -52,10 +52,10 @@ func (d *disks) record(on bool) {
 	d.mu.Unlock()
 }
 
-// TestCrashDuringInstall clones the disk before the writes, links and syncs of an install, and once after it, and drops
-// any part of the unsynced data. Every clone opens with the old or the new state of the partition, meta and rows
-// together; after the install, it opens with the new state. Data that was applied to another partition before is
-// intact.
+// TestCrashDuringInstall clones the disk before the writes, links, and syncs of an installation, and once after it. It
+// drops arbitrary parts of the unsynced data. Every clone must open with the old or the new state of the partition,
+// including both meta and rows. After the installation, it must open with the new state. Data that was applied to
+// another partition before must be intact.
 func TestCrashDuringInstall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	seen := map[string]int{}
@@ -76,12 +76,13 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 	birth(t, a, 2, quarters[2])
 	write(t, a, 2, 50, 2)
 	if round%8 >= 4 {
-		a.InstallTable(Table{ID: testTable, Clustering: 1}) // without index entries it may be ingested ahead of the log
+		// without index entries, it may be ingested before the log is synced
+		a.InstallTable(Table{ID: testTable, Clustering: 1})
 	}
 	good := snapshotBytes(t, a, 2)
 	want := hashOf(t, a, quarters[2])
 
-	own := []keys.Span{quarters[2], joined(quarters[2], quarters[3]), quarters[3]}[round%3] // the last one is adjacent
+	own := []keys.Span{quarters[2], joined(quarters[2], quarters[3]), quarters[3]}[round%3] // the last span is adjacent
 	if round%6 == 5 {
 		own = quarters[4]
 	}
@@ -93,7 +94,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 	birth(t, b, 1, quarters[1])
 	write(t, b, 1, 20, 1)
 	place(t, b, round%3)
-	write(t, b, 1, 20, 2) // is in the log only
+	write(t, b, 1, 20, 2) // this write is only in the log
 	if round%2 == 0 {
 		write(t, b, 2, 5, 1)
 	}
@@ -101,7 +102,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 		t.Fatal(err)
 	}
 	old, synced := hashOf(t, b, own), hashOf(t, b, quarters[1])
-	write(t, b, 1, 1, 3) // an install that is durable has to make this durable, too
+	write(t, b, 1, 1, 3) // a durable installation must also make this write durable
 	unsynced := hashOf(t, b, quarters[1])
 	d.record(true)
 	if err := b.InstallSnapshot(context.Background(), own, bytes.NewReader(good), nil); err != nil {
@@ -129,13 +130,13 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 			t.Errorf("round %d, disk %d of %d: half a state, meta %+v", round, i, len(d.list), m)
 		}
 		if len(leftFiles(t, c)) > 0 {
-			t.Errorf("left behind: %v", leftFiles(t, c))
+			t.Errorf("files remain: %v", leftFiles(t, c))
 		}
 		closeStore(t, c)
 	}
 }
 
-// TestFailingInstall checks that a disk error at any point leaves the old state or the new one.
+// TestFailingInstall checks that a disk error at any point leaves either the old or the new state.
 func TestFailingInstall(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -177,8 +178,8 @@ func isSnapshotFile(path string) bool {
 	return bytes.Contains([]byte(path), []byte("/"+snapshotDir+"/"))
 }
 
-// TestSnapshotIsOneState checks that during concurrent writes to a partition, and installs of snapshots over its
-// neighbor, every snapshot of it has as many rows as its meta has entries.
+// TestSnapshotIsOneState checks snapshots of a partition during concurrent writes to it, and during installations of
+// snapshots of its neighbor. Every snapshot must have as many rows as its meta has entries.
 func TestSnapshotIsOneState(t *testing.T) {
 	const rounds = 15
 	s := openParts(t, vfs.NewMem(), Options{})
@@ -245,11 +246,11 @@ func TestSnapshotIsOneState(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	if last == keys.InitialApplied {
-		t.Error("nothing was written meanwhile")
+		t.Error("no write succeeded in the meantime")
 	}
 }
 
-// writeRow adds a row and counts it in the meta.
+// writeRow adds a row and increments the count in the meta.
 func writeRow(t *testing.T, s *Store, m *keys.Meta, i int) {
 	b := s.NewBatch()
 	defer b.Close()
@@ -261,8 +262,8 @@ func writeRow(t *testing.T, s *Store, m *keys.Meta, i int) {
 	}
 }
 
-// TestInstalledRowsAreSeen checks that runs of dead rows that were known, in memory and stored, or are being learned
-// while a snapshot is installed, hide nothing that it brings.
+// TestInstalledRowsAreSeen checks that runs of dead rows hide no rows of an installed snapshot. The runs may be in
+// memory or stored, or may be found during the installation.
 func TestInstalledRowsAreSeen(t *testing.T) {
 	const rows = 200
 	span := keys.Span{Table: testTable}
@@ -282,7 +283,7 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 		t.Fatalf("%d rows, %d skips", len(got), b.Metrics().TombstoneSkips)
 	}
 	change := func(*keys.Meta) error {
-		readOne(t, b, "queue") // the last chance to learn something
+		readOne(t, b, "queue") // the last opportunity to find a run
 		return nil
 	}
 	if err := b.InstallSnapshot(context.Background(), span, bytes.NewReader(snapshotBytes(t, a, 1)),
@@ -300,8 +301,8 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 	}
 }
 
-// TestHold checks that a search for tombstone runs that is in progress when its partition is held has no result, and
-// that no search begins before release; searches in other partitions continue.
+// TestHold checks that a search for tombstone runs in a partition has no result if the partition is held during the
+// search. No search may begin before the release. Searches in other partitions must continue.
 func TestHold(t *testing.T) {
 	var d tombstoneCache
 	d.init(1 << 20)
@@ -325,7 +326,7 @@ func TestHold(t *testing.T) {
 	}
 	d.release([]byte("b"))
 	if n := learn("b1", nothing); n != 1 || len(d.held) > 0 {
-		t.Error("it is held still")
+		t.Error("the reservation still exists")
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 )
 
 // Snapshot is one state of a physical partition. It is kept until it is closed, even if the partition is written to,
-// split, or moved away. It keeps the files with that state on disk, and must be closed before the store. All methods
-// except Close are safe for concurrent use.
+// split, or moved to another node. It keeps the files of that state on disk. It must be closed before the store is
+// closed. All methods except Close are safe for concurrent use.
 type Snapshot struct {
 	s  *Snapshots
 	st *state
 }
 
-// OpenSnapshot returns the current state of a partition, or ErrNoPartition if it does not exist.
+// OpenSnapshot returns the current state of a partition, or ErrNoPartition if the partition does not exist.
 func (s *Snapshots) OpenSnapshot(partition uint64) (*Snapshot, error) {
 	if err := s.Err(); err != nil {
 		return nil, err
@@ -39,8 +39,9 @@ func (m *Snapshot) Meta() keys.Meta { return m.st.meta }
 // snapshotCheckEvery is the number of keys between two checks of the context.
 const snapshotCheckEvery = 1024
 
-// Each passes on the data owned by the partition, except index entries, in ascending order of keys, from a key on (nil:
-// from the first). Arguments are valid during the call. It ends with its context, or with an error of fn.
+// Each passes on the data owned by the partition, except index entries, in ascending order of keys. It starts at the
+// key from, or at the first key if from is nil. The arguments are valid only during the call. It ends with its context,
+// or with an error returned by fn.
 func (m *Snapshot) Each(ctx context.Context, from []byte, fn func(key, value []byte) error) error {
 	lower := m.st.lower
 	if bytes.Compare(from, lower) > 0 {

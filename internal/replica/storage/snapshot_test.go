@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// quarters are the spans of four physical partitions of the test table, with ids 1 to 4.
+// quarters holds the spans of four physical partitions of the test table, with the IDs 1 to 4.
 var quarters = func() (list [5]keys.Span) {
 	for i := range uint64(4) {
 		list[i+1] = keys.TokenSpan(testTable, token.Range{Begin: i << 62, Limit: (i + 1) << 62})
@@ -30,10 +30,10 @@ var quarters = func() (list [5]keys.Span) {
 	return list
 }()
 
-// joined is the span from the beginning of one to the end of another.
+// joined returns the span from the beginning of one span to the end of another.
 func joined(a, b keys.Span) keys.Span { return keys.Span{Table: a.Table, Begin: a.Begin, End: b.End} }
 
-// openParts opens a store that knows the test table and its index.
+// openParts opens a store in which the test table and its index are installed.
 func openParts(t testing.TB, fs vfs.FS, o Options) *Store {
 	t.Helper()
 	o.MemtableBytes, o.CacheBytes = 1<<20, 1<<20
@@ -58,7 +58,7 @@ func closeStore(t testing.TB, s *Store) {
 	}
 }
 
-// birth stores partition metadata.
+// birth stores the meta of a new partition.
 func birth(t testing.TB, s *Store, id uint64, span keys.Span) {
 	t.Helper()
 	b := s.NewBatch()
@@ -70,8 +70,8 @@ func birth(t testing.TB, s *Store, id uint64, span keys.Span) {
 	}
 }
 
-// write fills a partition as a log would: every entry brings operands, an index entry and a dedupe record, and counts
-// in the meta.
+// write writes entries to a partition like a log. Every entry contains operands, an index entry, and a dedupe record,
+// and is counted in the meta.
 func write(t testing.TB, s *Store, id uint64, entries int, version int64) {
 	t.Helper()
 	m, ok, err := s.Meta(id)
@@ -114,7 +114,7 @@ func writeEntry(t testing.TB, s *Store, m *keys.Meta, i int, version int64) {
 	}
 }
 
-// keyIn finds the i-th partition key in a span.
+// keyIn returns the i-th partition key in a span.
 func keyIn(span keys.Span, i int) string {
 	for n := 0; ; n++ {
 		if pk := fmt.Sprintf("key%d", n); span.Holds(keys.At(token.Hash([]byte(pk)), []byte(pk))) {
@@ -156,14 +156,14 @@ func hashOf(t testing.TB, s *Store, span keys.Span) uint64 {
 	return h
 }
 
-// indexed reads through the index: every row of a span that has a value.
+// indexed returns every row of a span that has a value, read through the index.
 func indexed(t testing.TB, s *Store, span keys.Span, value string) []string {
 	t.Helper()
 	return readAll(t, s, command.Read{Range: span.Tokens(), Now: 1, Index: &command.IndexLookup{Index: testIndex,
 		Value: []byte(value)}})
 }
 
-// everything lists all keys and values of a store, except the node's own.
+// everything returns all keys and values of a store, except the node's own keys.
 func everything(t testing.TB, s *Store) []string {
 	t.Helper()
 	it, err := s.db.NewIter(&pebble.IterOptions{})
@@ -183,7 +183,7 @@ func everything(t testing.TB, s *Store) []string {
 	return out
 }
 
-// leftFiles lists the directory of temporary files.
+// leftFiles lists the files in the directory of temporary files.
 func leftFiles(t testing.TB, s *Store) []string {
 	t.Helper()
 	names, err := s.fs.List(s.fs.PathJoin(s.dir, snapshotDir))
@@ -193,7 +193,7 @@ func leftFiles(t testing.TB, s *Store) []string {
 	return names
 }
 
-// place puts a store's content where a test wants it: 0 in the memtable, 1 in sstables, 2 in the lowest level.
+// place moves a store's content to a place: 0 is the memtable, 1 is an sstable, and 2 is the lowest level.
 func place(t testing.TB, s *Store, how int) {
 	t.Helper()
 	var err error
@@ -208,9 +208,9 @@ func place(t testing.TB, s *Store, how int) {
 	}
 }
 
-// TestSnapshotCarriesPartition checks that the receiver ends with the sender's rows, headers, dedupe records, index
-// entries, flag and meta, for any previous state of the partition at the receiver and any placement of keys in both
-// stores. Its other partitions are unchanged.
+// TestSnapshotCarriesPartition checks that the receiver of a snapshot has the sender's rows, headers, dedupe records,
+// index entries, flag, and meta. The test covers different previous states of the receiver and different places of the
+// keys in both stores. Other partitions of the receiver must be unchanged.
 func TestSnapshotCarriesPartition(t *testing.T) {
 	owns := map[string]keys.Span{
 		"nothing": {}, "the same": quarters[2], "more": joined(quarters[2], quarters[3]),
@@ -239,7 +239,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 		birth(t, b, 2, own)
 		write(t, b, 2, 30, 1)
 	}
-	// A neighbor on each side, where own leaves space.
+	// Create a neighbor on each side if own leaves space.
 	for _, id := range []uint64{1, 3, 4} {
 		if l, u := own.Bounds(); own.Table == testTable && overlap(l, u, quarters[id]) {
 			continue
@@ -256,7 +256,8 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 				list = append(list, kv)
 			}
 		}
-		return slices.DeleteFunc(list, func(kv string) bool { // of partition 2 itself; old index entries may stay
+		// data of partition 2 itself; old index entries may remain
+		return slices.DeleteFunc(list, func(kv string) bool {
 			return strings.HasPrefix(kv, fmt.Sprintf("%x", keys.AppendMeta(nil, keys.PartitionID, 2))) ||
 				strings.HasPrefix(kv, "20") || strings.HasPrefix(kv, "00000004")
 		})
@@ -264,7 +265,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 	before := others()
 
 	p := capture(t, a, 2)
-	write(t, a, 2, 60, 4) // is not in it
+	write(t, a, 2, 60, 4) // this data is not in the snapshot
 	want := keys.NewMeta(2, quarters[2])
 	want.Applied += 60
 	if m := p.Meta(); m.Applied != want.Applied || m.Span.String() != want.Span.String() {
@@ -287,7 +288,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 	}
 	if l, u := own.Bounds(); own.Table == testTable && !overlap(l, u, quarters[2]) &&
 		len(readAll(t, b, command.Read{Range: own.Tokens()})) > 0 {
-		t.Error("what the replica had is still there")
+		t.Error("the replica's previous data still exists")
 	}
 	for i := range 3 {
 		value := fmt.Sprintf("v3-%d", i)
@@ -304,7 +305,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 		t.Errorf("others had\n%s\nand have\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 	}
 	if rest := leftFiles(t, b); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 	if err := p.Close(); err != nil || len(leftFiles(t, a)) > 0 {
 		t.Errorf("left behind: %v %v", leftFiles(t, a), err)
@@ -316,8 +317,8 @@ func overlap(lower, upper []byte, span keys.Span) bool {
 	return bytes.Compare(lower, u) < 0 && bytes.Compare(l, upper) < 0
 }
 
-// inOthers reports whether a key of the table, or a note of one, belongs to neither the snapshot nor what the replica
-// had.
+// inOthers reports whether a key of the table, or a note about such a key, belongs neither to the snapshot nor to the
+// replica's previous span.
 func inOthers(kv string, own keys.Span) bool {
 	var key []byte
 	_, _ = fmt.Sscanf(kv[:strings.IndexByte(kv, '=')], "%x", &key)
@@ -332,7 +333,7 @@ func inOthers(kv string, own keys.Span) bool {
 	return true
 }
 
-// TestSnapshotOfMeta checks that the meta partition is all of keys.MetaID and nothing else.
+// TestSnapshotOfMeta checks that a snapshot of the meta partition contains exactly the keys under keys.MetaID.
 func TestSnapshotOfMeta(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -366,8 +367,8 @@ func TestSnapshotOfMeta(t *testing.T) {
 	}
 }
 
-// TestInstalledHeaders checks that a store that never had a header of the table finds the headers in a snapshot, also
-// after a crash.
+// TestInstalledHeaders checks that a store that has never had a header of the table finds the headers in a snapshot,
+// also after a crash.
 func TestInstalledHeaders(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -392,8 +393,8 @@ func TestInstalledHeaders(t *testing.T) {
 	}
 }
 
-// TestBadSnapshot checks that a stream that ends early, has any wrong byte, or was not requested is rejected, and
-// changes nothing.
+// TestBadSnapshot checks that a stream that ends early, has a wrong byte, or was not requested is rejected and has no
+// effect.
 func TestBadSnapshot(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -446,7 +447,7 @@ func TestBadSnapshot(t *testing.T) {
 		t.Errorf("the store has changed")
 	}
 	if rest := leftFiles(t, b); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 	p, err := b.ReceiveSnapshot(context.Background(), bytes.NewReader(good))
 	if err != nil || p.Size() != int64(len(good)) || p.Meta().Applied != keys.InitialApplied+40 {
@@ -461,8 +462,9 @@ func TestBadSnapshot(t *testing.T) {
 	}
 }
 
-// TestForeignSnapshot checks that a stream whose checksums are right is refused if it brings what its partition cannot
-// have, in an order it cannot have, or what this version does not know. That does no harm to the store.
+// TestForeignSnapshot checks that a stream with correct checksums is rejected if this version does not support it. The
+// stream must also be rejected if its partition cannot contain the stream's data or the order of this data. The store
+// must remain unchanged.
 func TestForeignSnapshot(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
@@ -540,7 +542,7 @@ func TestForeignSnapshot(t *testing.T) {
 	}
 }
 
-// removePartition undoes an install.
+// removePartition reverts an installation.
 func removePartition(t *testing.T, s *Store, id uint64, span keys.Span) {
 	t.Helper()
 	b := s.NewBatch()
@@ -552,7 +554,7 @@ func removePartition(t *testing.T, s *Store, id uint64, span keys.Span) {
 	}
 }
 
-// TestSnapshotOverlaps checks that neither the snapshot nor what the replica says it had may be another partition's.
+// TestSnapshotOverlaps checks that neither a snapshot nor the replica's previous span may belong to another partition.
 func TestSnapshotOverlaps(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -577,7 +579,7 @@ func TestSnapshotOverlaps(t *testing.T) {
 	}
 }
 
-// TestSnapshotNeedsRoom checks that neither side begins, or continues, when the disk would become too full.
+// TestSnapshotNeedsRoom checks that neither side starts or continues a transfer when the disk would become too full.
 func TestSnapshotNeedsRoom(t *testing.T) {
 	free := uint64(1 << 30)
 	usage := func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil }
@@ -603,14 +605,14 @@ func TestSnapshotNeedsRoom(t *testing.T) {
 	}
 	free = 1<<30/100*5 + b.db.Metrics().WAL.Size + 1<<20
 	taking := io.MultiReader(bytes.NewReader(good[:len(good)-1]), readerFunc(func(p []byte) (int, error) {
-		free -= 1<<20 - 100 // the space that the file or other files take before its end arrives
+		free -= 1<<20 - 100 // the space used by this file or by other files before the end of the transfer
 		return copy(p, good[len(good)-1:]), io.EOF
 	}))
 	if _, err := b.ReceiveSnapshot(context.Background(), taking); !errors.Is(err, ErrNoRoom) {
-		t.Errorf("a snapshot is taken that could not be installed: %v", err)
+		t.Errorf("a snapshot that cannot be installed was accepted: %v", err)
 	}
 	if rest := leftFiles(t, b); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 }
 
@@ -631,13 +633,13 @@ func TestOpenEmptiesSnapshots(t *testing.T) {
 	s = openParts(t, fs, Options{})
 	defer closeStore(t, s)
 	if rest := leftFiles(t, s); len(rest) > 0 {
-		t.Errorf("left behind: %v", rest)
+		t.Errorf("files remain: %v", rest)
 	}
 }
 
-// TestSnapshotKnowsIndexes checks that no snapshot is created while the store has entries of an index that is missing
-// from the request, which the snapshot would omit: a node may apply writes of a newer schema than its own. Entries of a
-// dropped index do not prevent it.
+// TestSnapshotKnowsIndexes checks that no snapshot is created if the store has entries of an index that is missing from
+// the request. The snapshot would omit these entries. A node may apply writes of a newer schema than its own. Entries
+// of a dropped index must not prevent a snapshot.
 func TestSnapshotKnowsIndexes(t *testing.T) {
 	for name, space := range map[string]uint32{"index": 0, "ordered": keys.OrderedIndex, "hints": keys.HintSpace} {
 		t.Run(name, func(t *testing.T) {

@@ -20,26 +20,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// The errors of snapshots.
+// These are the errors of snapshots.
 var (
 	// ErrNoPartition means that the partition does not exist in the store.
 	ErrNoPartition = errors.New("no such partition in the store")
-	// ErrNoRoom rejects a snapshot, to be sent or installed, that would leave less than Options.MinFreeDisk free.
+	// ErrNoRoom rejects sending or installing a snapshot that would leave less than Options.MinFreeDisk free.
 	ErrNoRoom = errors.New("not enough disk space for a snapshot")
-	// ErrBadSnapshot rejects a stream that is truncated, damaged, or of a newer format. Nothing was changed.
+	// ErrBadSnapshot rejects a stream that is truncated, damaged, or in a newer format. The store is unchanged.
 	ErrBadSnapshot = errors.New("unusable snapshot")
-	// ErrOverlap rejects a snapshot of keys that another partition in this store owns. Nothing was changed.
+	// ErrOverlap rejects a snapshot of keys that another partition in this store owns. The store is unchanged.
 	ErrOverlap = errors.New("the snapshot overlaps another partition")
 )
 
 const (
-	// snapshotDir contains incoming and outgoing snapshots. Open empties it.
+	// snapshotDir contains incoming and outgoing snapshots. Open removes its contents.
 	snapshotDir = "snapshots"
 	// roomEvery is the number of bytes written between two checks of the free space.
 	roomEvery = 32 << 20
-	// tempSyncBytes is the number of bytes of a temporary file that are synced at a time.
+	// tempSyncBytes is the number of bytes of a temporary file that are written between two syncs.
 	tempSyncBytes = 1 << 20
-	// spanTries bounds how often the partition may be split between the determination of its span and the snapshot.
+	// spanTries is the maximum number of attempts to create a snapshot. An attempt fails if the partition is split
+	// after its span has been determined.
 	spanTries = 10
 )
 
@@ -51,7 +52,7 @@ type Snapshots struct {
 	*runFinder
 	*Records
 	directory *Directory
-	// temps numbers temporary files.
+	// temps is the number of temporary files that have been created.
 	temps atomic.Uint64
 }
 
@@ -67,7 +68,7 @@ type SnapshotFile struct {
 // Meta returns the meta of the state. Its Applied and Term are the log position.
 func (p *SnapshotFile) Meta() keys.Meta { return p.meta }
 
-// Size returns the number of bytes.
+// Size returns the size of the file in bytes.
 func (p *SnapshotFile) Size() int64 { return p.size }
 
 // ReadAt implements io.ReaderAt.
@@ -78,7 +79,7 @@ func (p *SnapshotFile) Close() error {
 	return errors.Join(p.f.Close(), p.s.fs.Remove(p.name))
 }
 
-// emptySnapshots removes the files of an earlier process, and no other files.
+// emptySnapshots removes only the files of an earlier process.
 func (s *Snapshots) emptySnapshots() error {
 	dir := s.fs.PathJoin(s.dir, snapshotDir)
 	if err := makeDir(s.fs, dir); err != nil {
@@ -100,7 +101,8 @@ func (s *Snapshots) emptySnapshots() error {
 	return nil
 }
 
-// tempSuffixes are the suffixes of temporary files: outgoing snapshots, incoming snapshots, and sstables made of them.
+// tempSuffixes are the suffixes of temporary files. These are outgoing snapshots, incoming snapshots, and sstables
+// created from them.
 var tempSuffixes = []string{".out", ".in", ".sst"}
 
 // tempName returns the name of a new temporary file.
@@ -108,7 +110,7 @@ func (s *Snapshots) tempName(suffix string) string {
 	return s.fs.PathJoin(s.dir, snapshotDir, strconv.FormatUint(s.temps.Add(1), 10)+suffix)
 }
 
-// createTemp creates a temporary file that is synced gradually, so that the log never waits for all of it.
+// createTemp creates a temporary file that is synced gradually. The log therefore never waits for the whole file.
 func (s *Snapshots) createTemp(name string) (vfs.File, error) {
 	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -121,8 +123,8 @@ func (s *Snapshots) createTemp(name string) (vfs.File, error) {
 type state struct {
 	snap *pebble.EventuallyFileOnlySnapshot
 	meta keys.Meta
-	// lower and upper bound its rows. indexes contains the indexes of its table, provided that the table has none with
-	// an ID of known or above.
+	// lower and upper are the bounds of its rows. indexes contains the indexes of its table. It is complete if the
+	// table has no index with an ID of known or above.
 	lower, upper []byte
 	indexes      []uint32
 	known        uint32
@@ -138,8 +140,8 @@ func rowBounds(partition uint64, span keys.Span) (lower, upper []byte) {
 }
 
 // pin captures the state of a partition. It uses a snapshot that survives the installation of other snapshots, unlike
-// Pebble's plain snapshots and their readers. Such a snapshot must be created with its key range, and thus with the
-// span, which a split may change.
+// Pebble's plain snapshots and their readers. Such a snapshot must be created with its key range, and therefore with
+// the span, which a split may change.
 func (s *Snapshots) pin(partition uint64) (*state, error) {
 	for range spanTries {
 		m, ok, err := s.Meta(partition)
@@ -149,7 +151,8 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		if !ok {
 			return nil, ErrNoPartition
 		}
-		st := &state{known: s.next.Load()} // before the indexes, which are installed before it is set
+		// read known before the indexes, because the indexes are installed before it is set
+		st := &state{known: s.next.Load()}
 		st.lower, st.upper = rowBounds(partition, m.Span)
 		key := keys.AppendMeta(nil, keys.PartitionID, partition)
 		ranges := []pebble.KeyRange{
@@ -183,7 +186,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 	return nil, fmt.Errorf("partition %d is split repeatedly", partition)
 }
 
-// each passes on all keys of the state, in ascending order.
+// each passes on all keys of the state in ascending order.
 func (st *state) each(fn func(key, value []byte) error) error {
 	sections := append([]uint32{0}, st.indexes...)
 	first := func(id uint32) []byte {
@@ -226,10 +229,11 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// CaptureSnapshot writes one state of a partition to a temporary file: its meta, rows, headers, dedupe records, and
-// index entries, and for keys.MetaPartition everything under keys.MetaID. The partition's table must be installed and
-// its indexes known; otherwise it returns ErrBehind. It takes seconds per gigabyte and ends with its context. The
-// partition may be written to in the meantime.
+// CaptureSnapshot writes one state of a partition to a temporary file. The state consists of the partition's meta,
+// rows, headers, dedupe records, and index entries. For keys.MetaPartition, it also includes all keys under
+// keys.MetaID. The partition's table must be installed and all of its indexes must be known. Otherwise CaptureSnapshot
+// returns ErrBehind. It takes seconds per gigabyte and ends with its context. The partition may be written to in the
+// meantime.
 func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*SnapshotFile, error) {
 	if s.o.ReadOnly {
 		return nil, ErrReadOnly
@@ -242,7 +246,8 @@ func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Sna
 		return nil, fmt.Errorf("snapshot of partition %d: %w", partition, err)
 	}
 	if partition != keys.MetaPartition {
-		if err := s.knowsIndexes(st.known); err != nil { // after the state was captured: it has no other indexes
+		// check this after the state has been captured, which then has no other indexes
+		if err := s.knowsIndexes(st.known); err != nil {
 			return nil, fmt.Errorf("snapshot of partition %d: %w", partition, errors.Join(err, st.snap.Close()))
 		}
 	}
@@ -288,9 +293,10 @@ func (s *Snapshots) spool(ctx context.Context, st *state) (*SnapshotFile, error)
 	return p, nil
 }
 
-// ReceiveSnapshot stores a snapshot, written by CaptureSnapshot on another node, in a temporary file for
-// InstallSnapshot. It reads r to io.EOF and verifies every byte. Nothing else changes. It rejects a snapshot for whose
-// installation there would be no space: a replica that has accepted a snapshot cannot continue without it.
+// ReceiveSnapshot stores a snapshot in a temporary file for InstallSnapshot. The snapshot must have been written by
+// CaptureSnapshot on another node. It reads r to io.EOF and verifies every byte. It changes no other data. It rejects a
+// snapshot if there would be no space to install it. A replica that has accepted a snapshot cannot continue without the
+// installation.
 func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*SnapshotFile, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err
@@ -313,7 +319,7 @@ func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot
 	return p, nil
 }
 
-// receive copies a snapshot, chunk by chunk, and sets its meta and size.
+// receive copies a snapshot chunk by chunk, and sets its meta and size.
 func (s *Snapshots) receive(ctx context.Context, p *SnapshotFile, r io.Reader, w io.Writer) error {
 	in := streamReader{r: io.TeeReader(r, w)}
 	var h streamHead

@@ -17,28 +17,29 @@ import (
 var ErrOneToken = errors.New("all rows have the same token, so the partition cannot be split")
 
 const (
-	// splitTokensMax bounds the tokens whose sizes FindSplitPoint adds up individually. walkMax bounds the bytes on
-	// disk of a span that is read for it; large rows, which are stored in separate files and not read, do not count.
+	// splitTokensMax is the maximum number of tokens whose sizes FindSplitPoint adds up individually. walkMax is the
+	// maximum number of bytes on disk of a span that FindSplitPoint reads. Large rows do not count, because they are
+	// stored in separate files and are not read.
 	splitTokensMax = 1 << 18
 	walkMax        = 64 << 20
 )
 
 // SplitPoint is a position that divides a span in two.
 type SplitPoint struct {
-	// At is the start of a token. Everything before it is in the left half.
+	// At is the start of a token. All positions before At are in the left half.
 	At keys.Position
-	// Left and Right are the bytes on both sides.
+	// Left and Right are the numbers of bytes on both sides.
 	Left, Right uint64
-	// LargestToken is a token with more bytes than others, LargestTokenBytes its size. If a span cannot be divided
-	// well, this token is the reason.
+	// LargestToken is the token with the most bytes, and LargestTokenBytes is its size. If a span cannot be divided
+	// evenly, this token is the reason.
 	LargestToken      token.Token
 	LargestTokenBytes uint64
 }
 
-// FindSplitPoint returns the start of a token that leaves about as many bytes of a span before it as after it. A small
-// span is read completely. For a span with more than 64 MiB on disk, excluding large rows, or 262,144 tokens, it uses
-// the sizes of tables on disk. A table counts its large rows as if they were spread evenly over its keys. Without any
-// rows, the result is the middle of the tokens. With ErrOneToken, the result contains the token that has all rows.
+// FindSplitPoint returns the start of a token that leaves about the same number of bytes on both sides. A small span is
+// read completely. For a span with more than 64 MiB on disk, excluding large rows, or 262,144 tokens, it uses the sizes
+// of tables on disk. It assumes that the large rows of a table are spread evenly over the table's keys. If the span has
+// no rows, the result is the middle of the tokens. With ErrOneToken, the result contains the token of all rows.
 func (s *Statistics) FindSplitPoint(span keys.Span) (h SplitPoint, err error) {
 	onDisk, err := s.DiskBytes(span)
 	if err != nil {
@@ -84,7 +85,8 @@ func (s *Statistics) FindSplitPoint(span keys.Span) (h SplitPoint, err error) {
 }
 
 // Size returns the size of a span on disk, after compression, including garbage that has not been compacted. Memtables
-// are excluded, unless they can affect whether the size reaches enough: then a span of less than 64 MiB is read.
+// are excluded, unless they can affect whether the size reaches the limit enough. In that case, a span of less than 64
+// MiB is read.
 func (s *Statistics) Size(span keys.Span, enough uint64) (uint64, error) {
 	onDisk, err := s.DiskBytes(span)
 	if err != nil || onDisk >= enough || enough > walkMax {
@@ -125,8 +127,8 @@ func TokenOnly(table uint32, t token.Token) keys.Span {
 	return keys.TokenSpan(table, token.Range{Begin: at, Limit: at + 1})
 }
 
-// tokenSizes adds up the stored bytes of each token of a span. all is false if there are too many tokens, or more than
-// most bytes, excluding large rows. Of a row in a separate file, only the size is read.
+// tokenSizes returns the stored bytes of each token of a span. all is false if the span has too many tokens, or more
+// than most bytes, excluding large rows. For a row in a separate file, only the size is read.
 func (s *Statistics) tokenSizes(span keys.Span, most uint64) (tokens, sizes []uint64, all bool, err error) {
 	lower, upper := span.Bounds()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -173,7 +175,7 @@ func (s *Statistics) splitPointOnDisk(span keys.Span) (h SplitPoint, err error) 
 		n, err := s.db.EstimateDiskUsage(lower, at)
 		return min(n, total), s.check(err)
 	}
-	// The size before lo is less than half, the size before hi is not.
+	// The size before lo is less than half, and the size before hi is at least half.
 	lo, hi, atLo, atHi := uint64(0), size, uint64(0), total
 	for hi-lo > 1 && total > 0 {
 		mid := lo + (hi-lo)/2

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// putSized stores a row of a logical partition with a value of a size, which does not compress.
+// putSized stores a row of a logical partition with an incompressible value of the given size.
 func putSized(t *testing.T, s *Store, table uint32, key string, size int) {
 	t.Helper()
 	b := s.NewBatch()
@@ -26,8 +26,8 @@ func putSized(t *testing.T, s *Store, table uint32, key string, size int) {
 	}
 }
 
-// TestMiddle checks that the split point of a span leaves about half of its bytes on each side, for all placements of
-// the bytes, that it is inside the span, and that a span of one token has none.
+// TestMiddle checks that the split point of a span is inside the span. For all distributions of the bytes, about half
+// of the bytes must be on each side. A span of one token must have no split point.
 func TestMiddle(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
@@ -69,12 +69,12 @@ func TestMiddle(t *testing.T) {
 		t.Errorf("at %v: %d bytes before, %d after it", h.At, before, after)
 	}
 	if h.Left < before/2 || h.Left > 2*before || h.Right < after/2 || h.Right > 2*after {
-		t.Errorf("%d and %d bytes are told as %d and %d", before, after, h.Left, h.Right)
+		t.Errorf("sizes %d and %d, reported as %d and %d", before, after, h.Left, h.Right)
 	}
 }
 
-// TestMiddleOnDisk checks that a span is halved by the sizes of its tables. A token that has most of the bytes is
-// reported, and a split next to it leaves as many bytes as possible on the smaller side.
+// TestMiddleOnDisk checks that a span is divided evenly by the sizes of its tables. A token that has most of the bytes
+// must be reported. A split next to it must leave as many bytes as possible on the smaller side.
 func TestMiddleOnDisk(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
@@ -119,7 +119,7 @@ func TestMiddleOnDisk(t *testing.T) {
 	}
 }
 
-// TestSize checks that a size includes sstables, and memtables only if they make a difference.
+// TestSize checks that a size includes sstables, and includes memtables only if they affect the result.
 func TestSize(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
@@ -149,8 +149,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestMiddleOfLargeRows checks that a span is halved by bytes if most of them are in rows in separate value files: the
-// tables that reference these files know their total bytes, but not the keys.
+// TestMiddleOfLargeRows checks that a span is divided by bytes if most of the bytes belong to rows in separate value
+// files. The tables that reference these files record their total bytes, but not the keys.
 func TestMiddleOfLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600
@@ -180,6 +180,6 @@ func TestMiddleOfLargeRows(t *testing.T) {
 		t.Errorf("%d of %d large rows are on the left: %+v, %v", before, len(large), h, err)
 	}
 	if n := uint64(before) * 64 << 10; h.Left < n || h.Left > n*21/20 {
-		t.Errorf("%d bytes on the left are told as %d", n, h.Left)
+		t.Errorf("%d bytes on the left, reported as %d", n, h.Left)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// Store is an open store. It consists of parts with one responsibility each, which can be passed to callers
+// Store is an open store. It consists of parts with one responsibility each. The parts can be passed to callers
 // individually. All methods except Close are safe for concurrent use.
 type Store struct {
 	*engine
@@ -32,7 +32,7 @@ type Store struct {
 	*Statistics
 }
 
-// Open opens the store in dir, or creates it. Its errors fit on one line.
+// Open opens the store in dir. It creates the store if it does not exist. Its errors are single lines.
 func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 	s := assemble(&engine{fs: fs, dir: dir, o: o.withDefaults(fs), closing: make(chan struct{})})
 	s.ann.init(s.o.ANNCacheBytes)
@@ -118,7 +118,7 @@ func (s *Store) start(exists bool) error {
 		if err := s.db.LogData(nil, pebble.Sync); err != nil {
 			return err
 		}
-		// Pebble's first log does not record how far it was synced, so damage in it could not be detected.
+		// Pebble's first log does not record how far it was synced, so damage in the log could not be detected.
 		if err := s.db.Flush(); err != nil {
 			return err
 		}
@@ -144,8 +144,8 @@ func (s *Store) start(exists bool) error {
 	return nil
 }
 
-// Close stops the background work and closes the store. Applied data is synced and flushed, so the next Open has no log
-// to replay. No other call may be in progress.
+// Close stops the background work and closes the store. Applied data is synced and flushed. The next Open therefore has
+// no log to replay. No other call may be in progress.
 func (s *Store) Close() error {
 	close(s.closing)
 	s.diskFS.Close()
@@ -158,7 +158,8 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// Checkpoint writes a consistent copy of the store to dir, which must not exist. Files are linked if possible.
+// Checkpoint writes a consistent copy of the store to dir, which must not exist. Files are linked if possible, and
+// copied otherwise.
 func (s *Store) Checkpoint(dir string) error {
 	if err := s.diskFS.Checkpoint(s.db, dir); err != nil {
 		return s.check(fmt.Errorf("checkpoint to %s: %w", dir, err))
@@ -173,7 +174,7 @@ func (s *Store) Checkpoint(dir string) error {
 	return nil
 }
 
-// Compact flushes the memtable and merges all levels, which takes a time proportional to the size of the store.
+// Compact flushes the memtable and merges all levels. It takes a time proportional to the size of the store.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.Flush(); err != nil {
 		return err

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// openMem opens a store in memory that the test closes.
+// openMem opens a store in memory, which is closed at the end of the test.
 func openMem(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(vfs.NewMem(), "db", o)
@@ -50,7 +50,7 @@ func apply(t testing.TB, s *Store, ms ...command.Mutation) {
 	}
 }
 
-// mutation makes a mutation of one operand; build fills the builder.
+// mutation returns a mutation with one operand. build fills the operand's builder.
 func mutation(pk, ck string, ts int64, build func(b *row.Builder)) command.Mutation {
 	return mutationOf(command.OpRow, pk, ck, ts, build)
 }
@@ -93,8 +93,8 @@ func readOne(t testing.TB, s *Store, pk string) []string {
 	return readAll(t, s, command.Read{Key: []byte(pk), Token: token.Hash([]byte(pk)), Now: 1})
 }
 
-// TestUpdateReadsNothing checks that updating one column of five, with an index on it, reads nothing and allocates next
-// to nothing.
+// TestUpdateReadsNothing checks that updating one of five columns, with an index on it, reads nothing and allocates
+// little memory.
 func TestUpdateReadsNothing(t *testing.T) {
 	s := openMem(t, Options{})
 	apply(t, s, mutation("k", "", 1, func(b *row.Builder) {
@@ -133,7 +133,7 @@ func (v *silent) Partition(token.Token, []byte, *row.Row) (command.Step, error) 
 }
 func (v *silent) Row([]byte, *row.Row) (command.Step, error) { v.rows++; return command.More, nil }
 
-// TestPointReadAllocates checks that reading one row costs at most two allocations, with and without clustering columns
+// TestPointReadAllocates checks that reading one row makes at most two allocations, with and without clustering columns
 // and headers.
 func TestPointReadAllocates(t *testing.T) {
 	if invariant.Enabled {
@@ -172,7 +172,7 @@ func TestPointReadAllocates(t *testing.T) {
 	}
 }
 
-// TestHeaderFlagOutlivesCrash checks that a header that survives a crash is seen: its mark is before it in the log.
+// TestHeaderFlagOutlivesCrash checks that a header that survives a crash is visible. Its flag precedes it in the log.
 func TestHeaderFlagOutlivesCrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "db", Options{})
@@ -194,11 +194,12 @@ func TestHeaderFlagOutlivesCrash(t *testing.T) {
 	defer s.Close()
 	s.InstallTable(Table{ID: testTable})
 	if got := readOne(t, s, "k"); len(got) > 0 {
-		t.Errorf("deleted partition is back: %v", got)
+		t.Errorf("deleted partition exists again: %v", got)
 	}
 }
 
-// TestSystemKeys checks that system keys, metas and dedupe records are stored and found, and do not mix with rows.
+// TestSystemKeys checks that system keys, metas, and dedupe records can be stored and found, and are separate from
+// rows.
 func TestSystemKeys(t *testing.T) {
 	s := openMem(t, Options{})
 	if err := s.Set(keys.MetaID, []byte("schema/2"), []byte("two")); err != nil {
@@ -239,7 +240,8 @@ func TestSystemKeys(t *testing.T) {
 	}
 }
 
-// TestTruncate checks that a span is emptied for all timestamps, with its index entries and no others.
+// TestTruncate checks that a span is emptied for all timestamps, including its index entries. Other index entries must
+// remain.
 func TestTruncate(t *testing.T) {
 	s := openMem(t, Options{})
 	at := func(tok token.Token, ts int64) command.Mutation {
@@ -269,9 +271,9 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestTruncateKeepsDedupeRecords checks that results of conditional writes are known after a truncation of the table,
-// or of a part of it, also at a replica that was installed from a snapshot. They are swept as usual, and removed with
-// the replica.
+// TestTruncateKeepsDedupeRecords checks that results of conditional writes survive a truncation of the table or of a
+// part of it. They must also be in a replica that was installed from a snapshot. They must be swept as usual, and
+// removed with the replica.
 func TestTruncateKeepsDedupeRecords(t *testing.T) {
 	s := openOwned(t, 1<<40)
 	const start = 1_000_000
@@ -296,7 +298,7 @@ func TestTruncateKeepsDedupeRecords(t *testing.T) {
 		return string(v) == "applied"
 	}
 	decide(s, 1, -10, start)
-	decide(s, 2, -10, start+100) // another note
+	decide(s, 2, -10, start+100) // this record has another note
 	decide(s, 3, 10, start)
 	all := keys.Span{Table: testTable}
 	other := openMem(t, Options{})
@@ -334,9 +336,9 @@ func TestTruncateKeepsDedupeRecords(t *testing.T) {
 	}
 }
 
-// TestDiskFull checks that below the least free space writes are refused; deletes are when next to nothing is left;
-// system keys, truncation and reads are not. The space is looked at often enough that a small disk is never filled
-// between two looks.
+// TestDiskFull checks that writes are rejected below the minimum free space, and that deletes are rejected below a
+// fifth of it. System keys, truncation, and reads must never be rejected. The free space must be checked often enough
+// that a small disk never becomes full between two checks.
 func TestDiskFull(t *testing.T) {
 	const total = 1000 << 20
 	var free atomic.Int64
@@ -376,17 +378,17 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("events %v", events)
 	}
 	large := mutation("large", "", 6, func(b *row.Builder) { b.Cell(1, nil, make([]byte, 100_000), 0, row.NoExpiry) })
-	for err := error(nil); err == nil; free.Add(-300_000) { // three bytes for each that is written
+	for err := error(nil); err == nil; free.Add(-300_000) { // three bytes are used for each written byte
 		if err = s.Apply(large); err != nil && !errors.Is(err, ErrDiskFull) {
 			t.Fatal(err)
 		}
 		if free.Load() < 40<<20 {
-			t.Fatal("the disk was filled between two looks")
+			t.Fatal("the disk became full between two checks")
 		}
 	}
 }
 
-// TestOpenRefusals checks that the error for a directory that cannot be opened states the reason on one line.
+// TestOpenRefusals checks that the error for a directory that cannot be opened states the reason in one line.
 func TestOpenRefusals(t *testing.T) {
 	write := func(dir, name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -472,8 +474,8 @@ func TestOpenRefusals(t *testing.T) {
 	}
 }
 
-// TestReopen checks that identity and rows outlive a close, an interrupted creation is taken up again, and a checkpoint
-// is a store.
+// TestReopen checks that the identity and rows survive closing the store. An interrupted creation must be resumed, and
+// a checkpoint must be a valid store.
 func TestReopen(t *testing.T) {
 	fs := vfs.NewMem()
 	if err := makeDir(fs, "a/b/db"); err != nil {
@@ -516,7 +518,7 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestUnstamped checks that an operand that no leader stamped is refused.
+// TestUnstamped checks that an operand without a timestamp is rejected.
 func TestUnstamped(t *testing.T) {
 	s := openMem(t, Options{})
 	if err := s.Apply(insert("k", "", row.Unstamped)); !errors.Is(err, ErrUnstamped) {
@@ -524,17 +526,17 @@ func TestUnstamped(t *testing.T) {
 	}
 }
 
-// TestRefusedOperands checks that an operand that can never be merged is rejected, and that the store continues.
+// TestRefusedOperands checks that an operand that could never be merged is rejected, and that the store continues.
 func TestRefusedOperands(t *testing.T) {
 	s := openMem(t, Options{})
 	bad := insert("k", "", 1)
 	bad.Ops[0].Operand = bad.Ops[0].Operand[:len(bad.Ops[0].Operand)-1]
 	if err := s.Apply(bad); !errors.Is(err, row.ErrCorrupt) {
-		t.Errorf("a cut operand: %v", err)
+		t.Errorf("a truncated operand: %v", err)
 	}
 	long := insert(strings.Repeat("k", keys.MaxLen+1), "", 1)
 	if err := s.Apply(long); err == nil {
-		t.Error("a partition key that does not fit was taken")
+		t.Error("an invalid partition key was accepted")
 	}
 	apply(t, s, insert(strings.Repeat("k", keys.MaxLen), "", 1))
 	if got := readAll(t, s, command.Read{}); len(got) != 2 {
@@ -542,7 +544,7 @@ func TestRefusedOperands(t *testing.T) {
 	}
 }
 
-// failing is a visitor that fails with an error that would mean damage if it came from the store.
+// failing is a visitor that returns an error that would mean damage if it came from the store.
 type failing struct{ silent }
 
 func (failing) Row([]byte, *row.Row) (command.Step, error) { return command.More, row.ErrCorrupt }
@@ -574,7 +576,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestContextAmongLargeRows checks that a caller may do much with a large row, so the context is looked at after each.
+// TestContextAmongLargeRows checks that the context is checked after each large row, because the caller may need much
+// time for it.
 func TestContextAmongLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 10 {
@@ -591,7 +594,7 @@ func TestContextAmongLargeRows(t *testing.T) {
 	}
 }
 
-// TestEstimate checks that the number of partitions is exact for few and close for many.
+// TestEstimate checks that the number of partitions is exact for small numbers and close for large numbers.
 func TestEstimate(t *testing.T) {
 	s := openMem(t, Options{})
 	var ms []command.Mutation
@@ -621,7 +624,7 @@ func TestEstimate(t *testing.T) {
 		}
 	}
 	if counted != 20_000 || passages != 3 {
-		t.Errorf("counted %d in %d passages", counted, passages)
+		t.Errorf("counted %d in %d calls", counted, passages)
 	}
 	half := keys.TokenSpan(testTable, token.Between(0, token.Max))
 	if e, err := s.Estimate(half); err != nil || e.Bytes == 0 || e.Partitions < 7000 || e.Partitions > 13000 {
@@ -632,8 +635,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestEstimateOfLargeRows checks that the estimated number of partitions is also accurate if the sample contains only a
-// few rows of each place.
+// TestEstimateOfLargeRows checks that the estimated number of partitions is accurate even if the sample contains only a
+// few rows at each position.
 func TestEstimateOfLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 1000 {
@@ -675,9 +678,9 @@ func writeBytes(t testing.TB, fs vfs.FS, name string, b []byte) {
 	}
 }
 
-// TestFirstHeaderIsNotTorn checks that concurrent readers see a batch that deletes a range and inserts a row, the first
-// deletion of its table, completely or not at all. Each round has a fresh table, with clustering columns or, where a
-// Get finds the only row, without.
+// TestFirstHeaderIsNotTorn checks that concurrent readers see a batch that deletes a range and inserts a row completely
+// or not at all. The deletion is the first deletion in the table. Each round uses a new table, either with clustering
+// columns or without. In a table without clustering columns, a Get finds the only row.
 func TestFirstHeaderIsNotTorn(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range uint32(3_000) {
@@ -690,7 +693,7 @@ func TestFirstHeaderIsNotTorn(t *testing.T) {
 		deletion := mutationOf(command.OpHeader, "k", "", 2, func(b *row.Builder) {
 			b.DeleteRange([]byte("a"), []byte("b"), 1)
 		})
-		if flat { // the row has its second column only where the partition's deletion came first
+		if flat { // the row has its second column only if the partition's deletion came first
 			s.InstallTable(Table{ID: table})
 			before = mutation("k", "", 1, func(b *row.Builder) { b.Cell(1, nil, []byte("a"), 0, 0) })
 			after = mutation("k", "", 3, func(b *row.Builder) { b.Cell(2, nil, []byte("b"), 0, 0) })

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// A snapshot is transferred as keys and values, not as sstables, so that two nodes can have different versions of
+// A snapshot is transferred as keys and values instead of sstables, so that two nodes can have different versions of
 // Pebble:
 //
 //	magic        "ilionsnp", format u8
@@ -32,7 +32,7 @@ import (
 //	  part       another part of the value of that record, until it is complete
 //	  end        numbers of chunks before it and of records
 //
-// Fixed-width integers are little-endian, all others uvarints.
+// Fixed-width integers are little-endian, and all other integers are uvarints.
 const (
 	streamMagic  = "ilionsnp"
 	streamFormat = 2
@@ -44,16 +44,17 @@ const (
 	chunkPart    byte = 5
 
 	chunkHeadLen = 13
-	// chunkBytes is the size at which a chunk is written.
+	// chunkBytes is the size, in bytes, at which a chunk is written.
 	chunkBytes = 256 << 10
 	// partBytes is the maximum length of a value in one chunk. A record with a longer value is written in parts.
 	partBytes = 4 << 20
-	// chunkBytesMax bounds a chunk: records just below chunkBytes, plus one with a value of partBytes.
+	// chunkBytesMax is the maximum size of a chunk. A chunk may contain records just below chunkBytes, plus one record
+	// with a value of partBytes.
 	chunkBytesMax = partBytes + 1<<20
-	// valueBytesMax bounds a value; a store has no larger ones.
+	// valueBytesMax is the maximum size of a value. A store contains no larger values.
 	valueBytesMax = 1<<32 - 1
-	// expansionMax is above the maximum expansion of Snappy, 64 bytes from 3. A chunk that claims more is rejected
-	// before memory is allocated.
+	// expansionMax exceeds the maximum expansion of Snappy, which is 64 bytes from 3. A chunk that states a larger size
+	// is rejected before memory is allocated.
 	expansionMax = 32
 )
 
@@ -112,7 +113,7 @@ func (w *streamWriter) begin(h *streamHead) error {
 	return w.chunk(chunkHead)
 }
 
-// add adds a record. full is true if a chunk was written.
+// add adds a record. full reports whether a chunk has been written.
 func (w *streamWriter) add(key, value []byte) (full bool, err error) {
 	if len(value) > partBytes {
 		return true, w.large(key, value)
@@ -133,7 +134,7 @@ func (w *streamWriter) add(key, value []byte) (full bool, err error) {
 	return true, w.chunk(chunkRecords)
 }
 
-// large writes a record in parts.
+// large writes a record in several parts.
 func (w *streamWriter) large(key, value []byte) error {
 	if err := w.flush(); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (w *streamWriter) chunk(kind byte) error {
 	return err
 }
 
-// resized returns a slice of n bytes, using b if it is large enough.
+// resized returns a slice of n bytes. It uses b if b is large enough.
 func resized(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)
@@ -210,7 +211,7 @@ func resized(b []byte, n int) []byte {
 	return b[:n]
 }
 
-// shrunk releases memory that one very large row needed.
+// shrunk releases memory that was only needed for one very large row.
 func shrunk(b []byte) []byte {
 	if cap(b) > 4*chunkBytes {
 		return nil
@@ -256,7 +257,8 @@ func (r *streamReader) begin(h *streamHead) error {
 	return h.decode(b)
 }
 
-// next passes on the records of the next chunk. more is false at the end. Keys are valid during the call.
+// next passes on the records of the next chunk. more is false at the end of the snapshot. Keys are valid only during
+// the call.
 func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err error) {
 	kind, b, err := r.chunk()
 	if err != nil {
@@ -289,7 +291,7 @@ func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
 	if size > valueBytesMax {
 		return fmt.Errorf("%w: a value of %d bytes", ErrBadSnapshot, size)
 	}
-	value := bytes.Clone(head.Rest()) // memory grows with the data that arrives
+	value := bytes.Clone(head.Rest()) // memory grows with the received data
 	for uint64(len(value)) < size {
 		kind, part, err := r.chunk()
 		if err != nil {
@@ -307,8 +309,8 @@ func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
 	return fn(key, value)
 }
 
-// each decodes records without a codec.Reader, because it processes every byte of a snapshot and joins keys from two
-// parts.
+// each decodes records without a codec.Reader, because it processes every byte of a snapshot and concatenates keys from
+// two parts.
 func (r *streamReader) each(b []byte, fn func(key, value []byte) error) error {
 	r.key = r.key[:0]
 	for len(b) > 0 {
@@ -348,7 +350,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 		r.stored = bytes.Buffer{}
 	}
 	r.stored.Reset()
-	if _, err := io.CopyN(&r.stored, r.r, int64(stored)); err != nil { // memory grows with the data that arrives
+	if _, err := io.CopyN(&r.stored, r.r, int64(stored)); err != nil { // memory grows with the received data
 		return 0, nil, cutOff(err)
 	}
 	b = r.stored.Bytes()
@@ -369,7 +371,7 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	return head[0], b, nil
 }
 
-// cutOff returns the error for the end of the stream before the end of the snapshot. Other errors come from the reader.
+// cutOff returns the error for a stream that ends before the end of the snapshot. Other errors come from the reader.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is truncated", ErrBadSnapshot)

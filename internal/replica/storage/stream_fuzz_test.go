@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// chunkOf frames a payload that claims to unpack to size bytes, with the right checksum: mutations would not get past
-// it.
+// chunkOf returns a chunk with a payload that states an unpacked size, and with the correct checksum. Mutated input
+// would not pass the check of the checksum.
 func chunkOf(dst []byte, kind byte, size int, stored []byte) []byte {
 	from := len(dst)
 	dst = binary.LittleEndian.AppendUint32(append(dst, kind), uint32(size))
@@ -24,9 +24,9 @@ func chunkOf(dst []byte, kind byte, size int, stored []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(dst, sum), stored...)
 }
 
-// FuzzStream checks that no bytes in the chunks of a snapshot make the reader panic, deliver data that is not in them,
-// or end with another error than ErrBadSnapshot. If packed is set, it also covers bytes that are not in the packed
-// format.
+// FuzzStream checks that no bytes in the chunks of a snapshot make the reader panic or deliver data that the chunks do
+// not contain. All errors must be ErrBadSnapshot. If packed is set, the test also covers bytes that are not in the
+// packed format.
 func FuzzStream(f *testing.F) {
 	m := keys.NewMeta(5, keys.Span{Table: 1024})
 	head := (&streamHead{estimate: 100, meta: m}).append(nil)

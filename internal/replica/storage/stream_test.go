@@ -50,8 +50,8 @@ func readStream(b []byte) (records []pair, err error) {
 	return records, err
 }
 
-// TestLargeRecords checks that a value of any size is sent in chunks of bounded size, together with small ones, and
-// that a stream without one of them is rejected.
+// TestLargeRecords checks that a value of any size is sent in chunks of limited size, together with small values. A
+// stream with a missing chunk must be rejected.
 func TestLargeRecords(t *testing.T) {
 	noise := make([]byte, 3*partBytes+5)
 	for i := range noise {
@@ -68,7 +68,7 @@ func TestLargeRecords(t *testing.T) {
 	}
 	for i := range in {
 		if !bytes.Equal(in[i].key, out[i].key) || !bytes.Equal(in[i].value, out[i].value) {
-			t.Errorf("record %d came back as %x, %d bytes", i, out[i].key, len(out[i].value))
+			t.Errorf("record %d was decoded as %x, %d bytes", i, out[i].key, len(out[i].value))
 		}
 	}
 	for at := len(streamMagic) + 1; at < len(stream); {
@@ -88,7 +88,7 @@ func TestLargeRecords(t *testing.T) {
 	}
 }
 
-// TestNewerStream checks that a snapshot in a later format is refused as newer.
+// TestNewerStream checks that a snapshot in a later format is rejected as newer.
 func TestNewerStream(t *testing.T) {
 	stream := streamOf(t, nil)
 	stream[len(streamMagic)]++

@@ -16,11 +16,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// sweepChunk is the number of keys that are swept while writers are excluded, about 0.2 ms.
+// sweepChunk is the number of keys that are swept while writers are excluded. This takes about 0.2 ms.
 const sweepChunk = 32
 
-// cleanCheckMax bounds the rows that are examined to determine whether a deletion still hides any. A deletion that is
-// undecided by then is kept.
+// cleanCheckMax is the maximum number of rows that are examined to determine whether a deletion still hides a row. A
+// deletion is kept if this limit is reached.
 const cleanCheckMax = 100_000
 
 // ApplySweep re-reads each key and removes data older than the horizon. It excludes writers for short times. Its effect
@@ -47,7 +47,7 @@ func (s *Writer) ApplySweep(sw *command.Sweep) error {
 }
 
 func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
-	s.commitMu.Lock() // an operand added between reading and deleting would be lost
+	s.commitMu.Lock() // an operand that is added between reading and deleting would be lost
 	defer s.commitMu.Unlock()
 	b := s.db.NewBatch()
 	defer b.Close()
@@ -66,10 +66,11 @@ func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
 	return err
 }
 
-// Sweep adds a sweep to the batch, when a log is applied. The caller must apply the commands of this partition in order
-// and must have committed all earlier ones: the sweep reads the store, not the batch.
+// Sweep adds a sweep to the batch when a log is applied. The caller must apply the commands of this partition in order
+// and must have committed all earlier commands. This is required because the sweep reads the store instead of the
+// batch.
 //
-// The data removed is a function of the store's data of the partition and of the command.
+// The removed data is a function of the command and of the partition's data in the store.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
 	defer w.close()
@@ -92,12 +93,12 @@ type sweep struct {
 	known *table
 	table Table
 	sw    *command.Sweep
-	// clean contains the deletions that hide nothing any longer, as encoded by cleanKey. spreadOut contains the
-	// partitions whose ranges were spread.
+	// clean contains the deletions that no longer hide data, as encoded by cleanKey. spreadOut contains the partitions
+	// whose ranges have been spread.
 	clean, spreadOut map[string]bool
-	// header contains the deletions of the partition with prefix, loaded when Store.weakened was loaded. cover contains
-	// its ranges with keys of their own, which apart reads. A known deletion, or a stronger one, is in force as long as
-	// Store.weakened has not changed.
+	// header contains the deletions of the partition with prefix. It was loaded at the value loaded of Store.weakened.
+	// cover contains the partition's ranges with separate keys, which apart reads. A known deletion, or a stronger
+	// deletion, is in effect as long as Store.weakened has not changed.
 	prefix []byte
 	header row.Header
 	loaded uint64
@@ -122,7 +123,7 @@ func (s *rows) newSweep(sw *command.Sweep) *sweep {
 	return w
 }
 
-// keys sweeps some keys into a batch. Keys of other tables are ignored.
+// keys adds sweeps of the given keys to a batch. Keys of other tables are ignored.
 func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	for _, key := range list {
 		if p, ok := keys.Parse(key); ok && p.Table == w.sw.Table {
@@ -138,7 +139,7 @@ func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	return nil
 }
 
-// get returns a value, valid until the next get, or nil if none exists.
+// get returns a value, which is valid until the next get, or nil if the key does not exist.
 func (w *sweep) get(key []byte) ([]byte, error) {
 	value, closer, err := w.s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -181,7 +182,7 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 		return w.deletions(b, key, value, p)
 	case keys.Range:
 		if w.spreadOut[string(prefix)] {
-			return nil // it may have been replaced in this batch
+			return nil // the value may have been replaced in this batch
 		}
 		if err := w.merger.Add(value); err != nil {
 			return fmt.Errorf("key %x: %w", key, err)
@@ -221,7 +222,7 @@ func (w *sweep) put(b *pebble.Batch, key, value []byte, remains bool) error {
 	return b.Set(key, out, nil)
 }
 
-// isClean returns a function that reports whether checkDeletions found that a deletion hides nothing.
+// isClean returns a function that reports whether checkDeletions has found that a deletion hides no data.
 func (w *sweep) isClean(prefix []byte) func(start, end []byte, ts int64) bool {
 	return func(start, end []byte, ts int64) bool { return w.clean[cleanKey(prefix, start, end, ts)] }
 }
@@ -264,7 +265,7 @@ func (w *sweep) end() {
 	}
 }
 
-// prepare loads the deletions for the first of some keys, while writers need not wait.
+// prepare loads the deletions for the first of the given keys. Writers need not wait during that time.
 func (w *sweep) prepare(key []byte) error {
 	if p, ok := keys.Parse(key); ok && p.Kind == keys.Row && p.Table == w.sw.Table && w.known.may(flagDeletions) {
 		return w.loadHeader(key[:p.PrefixLen])
@@ -272,7 +273,7 @@ func (w *sweep) prepare(key []byte) error {
 	return nil
 }
 
-// loadHeader makes the deletions of a partition the current ones, unless they already are.
+// loadHeader makes the deletions of a partition the current deletions, unless they already are.
 func (w *sweep) loadHeader(prefix []byte) error {
 	now := w.s.weakened.Load()
 	if len(w.prefix) > 0 && w.loaded == now && bytes.Equal(w.prefix, prefix) {
@@ -290,7 +291,7 @@ func (w *sweep) loadHeader(prefix []byte) error {
 	return w.header.Resolve(bytes.Clone(value), w.sw.Horizon, w.sw.Dropped)
 }
 
-// holds reads the row of an index entry and asks the index whether it has the value.
+// holds reads the row of an index entry, and calls the index to check whether the row has the value.
 func (w *sweep) holds(index *Index, e *keys.Entry) (bool, error) {
 	prefix := keys.AppendPartition(nil, w.table.ID, e.Token, e.Key)
 	if err := w.loadHeader(prefix); err != nil {
@@ -317,8 +318,8 @@ func cleanKey(prefix, start, end []byte, ts int64) string {
 	return fmt.Sprintf("%x %x %x %v %d", prefix, start, end, end == nil, ts)
 }
 
-// checkDeletions determines which of the deletions to be swept hide nothing any longer. Only these may be removed:
-// removing a deletion before its rows would make the rows visible again.
+// checkDeletions determines which of the deletions to be swept no longer hide data. Only these deletions may be
+// removed, because removing a deletion before its rows would make the rows visible again.
 func (w *sweep) checkDeletions() error {
 	for _, key := range w.sw.Keys {
 		p, ok := keys.Parse(key)
@@ -351,15 +352,15 @@ func (w *sweep) checkDeletions() error {
 	return nil
 }
 
-// hidesNothing reports whether no row of [start, end), or of the whole partition with its static row if both are nil,
-// has data with a timestamp up to ts.
+// hidesNothing reports whether no row of [start, end) has data with a timestamp up to ts. If both bounds are nil, it
+// checks the whole partition with its static row.
 func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) {
 	hidden, all, err := w.hidden(prefix, start, end, ts, 1)
 	return all && len(hidden) == 0, err
 }
 
-// hidden returns the keys of up to limit rows of [start, end), or of the whole partition with its static row if both
-// are nil, that have data with a timestamp up to ts. all is false if there may be more.
+// hidden returns the keys of up to limit rows of [start, end) that have data with a timestamp up to ts. If both bounds
+// are nil, it examines the whole partition with its static row. all is false if more such rows may exist.
 func (w *sweep) hidden(prefix, start, end []byte, ts int64, limit int) (found [][]byte, all bool, err error) {
 	lower := append(append(bytes.Clone(prefix), keys.Row), start...)
 	if start == nil && end == nil {

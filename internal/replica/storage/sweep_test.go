@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// holds is the test's index: any cell of the row has the value.
+// holds is the check of the test's index, which accepts any cell of the row with the value.
 func holds(r *row.Row, value []byte) bool {
 	for _, c := range r.Cells {
 		if bytes.Equal(c.Value, value) {
@@ -44,7 +44,7 @@ func own(s *Store) error {
 	return b.Commit()
 }
 
-// sweepAll runs whole rounds of the sweeper until one finds nothing.
+// sweepAll runs complete rounds of the sweeper until a round finds no garbage.
 func sweepAll(s *Store, now int64, limit int) error {
 	var last [][]byte
 	for range 20 {
@@ -77,7 +77,7 @@ func sweepAll(s *Store, now int64, limit int) error {
 	return fmt.Errorf("sweeps do not come to an end: %x", last)
 }
 
-// count returns how many keys of tables and indexes the store holds.
+// count returns the number of keys of tables and indexes in the store.
 func count(t testing.TB, s *Store) (n int) {
 	t.Helper()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keys.AppendTable(nil, keys.FirstTable)})
@@ -91,8 +91,8 @@ func count(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// TestSweepAgainstModel checks that for all writes, sweeps to the end at some second change nothing that a reader at
-// that second or later sees, and leave nothing that could be swept.
+// TestSweepAgainstModel checks that complete sweeps at a second do not change the result of a reader at that second or
+// later, for all writes. After that, no data that could be swept may remain.
 func TestSweepAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -146,7 +146,7 @@ func TestSweepAgainstModel(t *testing.T) {
 	})
 }
 
-// holding keeps the lines of rows that have a value: index entries are hints.
+// holding returns the lines of rows that have a value, because index entries are only hints.
 func holding(lines []string, value []byte) (out []string) {
 	for _, line := range lines {
 		if !strings.HasPrefix(line, "partition") && strings.Contains(line, fmt.Sprintf("=%q", value)) {
@@ -156,8 +156,8 @@ func holding(lines []string, value []byte) (out []string) {
 	return out
 }
 
-// TestSweepLeavesNothing checks that rows, headers, index entries and dedupe records of deleted data are all gone after
-// their time, not before.
+// TestSweepLeavesNothing checks that rows, headers, index entries, and dedupe records of deleted data are removed after
+// their time, and not before.
 func TestSweepLeavesNothing(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(10))
@@ -189,10 +189,10 @@ func TestSweepLeavesNothing(t *testing.T) {
 		now  int64
 		want int
 	}{
-		{110, 300 + 1 + 1}, // hidden rows and their entries need not wait
-		{111, 1 + 1},       // rows deleted at 100, and the range of 100
-		{116, 1},           // the range of 105
-		{3700, 1},          // the dedupe record is kept an hour
+		{110, 300 + 1 + 1}, // hidden rows and their entries are removed immediately
+		{111, 1 + 1},       // rows deleted at 100, and the range deleted at 100
+		{116, 1},           // the range deleted at 105
+		{3700, 1},          // the dedupe record is kept for an hour
 		{3701, 0},
 	} {
 		if err := sweepAll(s, c.now, 50); err != nil {
@@ -204,7 +204,7 @@ func TestSweepLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSweepKeepsWhatCame checks that an operand that arrives between finding and sweeping is kept.
+// TestSweepKeepsWhatCame checks that an operand that arrives between the search for garbage and the sweep is kept.
 func TestSweepKeepsWhatCame(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(0))
@@ -215,7 +215,7 @@ func TestSweepKeepsWhatCame(t *testing.T) {
 	if err != nil || len(g.Sweeps) != 1 || len(g.Sweeps[0].Keys) != 2 {
 		t.Fatalf("%+v %v", g, err)
 	}
-	apply(t, s, insert("k", "a", 6), insert("k", "b", 2)) // the second is hidden by the header
+	apply(t, s, insert("k", "a", 6), insert("k", "b", 2)) // the header hides the second row
 	if err := s.ApplySweep(&g.Sweeps[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestSweepKeepsWhatCame(t *testing.T) {
 	}
 }
 
-// TestSweeper checks that the loop examines its spans and proposes a sweep of the keys that it finds.
+// TestSweeper checks that the sweeper examines its spans and proposes a sweep of the keys that it finds.
 func TestSweeper(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(0))
@@ -248,9 +248,8 @@ func TestSweeper(t *testing.T) {
 	}
 }
 
-// TestSweptSpaceComesBack checks that what sweeps remove of rows that are on disk gives its space back although nothing
-// else is written that would flush the memtable: all but what is not worth a compaction, where one came amid the
-// sweeps.
+// TestSweptSpaceComesBack checks that the disk space of swept rows is freed even if no other write flushes the
+// memtable. An amount of garbage that is not worth a compaction may remain.
 func TestSweptSpaceComesBack(t *testing.T) {
 	s := openMem(t, Options{ReclaimAfter: time.Millisecond, DiskCheckEvery: 5 * time.Millisecond})
 	s.InstallTable(installed(0))

@@ -18,22 +18,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// Table tells a store what it cannot derive from the rows: how long deletions are kept, and what may be swept. It does
-// not affect the result of applying a command (ST3), except for sweeps, whose effect is not visible.
+// Table contains the properties of a table that a store cannot derive from the rows. These are the retention time of
+// deletions, and the data that may be swept. It does not affect the result of applying a command (ST3), except for
+// sweeps, whose effect is not visible.
 type Table struct {
 	ID uint32
-	// Clustering is the number of clustering columns. Without any, every partition has at most one row, which a single
-	// Get reads.
+	// Clustering is the number of clustering columns. If it is 0, every partition has at most one row, which a
+	// single Get reads.
 	Clustering int
-	// GCGrace is the time that deletions are kept, in seconds.
+	// GCGrace is the time for which deletions are kept, in seconds.
 	GCGrace int64
 	// Dropped contains the dropped columns in ascending order.
 	Dropped []cqltype.Dropped
 	// Indexes contains the table's indexes.
 	Indexes []Index
-	// Lifetimes is the present setting by which rows with a lifetime expire.
+	// Lifetimes is the current setting that determines when rows with a lifetime expire.
 	Lifetimes row.Lifetimes
-	// StampsAbove is a lower bound for stamps of conditional writes: up to it the change log is incomplete.
+	// StampsAbove is a lower bound for the timestamps of conditional writes. Up to this timestamp, the change log is
+	// incomplete.
 	StampsAbove int64
 }
 
@@ -47,30 +49,31 @@ func (t *Table) index(id uint32) *Index {
 	return nil
 }
 
-// Index tells a sweep how to check an entry against its row.
+// Index determines how a sweep checks an entry against its row.
 type Index struct {
 	ID uint32
-	// Hints reports whether the entries are hints for a view. They are removed through the log when the view has been
+	// Hints reports whether the entries are hints for a view. They are removed through the log after the view has been
 	// updated.
 	Hints bool
 	// Holds reports whether the row (or the static row) has the value. For hints of view keys, it reports whether the
-	// row has the value in the view's key.
+	// row has the value in the view's key column.
 	Holds func(r *row.Row, value []byte) bool
-	// Value, of an ordered index, returns the value by which the row is found, among values of the same kind as like,
-	// or nil if it has none.
+	// Value is set for an ordered index. It returns the value by which the row is found, among values of the same kind
+	// as like, or nil if the row has no such value.
 	Value func(r *row.Row, like []byte) []byte
-	// Lists, of a vector index, contains the lists in use, newest first. Column contains the vectors.
+	// Lists is set for a vector index. It contains the lists in use, newest first. Column is the column that contains
+	// the vectors.
 	Lists  []*vector.Lists
 	Column uint32
 }
 
-// table is the store's knowledge about one table.
+// table is the store's state of one table.
 type table struct {
 	id uint32
-	// flags say which keys may exist in addition to rows. They are set, in memory and on disk, before the first such
-	// key is written, and never reset.
+	// flags indicate which keys may exist in addition to rows. They are set in memory and on disk before the first such
+	// key is written, and are never reset.
 	flags atomic.Uint32
-	// installed is nil until InstallTable.
+	// installed is nil until InstallTable is called.
 	installed atomic.Pointer[Table]
 }
 
@@ -82,24 +85,25 @@ func (t *table) expired(now int64) row.Expired {
 	return row.Expired{}
 }
 
-// The flags of tables, as stored under keys.FlagsID.
+// These are the flags of tables, which are stored under keys.FlagsID.
 const (
-	// flagDeletions is set if there may be deletions of partitions or ranges.
+	// flagDeletions is set if deletions of partitions or ranges may exist.
 	flagDeletions uint32 = 1
-	// flagStatics is set if there may be static rows.
+	// flagStatics is set if static rows may exist.
 	flagStatics uint32 = 2
 	flagsKnown         = flagDeletions | flagStatics
 )
 
-// may reports whether any of the flags is set.
+// may reports whether any of the given flags is set.
 func (t *table) may(flags uint32) bool { return t.flags.Load()&flags != 0 }
 
-// Tables is the store's knowledge about tables. Lookups need no lock; the map is replaced when a table is added.
+// Tables holds the store's state of all tables. Lookups need no lock, because the map is replaced when a table is
+// added.
 type Tables struct {
 	*engine
 	byID atomic.Pointer[map[uint32]*table]
-	mu   sync.Mutex // serializes changes
-	// next is the argument of KnowIDs.
+	mu   sync.Mutex // mu serializes changes
+	// next is the argument of the last KnowIDs.
 	next atomic.Uint32
 }
 
@@ -132,7 +136,7 @@ func (s *Tables) table(id uint32) *table {
 }
 
 // lookupTable returns the entry of a table, or an empty entry that is not added. Code that only reads uses it, because
-// background work also reads data of tables that were dropped and forgotten.
+// background work also reads data of tables that have been dropped and forgotten.
 func (s *Tables) lookupTable(id uint32) *table {
 	if t := (*s.byID.Load())[id]; t != nil {
 		return t
@@ -140,11 +144,11 @@ func (s *Tables) lookupTable(id uint32) *table {
 	return &table{id: id}
 }
 
-// InstallTable tells the store about a new or changed table.
+// InstallTable installs a new or changed table in the store.
 func (s *Tables) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
 
-// ForgetTable undoes InstallTable when a table is dropped. The rest of the knowledge about the table is removed when no
-// replica of it is left.
+// ForgetTable reverts InstallTable when a table is dropped. The remaining state of the table is removed when this node
+// has no replica of the table.
 func (s *Tables) ForgetTable(id uint32) {
 	if t := (*s.byID.Load())[id]; t != nil {
 		t.installed.Store(nil)
@@ -154,7 +158,7 @@ func (s *Tables) ForgetTable(id uint32) {
 // forgetDropped removes the entries of dropped tables without a replica on this node. held returns the spans of a table
 // that replicas of this node have.
 func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) error {
-	next := s.next.Load() // before the tables: those below were installed before it was set
+	next := s.next.Load() // read next before the tables, because the tables below were installed before it was set
 	dropped := func(id uint32, t *table) bool {
 		return t.installed.Load() == nil && isTable(id) && id&^(keys.WideRing|keys.WholeKey) < next
 	}
@@ -193,13 +197,13 @@ func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) err
 	return nil
 }
 
-// KnowIDs tells the store, after InstallTable, that all tables and indexes with IDs below next were installed, except
-// dropped ones. Before the first call, all IDs count as known.
+// KnowIDs records that all tables and indexes with IDs below next have been installed, except dropped tables and
+// indexes. It must be called after InstallTable. Before the first call, all IDs are treated as known.
 func (s *Tables) KnowIDs(next uint32) { s.next.Store(next) }
 
-// ErrBehind rejects a snapshot while the store has entries of an index, of any table, that it does not know: a node may
-// apply data written with a newer schema than its own. The snapshot would lack these entries, and its receiver would
-// never find their rows. The node will receive the schema soon.
+// ErrBehind rejects a snapshot while the store has entries of an unknown index of any table. A node may apply data that
+// was written with a newer schema than its own. The snapshot would lack these entries, and its receiver would never
+// find their rows. The node will receive the schema soon.
 var ErrBehind = errors.New("the store contains entries of an unknown index")
 
 // knowsIndexes returns ErrBehind if the store has entries of an index with an ID of next or above.
@@ -232,7 +236,7 @@ func (s *engine) indexes() ([]uint32, error) {
 	return out, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// loadTables reads the flags of all tables.
+// loadTables loads the flags of all tables.
 func (s *Tables) loadTables(records *Records) error {
 	m := map[uint32]*table{}
 	s.byID.Store(&m)
@@ -247,8 +251,8 @@ func (s *Tables) loadTables(records *Records) error {
 	})
 }
 
-// mark records which keys a table may have in addition to rows. It precedes the first such key in the log, so a crash
-// can never preserve the key without the flag.
+// mark records which keys a table may have in addition to rows. It precedes the first such key in the log. A crash can
+// therefore never preserve the key without the flag.
 func (s *Tables) mark(id, flags uint32) error {
 	t := s.table(id)
 	if t.flags.Load()&flags == flags {

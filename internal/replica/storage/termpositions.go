@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// The limits for reading the term of a range. A term is skipped if it has more than 50,000 entries, or positions of
-// more than termBytes: a scan of the table then finds rows quickly. Entries of other physical partitions in between
-// count for a fourth.
+// These are the limits for reading the term of a range. A term is skipped if it has more than 50,000 entries, or
+// positions of more than termBytes. A scan of the table then finds rows fast enough. Entries of other physical
+// partitions in between count as a fourth of an entry.
 const (
 	termBudget = 200_000
 	termCost   = 4
@@ -23,19 +23,21 @@ const (
 	termChunk  = 64 << 10
 )
 
-// termPlaces contains the row positions of one term in order: of the entries of a value, or collected ones.
+// termPlaces contains the row positions of one term in order. They are the positions of the entries of a value, or
+// collected positions.
 type termPlaces struct {
-	// For a value: the iterator over its entries, their lower bound, and the length of the key before the position.
+	// These fields are used for a value: the iterator over its entries, their lower bound, and the length of the key
+	// before the position.
 	it     *pebble.Iterator
 	lower  []byte
 	prefix int
 	seek   []byte
-	// For a range: the positions, and the current index.
+	// These fields are used for a range: the positions, and the current index.
 	list [][]byte
 	i    int
 }
 
-// equal adds the term of an equal value. none is true if it has no positions.
+// equal adds the term of an equal value. none is true if the term has no positions.
 func (w *termRead) equal(t *command.IndexTerm) (none bool, err error) {
 	lower, upper := w.rd.entryBounds(t.Index, t.Value)
 	if lower == nil || upper != nil && bytes.Compare(lower, upper) >= 0 {
@@ -62,11 +64,11 @@ func (p *termPlaces) begin() error {
 	return nil
 }
 
-// reach moves to the first position at or after to and returns it, or nil at the end. It only moves forward.
+// reach moves to the first position at or after to and returns it. It returns nil at the end. It moves only forward.
 func (p *termPlaces) reach(to []byte) ([]byte, error) {
 	if p.it == nil {
 		for step := 1; p.i < len(p.list) && bytes.Compare(p.list[p.i], to) < 0; step *= 2 {
-			// Steps of doubling length, followed by bisection.
+			// Steps of doubling length are followed by a bisection.
 			if next := p.i + step; next < len(p.list) && bytes.Compare(p.list[next], to) < 0 {
 				p.i = next
 				continue
@@ -91,7 +93,7 @@ func (p *termPlaces) reach(to []byte) ([]byte, error) {
 	return p.it.Key()[p.prefix:], nil
 }
 
-// gatherer collects the positions of a range, in any order.
+// gatherer collects the positions of a range in any order.
 type gatherer struct {
 	it *pebble.Iterator
 	// begin and limit bound the requested positions. A nil limit is unbounded.
@@ -101,12 +103,13 @@ type gatherer struct {
 	room         []byte
 	bytes        int
 	budget       int
-	// last is the value of the entries of which passed were not requested. seek is a scratch buffer.
+	// last is the value whose entries were last examined. passed is the number of its entries that were not requested.
+	// seek is a scratch buffer.
 	last, seek []byte
 	passed     int
 }
 
-// ranged adds the term of a range, unless it has very many entries. none is true if it has no positions.
+// ranged adds the term of a range, unless the term has very many entries. none is true if the term has no positions.
 func (w *termRead) ranged(t *command.IndexTerm) (none bool, err error) {
 	lower, upper := keys.AppendIndexFrom(nil, t.Index, t.Value), keys.AppendIndexFrom(nil, t.Index, t.End)
 	if bytes.Compare(lower, upper) >= 0 {
@@ -152,7 +155,7 @@ func (w *termRead) placesLeft() (begin, limit []byte) {
 	return begin, limit
 }
 
-// take collects the position of the entry at the iterator, if it is requested, and moves on.
+// take collects the position of the entry at the iterator if the position is requested, and moves to the next entry.
 func (c *gatherer) take() (valid bool, err error) {
 	key := c.it.Key()
 	n := keys.Split(key)

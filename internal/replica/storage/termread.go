@@ -9,18 +9,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// termFew is the number of common positions of the terms of equal values up to which the terms of ranges are not used:
-// reading that many rows is faster.
+// termFew is the number of common positions of the terms of equal values up to which the terms of ranges are not used.
+// Reading that many rows is faster.
 const termFew = 256
 
-// termRead reads the rows that several terms have in common, in table order. A term stands for a list of positions:
-// rows or whole partitions. A term may be skipped, because the caller checks rows; the result then has more rows.
+// termRead reads the rows that several terms have in common, in table order. A term represents a list of positions of
+// rows or of whole partitions. A term may be skipped, because the caller checks rows. The result then contains more
+// rows.
 type termRead struct {
 	*entryWalk
-	// rows contains the terms of rows, parts the terms of whole partitions.
+	// rows contains the terms of rows. parts contains the terms of whole partitions.
 	rows, parts []*termPlaces
-	// at is the common position of all terms: a row or, if there are only terms of partitions, a partition. next is a
-	// scratch buffer.
+	// at is the common position of all terms. It is a row or, if all terms are terms of partitions, a partition. next
+	// is a scratch buffer.
 	at, next []byte
 }
 
@@ -31,7 +32,7 @@ func (rd indexRead) readTerms() error {
 	if rd.r.Reversed {
 		return rd.readAll()
 	}
-	// Iterators over entries are created before the iterator over rows, so the rows of all entries are visible.
+	// Iterators over entries are created before the iterator over rows. The rows of all entries are therefore visible.
 	for i := range rd.r.Index.All {
 		if t := &rd.r.Index.All[i]; t.End == nil && (rd.r.Key == nil || !t.Whole) {
 			if none, err := w.equal(t); none || err != nil {
@@ -59,7 +60,7 @@ func (rd indexRead) readTerms() error {
 	return w.join()
 }
 
-// readAll reads without an index.
+// readAll reads all rows without an index.
 func (rd indexRead) readAll() error {
 	if rd.r.Key != nil {
 		return rd.readPartition()
@@ -67,7 +68,7 @@ func (rd indexRead) readAll() error {
 	return rd.readRange()
 }
 
-// few reports whether the terms of equal values have few positions in common, and moves them back to the start.
+// few reports whether the terms of equal values have few positions in common. It moves the terms back to the start.
 func (w *termRead) few() (bool, error) {
 	if len(w.rows)+len(w.parts) == 0 {
 		return false, nil
@@ -98,7 +99,7 @@ func (w *termRead) add(whole bool, t *termPlaces) {
 	}
 }
 
-// join visits the common rows of the terms.
+// join visits the rows that the terms have in common.
 func (w *termRead) join() error {
 	rd := w.rd
 	ok, err := w.first()
@@ -143,7 +144,7 @@ func (w *termRead) visitAt() (command.Step, error) {
 // first finds the first common position. It returns false at the end.
 func (w *termRead) first() (bool, error) { return w.from(nil) }
 
-// behind finds the first common position after another one.
+// behind finds the first common position after the given position.
 func (w *termRead) behind(place []byte) (bool, error) {
 	w.next = append(append(w.next[:0], place...), 0)
 	return w.from(w.next)
@@ -153,7 +154,7 @@ func (w *termRead) behind(place []byte) (bool, error) {
 func (w *termRead) from(to []byte) (bool, error) {
 	target := append(w.at[:0], to...)
 	for agreed := false; !agreed; {
-		w.rd.visited++ // counted, because terms without common positions are scanned to their ends
+		w.rd.visited++ // this is counted, because terms without common positions are scanned to their ends
 		if err := w.rd.tick(); err != nil {
 			return false, err
 		}
@@ -181,7 +182,7 @@ func (w *termRead) from(to []byte) (bool, error) {
 	return true, nil
 }
 
-// partLen returns the length of the partition's part of a position, or the length of the position if it is malformed.
+// partLen returns the length of the partition in a position, or the length of the position if it is malformed.
 func partLen(place []byte) int {
 	if len(place) < positionAndLen {
 		return len(place)
@@ -189,5 +190,5 @@ func partLen(place []byte) int {
 	return min(len(place), positionAndLen+int(place[positionAndLen-2])<<8+int(place[positionAndLen-1]))
 }
 
-// positionAndLen is the length of the ring position and the key length before the partition key.
+// positionAndLen is the length of the ring position and of the length field before the partition key.
 const positionAndLen = 10

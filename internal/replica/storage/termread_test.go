@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestContextAmongTerms checks that a read of rows with two given values ends with its context, also if rows have
-// alternately one of the values and none has both, and so the read never visits a row.
+// TestContextAmongTerms checks that a read of rows with two given values ends with its context, even if it never visits
+// a row. Rows alternately have one of the values, and no row has both.
 func TestContextAmongTerms(t *testing.T) {
 	s := openMem(t, Options{})
 	const index = testIndex | keys.OrderedIndex
@@ -33,6 +33,6 @@ func TestContextAmongTerms(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := s.Read(ctx, &r, &v); !errors.Is(err, context.Canceled) {
-		t.Errorf("the context had ended, and the read says %v", err)
+		t.Errorf("read with an ended context: got %v", err)
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// tombstoneRun is an interval [start, end) of clustering keys without live rows. A nil end extends to the end of the
-// partition. Dead rows stay dead until a write, so a run is valid until a row is written into it.
+// tombstoneRun is an interval [start, end) of clustering keys without live rows. If end is nil, the run extends to the
+// end of the partition. Dead rows remain dead until a write. A run is therefore valid until a row is written into it.
 type tombstoneRun struct {
 	start, end []byte
 	// version is the version of the tombstoneCache when the run was found.
 	version uint64
-	// asOf is the second as of which expired rows were dead, or 0 if none had to expire.
+	// asOf is the second as of which expired rows were dead. It is 0 if no row of the run is dead because it has
+	// expired.
 	asOf int64
 	// rows is the number of rows that were scanned to find the run.
 	rows int
@@ -34,27 +35,28 @@ func runsAfter(runs []tombstoneRun, key []byte) []tombstoneRun {
 	return runs
 }
 
-// tombstoneCache lets scans seek over long runs of deleted rows instead of stepping over them. A queue with 10^5
-// consumed entries before the first live one then costs one seek. Losing the cache costs time but does not affect
-// results.
+// tombstoneCache allows scans to seek over long runs of deleted rows instead of stepping over them. Reading a queue
+// with 10^5 consumed entries before the first live entry then costs one seek. Losing the cache costs time but does not
+// affect results.
 //
-// Three rules keep it correct. (1) A writer removes the rows that it writes from the runs before it commits, and a
-// reader looks up runs only after it has created its iterator. A reader that sees a row therefore sees no run that
-// covers it. (2) The runFinder registers its pending run while no commit is in progress, and then creates its iterator.
-// A commit is either visible to that iterator, or its writer sees the pending run and narrows it. (3) A reader uses
-// only runs of a version that it read before it created its iterator, so it never skips a row that died later.
+// The following three rules ensure that it is correct. (1) A writer removes the rows that it writes from the runs
+// before it commits. A reader looks up runs only after it has created its iterator. A reader that sees a row therefore
+// sees no run that covers the row. (2) The runFinder registers its pending run while no commit is in progress, and then
+// creates its iterator. A commit is either visible to that iterator, or its writer sees the pending run and narrows the
+// run. (3) A reader uses only runs of a version that it read before it created its iterator. It therefore never skips a
+// row that died later.
 type tombstoneCache struct {
-	// version counts the runs that were found.
+	// version is the number of runs that have been found.
 	version atomic.Uint64
-	// active is 0 if there are neither runs nor a pending run, so that writers and readers need not look further.
+	// active is 0 if there are neither runs nor a pending run. Writers and readers then need no further lookup.
 	active atomic.Int32
 	mu     sync.RWMutex
 	// runs holds the runs of each partition in ascending order, neither overlapping nor adjacent. A slice is never
-	// modified, only replaced.
+	// modified, but only replaced.
 	runs            map[string][]tombstoneRun
 	bytes, bytesMax int
 	pending         *pendingRun
-	// held contains key ranges in which no runs are searched for now.
+	// held contains key ranges in which searches for runs are currently disabled.
 	held []heldRange
 	// saved contains the partitions whose runs are stored.
 	saved map[string]savedState
@@ -64,16 +66,16 @@ type tombstoneCache struct {
 	hints runHints
 }
 
-// pendingRun is the run that the runFinder is looking for. [lo, hi) shrinks when other goroutines write into it.
+// pendingRun is the run that the runFinder is searching. [lo, hi) shrinks when other goroutines write into it.
 type pendingRun struct {
 	prefix []byte
 	from   []byte
 	back   bool
-	lo, hi []byte // hi nil = unbounded
+	lo, hi []byte // a nil hi is unbounded
 }
 
 const (
-	// deadWalkMax is the number of dead rows that a scan steps over before it asks the runFinder for help.
+	// deadWalkMax is the number of dead rows that a scan steps over before it requests a search by the runFinder.
 	deadWalkMax = 200
 	// deadRowsMin is the minimum number of rows of a run.
 	deadRowsMin = 64
@@ -81,7 +83,7 @@ const (
 	deadRunsMax = 64
 	// deadSaveMin is the minimum number of dead rows of a partition whose runs are stored.
 	deadSaveMin = 1024
-	// deadSavedMax bounds the partitions for which runs are stored.
+	// deadSavedMax is the maximum number of partitions for which runs are stored.
 	deadSavedMax = 4096
 	// deadRunBytes is the memory used by a run in addition to its keys.
 	deadRunBytes = 80
@@ -113,8 +115,8 @@ func (d *tombstoneCache) find(prefix []byte, version uint64, now int64) []tombst
 	return runs
 }
 
-// written removes a row from the runs and from the pending run, before a live row is committed there. If it returns
-// true, the batch that writes the row must delete the stored runs of the partition.
+// written removes a row from the runs and from the pending run. It is called before a live row is committed. If it
+// returns true, the batch that writes the row must delete the stored runs of the partition.
 func (d *tombstoneCache) written(prefix, key []byte) (unsave bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,7 +140,7 @@ func (d *tombstoneCache) written(prefix, key []byte) (unsave bool) {
 		left.end = bytes.Clone(key)
 		parts = append(parts, left)
 	}
-	if r.end != nil && len(runs) < deadRunsMax { // a queue grows after an open end
+	if r.end != nil && len(runs) < deadRunsMax { // a queue grows beyond an open end
 		right := r
 		right.start, right.rows = append(bytes.Clone(key), 0), 0
 		if bytes.Compare(right.start, r.end) < 0 {
@@ -200,7 +202,7 @@ func size(runs []tombstoneRun) int {
 	return n
 }
 
-// install ends the search with a run, which is joined with the runs that it touches.
+// install ends the search with a run. It joins the run with the runs that it touches.
 func (d *tombstoneCache) install(run tombstoneRun) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 
 // touch is the effect of a batch on one row, or on the deletions of a partition.
 type touch struct {
-	prefix     []byte // of the partition
+	prefix     []byte // prefix of the partition
 	clustering []byte
-	operand    []byte // of deletions, else nil
+	operand    []byte // operand of deletions, or nil
 	live       bool
 }
 
@@ -41,7 +41,7 @@ func (b *Batch) announce() {
 	}
 }
 
-// runHints collects positions where runs of dead rows may be, for the runFinder.
+// runHints collects positions at which runs of dead rows may exist, for the runFinder.
 type runHints struct {
 	mu sync.Mutex
 	on bool
@@ -59,15 +59,15 @@ type runHint struct {
 	due   bool
 	now   int64
 	keys  [][]byte
-	// low is the lowest key: if the runFinder has fallen behind on a queue, it finds the head there.
+	// low is the lowest key. If the runFinder lags behind a queue, it finds the head of the queue there.
 	low  []byte
 	back []byte
 }
 
 const (
-	hintsMax   = 256 // partitions
-	hintKeys   = 32  // keys kept of one partition
-	hintEvery  = 16  // one in this many deleted keys is kept
+	hintsMax   = 256 // maximum number of partitions
+	hintKeys   = 32  // maximum number of keys kept per partition
+	hintEvery  = 16  // one of this number of deleted keys is kept
 	hintDueAt  = hintKeys * hintEvery
 	hintBytes  = 4096 // longer keys are ignored
 	learnMaxOf = 1 << 22
@@ -78,8 +78,8 @@ func (h *runHints) init(on bool) {
 	h.byPartition, h.wake = map[string]*runHint{}, make(chan struct{}, 1)
 }
 
-// add records a key at which data was deleted, or where a scan stepped over dead rows. due requests a search now
-// instead of after some hundred keys.
+// add records a key at which data was deleted, or at which a scan stepped over dead rows. due requests a search
+// immediately instead of after some hundred keys.
 func (h *runHints) add(prefix, key []byte, now int64, back, due bool) {
 	if !h.on || len(prefix)+len(key) > hintBytes {
 		return
@@ -89,7 +89,7 @@ func (h *runHints) add(prefix, key []byte, now int64, back, due bool) {
 	p := h.byPartition[string(prefix)]
 	if p == nil {
 		if len(h.byPartition) >= hintsMax {
-			for victim, v := range h.byPartition { // any partition that is not due
+			for victim, v := range h.byPartition { // drop any partition that is not due
 				if !v.due {
 					delete(h.byPartition, victim)
 					break
@@ -141,14 +141,14 @@ func (h *runHints) take() (prefix []byte, p *runHint) {
 	return nil, nil
 }
 
-// runFinder finds runs of dead rows and stores long ones.
+// runFinder finds runs of dead rows and stores long runs.
 type runFinder struct {
 	*engine
 	*rows
 	*Records
 }
 
-// loop follows hints for at most half of its time.
+// loop processes hints for at most half of its time.
 func (s *runFinder) loop() {
 	for {
 		select {
@@ -172,7 +172,7 @@ func (s *runFinder) loop() {
 	}
 }
 
-// follow searches the runs at the hints of a partition.
+// follow searches for runs at the hints of a partition.
 func (s *runFinder) follow(prefix []byte, p *runHint) {
 	if p.back != nil {
 		s.findRun(prefix, p.back, p.now, true)
@@ -213,10 +213,10 @@ func (d *tombstoneCache) nearest(prefix, key []byte) (end []byte, ok bool) {
 	return end, ok
 }
 
-// findRun searches dead rows from a key on, forward or back, and installs the run if it is long enough.
+// findRun searches for dead rows from a key on, forward or backward. It installs the run if the run is long enough.
 func (s *runFinder) findRun(prefix, from []byte, now int64, back bool) {
 	d := &s.tombstones
-	s.commitMu.Lock() // rule 2 of tombstoneCache
+	s.commitMu.Lock() // required by rule 2 of tombstoneCache
 	ok := d.begin(&pendingRun{prefix: prefix, from: from, back: back})
 	s.commitMu.Unlock()
 	if !ok {
@@ -234,14 +234,14 @@ func (s *runFinder) findRun(prefix, from []byte, now int64, back bool) {
 	_ = s.check(s.saveRuns(prefix))
 }
 
-// adjoins reports whether a run touches a known one.
+// adjoins reports whether a run touches a known run.
 func (d *tombstoneCache) adjoins(prefix []byte, run *tombstoneRun) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.ContainsFunc(d.runs[string(prefix)], func(r tombstoneRun) bool { return touches(&r, run) })
 }
 
-// walkRun scans dead rows from a key on, up to the first live one. It skips known runs.
+// walkRun scans dead rows from a key on, up to the first live row. It skips known runs.
 func (s *runFinder) walkRun(prefix, from []byte, now int64, back bool) (run tombstoneRun, rows int, err error) {
 	version := s.tombstones.version.Load()
 	it, err := s.db.NewIter(&pebble.IterOptions{
@@ -284,13 +284,13 @@ type runWalker struct {
 	now    int64
 	known  []tombstoneRun
 	header row.Header
-	// apart finds the deleted ranges with keys of their own, if there are any.
+	// apart finds the deleted ranges with separate keys, if any exist.
 	apart *pebble.Iterator
 	cover cover
 	r     row.Row
 	seek  []byte
 	asOf  int64
-	// expired are the rows with a lifetime that are dead.
+	// expired describes the rows with a lifetime that are dead.
 	expired row.Expired
 }
 
@@ -313,7 +313,8 @@ func (w *runWalker) rowKey(clustering []byte) []byte {
 	return w.seek
 }
 
-// dead reports whether the row at the iterator is dead, and records whether it is dead only because it expired.
+// dead reports whether the row at the iterator is dead. It also records whether the row is dead only because it has
+// expired.
 func (w *runWalker) dead(clustering []byte, back bool) (bool, error) {
 	value, err := w.it.ValueAndErr()
 	if err != nil {
@@ -366,7 +367,7 @@ func (w *runWalker) forward(from []byte, closing <-chan struct{}) (run tombstone
 		valid = w.it.Next()
 	}
 	if w.it.Valid() && run.end == nil && (len(w.known) == 0 || w.known[0].end != nil) {
-		run.end = bytes.Clone(w.it.Key()[base:]) // cut short
+		run.end = bytes.Clone(w.it.Key()[base:]) // the scan has been limited here
 	}
 	run.asOf = w.asOf
 	return run, rows, w.it.Error()

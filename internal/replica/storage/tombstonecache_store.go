@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Runs of many dead rows are also stored, so that the first read after a restart need not step over them. A stored list
-// is deleted by the batch that writes a row into a run, and is stored while no commit is in progress. In every prefix
-// of the log that a crash may leave, a stored list is therefore valid. It is local to a node and not part of a
+// Runs of many dead rows are also stored, so that the first read after a restart need not step over the rows. A stored
+// list is deleted by the batch that writes a row into a run. It is stored while no commit is in progress. In every
+// prefix of the log that a crash may leave, a stored list is therefore valid. It is local to a node and not part of a
 // replica's state.
 
 // savedState compares the stored list of a partition with the list in memory.
@@ -23,9 +23,9 @@ type savedState uint8
 
 const (
 	_ savedState = iota
-	// savedMirrored lists are contained in memory.
+	// For savedMirrored, memory contains the stored list.
 	savedMirrored
-	// savedUnknown lists have been dropped from memory; any live row invalidates them.
+	// For savedUnknown, the list has been dropped from memory, and any live row invalidates it.
 	savedUnknown
 )
 
@@ -91,7 +91,8 @@ func (s *runFinder) deleteSaved() error {
 }
 
 // holdRuns drops the known runs in [lower, upper), and prevents searches there until tombstoneCache.release. It is
-// called, followed by Sync, before sstables are ingested there, because no writer announces their rows.
+// called before sstables are ingested in the range, because no writer announces their rows. The caller must then call
+// Sync.
 func (s *runFinder) holdRuns(lower, upper []byte) error {
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
@@ -107,8 +108,8 @@ func (s *runFinder) holdRuns(lower, upper []byte) error {
 	return nil
 }
 
-// appendRuns encodes runs. Each consists of a byte, which is 1 if the run has no end, start and end with their lengths,
-// asOf, and rows; all numbers are uvarints.
+// appendRuns encodes runs. Each run consists of a byte, which is 1 if the run has no end, start and end with their
+// lengths, asOf, and rows. All numbers are uvarints.
 func appendRuns(dst []byte, runs []tombstoneRun) []byte {
 	w := codec.Writer(dst)
 	for i := range runs {

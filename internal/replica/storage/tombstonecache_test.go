@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// queue is a partition of n rows of which all but the last few were consumed.
+// queue is a partition of n rows. All rows except the last few have been consumed.
 const queueLen = 100_000
 
 func queueKey(i int) string { return fmt.Sprintf("%08d", i) }
@@ -42,7 +42,7 @@ func fill(t testing.TB, s *Store, from, to int) {
 	b.Close()
 }
 
-// followHints waits until the learner has followed all hints that are due.
+// followHints waits until the runFinder has processed all hints that are due.
 func followHints(t testing.TB, s *Store) {
 	t.Helper()
 	eventually.True(t, "the learner comes to an end", func() bool {
@@ -57,7 +57,7 @@ func followHints(t testing.TB, s *Store) {
 	})
 }
 
-// peek reads the first live row of the queue, or the last.
+// peek reads the first or the last live row of the queue.
 func peek(t testing.TB, s *Store, reversed bool) (string, uint64, time.Duration) {
 	t.Helper()
 	c := collector{limit: 1}
@@ -72,8 +72,8 @@ func peek(t testing.TB, s *Store, reversed bool) (string, uint64, time.Duration)
 	return string(c.ck), s.Metrics().Rows - before, took
 }
 
-// TestQueue checks that reading the first live row after 10^5 deleted ones, none of them compacted, does not iterate
-// over them, for all kinds of deletions; and that rows inserted among them later are found.
+// TestQueue checks that reading the first live row after 10^5 uncompacted deleted rows does not iterate over them, for
+// all kinds of deletions. Rows that are inserted among them later must be found.
 func TestQueue(t *testing.T) {
 	n := queueLen
 	if raced {
@@ -98,7 +98,7 @@ func TestQueue(t *testing.T) {
 				b.DeleteRange(nil, []byte(queueKey(n)), 1)
 			}))
 		}},
-		{"by columns", func(s *Store) { // no hint tells the learner: the first scan does
+		{"by columns", func(s *Store) { // no hint is recorded before the first scan
 			for i := range n {
 				apply(t, s, mutation("queue", queueKey(i), 2, func(b *row.Builder) {
 					b.Live(1, 5)
@@ -118,7 +118,7 @@ func TestQueue(t *testing.T) {
 			if ck != queueKey(n) || rows > 2000 {
 				t.Errorf("found %q after %d rows", ck, rows)
 			}
-			// Append, insert in the middle, consume: always the true first row.
+			// Append, insert in the middle, and consume rows. The first row must always be correct.
 			fill(t, s, n+10, n+20)
 			middle := insert("queue", queueKey(n/2)+"x", 3)
 			apply(t, s, middle)
@@ -130,7 +130,7 @@ func TestQueue(t *testing.T) {
 				t.Errorf("%q after it was deleted", ck)
 			}
 			if ck, rows, _ := peek(t, s, true); ck != queueKey(n+19) || rows > 10 {
-				t.Errorf("from behind %q after %d rows", ck, rows)
+				t.Errorf("resumed after %q after %d rows", ck, rows)
 			}
 		})
 	}
@@ -159,8 +159,8 @@ func TestQueueRestarted(t *testing.T) {
 	}
 }
 
-// TestTombstoneCacheCrash checks that rows come and go in one partition while the learner stores runs; after a crash
-// that loses any part of the log, reads with and without the stored runs return the same rows.
+// TestTombstoneCacheCrash inserts and deletes rows in one partition while the runFinder stores runs. After a crash that
+// loses some part of the log, reads with and without the stored runs must return the same rows.
 func TestTombstoneCacheCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	skips := uint64(0)
@@ -210,8 +210,8 @@ func TestTombstoneCacheCrash(t *testing.T) {
 	}
 }
 
-// TestRunFinder checks that rows written during the search for a run are excluded from it, and readers use a run
-// only if their iterator was made after it was learned.
+// TestRunFinder checks that rows written during the search for a run are excluded from the run. Readers must use a run
+// only if their iterator was created after the run was found.
 func TestRunFinder(t *testing.T) {
 	p := []byte("p")
 	for _, c := range []struct {
@@ -251,8 +251,8 @@ func TestRunFinder(t *testing.T) {
 	}
 }
 
-// TestQueueRace checks that readers concurrent with writers that insert among deleted rows never miss a row that was
-// written before they began.
+// TestQueueRace checks that readers concurrent with writers that insert rows among deleted rows never miss a row that
+// was written before they began.
 func TestQueueRace(t *testing.T) {
 	s := openMem(t, Options{})
 	eager(s)
@@ -266,7 +266,7 @@ func TestQueueRace(t *testing.T) {
 	for i := range 400 {
 		key := queueKey(i * 7 % rows)
 		if i%3 == 0 {
-			_, _, _ = peek(t, s, i%2 == 0) // starts searches that run concurrently with the following code
+			_, _, _ = peek(t, s, i%2 == 0) // this starts searches that run concurrently with the following code
 		}
 		apply(t, s, insert("queue", key, ts))
 		if ck, _, _ := peek(t, s, i%2 == 0); ck != key {
@@ -280,7 +280,7 @@ func TestQueueRace(t *testing.T) {
 	}
 }
 
-// lookout looks for one clustering key.
+// lookout is a visitor that searches for one clustering key.
 type lookout struct {
 	silent
 	key  string
@@ -292,8 +292,8 @@ func (v *lookout) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestQueueConcurrent checks that several goroutines each insert and delete rows of their own among dead ones and scan
-// the partition: each sees exactly its own acknowledged writes, while the learner follows every hint.
+// TestQueueConcurrent runs several goroutines that insert and delete their own rows among dead rows and scan the
+// partition. Each goroutine must see exactly its own acknowledged writes while the runFinder processes every hint.
 func TestQueueConcurrent(t *testing.T) {
 	s := openMem(t, Options{MemtableBytes: 1 << 20})
 	eager(s)
@@ -338,7 +338,8 @@ func TestQueueConcurrent(t *testing.T) {
 	}
 }
 
-// TestSavedBytes pins the bytes of a stored list of runs, and proves that a list that is cut within a run is refused.
+// TestSavedBytes pins the bytes of a stored list of runs, and checks that a list that is truncated within a run is
+// rejected.
 func TestSavedBytes(t *testing.T) {
 	runs := []tombstoneRun{{start: []byte("a"), end: []byte{}, asOf: 300, rows: 5, version: 1},
 		{start: []byte{}, rows: 1000, version: 1}}

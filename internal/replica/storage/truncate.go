@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Truncate is Batch.Truncate in a separate batch.
+// Truncate is the equivalent of Batch.Truncate in a separate batch.
 func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -24,15 +24,15 @@ func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 }
 
 // Truncate removes the rows and deletions in a span of a table that were applied before, regardless of their
-// timestamps. If the span is the whole table, it also removes the entries of the given indexes. It implements TRUNCATE;
-// deletes of rows are mutations. Whether it removes data of the span in this batch is undefined.
+// timestamps. If the span is the whole table, it also removes the entries of the given indexes. It implements TRUNCATE.
+// Deletes of rows are mutations. It is undefined whether it removes data of the span in this batch.
 //
-// Dedupe records that were applied before are kept: a repeated request whose response was lost must not be applied
-// again to the removed rows. There are as many as conditional writes to the partitions of the span within
+// Dedupe records that were applied before are kept. A repeated request whose response was lost must not be applied
+// again to the removed rows. Their number is the number of conditional writes to the partitions of the span within
 // SweeperOptions.DedupeSeconds. They are written again in the batch.
 //
-// The effect on rows depends only on the span. Entries of a part of a table are left to SweepEntries: they are hints,
-// and finding them requires a scan of the index, because each value has its own key range.
+// The effect on rows depends only on the span. The entries of a part of a table are removed by SweepEntries. They are
+// hints, and finding them requires a scan of the index, because each value has its own key range.
 func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	kept := b.s.db.NewBatch()
 	defer func() { _ = kept.Close() }()
@@ -57,7 +57,7 @@ func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
 		if !ok || p.Kind != keys.Dedupe || !span.Holds(p.Position()) {
 			continue
 		}
-		_ = into.Set(notes.Key(), nil, nil) // fails for indexed batches only
+		_ = into.Set(notes.Key(), nil, nil) // Set fails only for indexed batches
 		err = s.copyDedupe(into, prefix, keys.SweepTime(notes.Key()))
 	}
 	return errors.Join(err, notes.Error(), notes.Close())
@@ -81,12 +81,12 @@ func (s *rows) copyDedupe(into *pebble.Batch, prefix []byte, due int64) error {
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// Remove removes everything in a span of a table that was applied or added to this batch before. If the span is the
+// Remove removes all data in a span of a table that was applied, or added to this batch, before. If the span is the
 // whole table, it also removes the entries of the given indexes. It implements DROP and the removal of replicas.
 func (b *Batch) Remove(span keys.Span, indexes []uint32) {
 	lower, upper := span.Bounds()
 	b.weakens = true
-	_ = b.b.DeleteRange(lower, upper, nil) // fails for indexed batches only
+	_ = b.b.DeleteRange(lower, upper, nil) // DeleteRange fails only for indexed batches
 	_ = b.b.DeleteRange(keys.AppendSystem(nil, keys.TombstoneCacheID, lower),
 		keys.AppendSystem(nil, keys.TombstoneCacheID, upper), nil)
 	if len(span.Begin) > 0 || len(span.End) > 0 {

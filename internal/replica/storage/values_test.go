@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// writeLarge writes small rows with a large one among them, twice, and merges all levels.
+// writeLarge writes small rows and a large row twice, and merges all levels.
 func writeLarge(t *testing.T, s *Store, size int) {
 	t.Helper()
 	for range 2 {
@@ -34,9 +34,9 @@ func writeLarge(t *testing.T, s *Store, size int) {
 	}
 }
 
-// TestLargeValuesStandApart checks that after merging, a row of 4 MiB is in a separate file, and that reading adjacent
-// rows does not load it. All rows are intact after a restart, in a checkpoint and in a snapshot that another store
-// installs.
+// TestLargeValuesStandApart checks that a row of 4 MiB is in a separate file after merging, and that reading adjacent
+// rows does not load it. All rows must be intact after a restart, in a checkpoint, and in a snapshot that another store
+// has installed.
 func TestLargeValuesStandApart(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})

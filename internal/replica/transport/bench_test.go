@@ -29,8 +29,8 @@ func bothWays(b *testing.B, f func(b *testing.B, near, far Options)) {
 	})
 }
 
-// BenchmarkFrames measures frames from Send to Receive over loopback TCP, both ends in this process; processor time is
-// of both.
+// BenchmarkFrames measures frames from Send to Receive over loopback TCP. Both ends are in this process, and the
+// processor time includes both.
 func BenchmarkFrames(b *testing.B) {
 	for _, size := range []int{200, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
@@ -62,7 +62,7 @@ func BenchmarkFrames(b *testing.B) {
 	}
 }
 
-// BenchmarkPingPong measures a frame there and one back, one at a time: the latency of a quorum.
+// BenchmarkPingPong measures the latency of a quorum: a frame and its response, one at a time.
 func BenchmarkPingPong(b *testing.B) {
 	bothWays(b, func(b *testing.B, near, far Options) {
 		back := make(chan struct{}, 1)

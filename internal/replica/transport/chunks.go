@@ -15,13 +15,14 @@ type chunks struct {
 	r    io.ReaderAt
 	size int64
 	// sums holds the checksums of the bytes before every chunk that has been read. The end frame contains the checksum
-	// of the whole snapshot, regardless of where an attempt starts.
+	// of the whole snapshot, regardless of the offset at which an attempt starts.
 	sums []uint32
 }
 
 func newChunks(r io.ReaderAt, size int64) chunks { return chunks{r, size, []uint32{0}} }
 
-// read reads the n-th chunk, with the length of chunk or up to the end, and stores the checksum up to its end.
+// read reads the n-th chunk, which has the length of chunk or ends at the end of the snapshot. It stores the checksum
+// up to the end of the chunk.
 func (c *chunks) read(chunk []byte, n int64) ([]byte, error) {
 	at := n * int64(len(chunk))
 	b := chunk[:min(int64(len(chunk)), c.size-at)]
@@ -34,9 +35,9 @@ func (c *chunks) read(chunk []byte, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// goTo reads the bytes before the receiver's offset as far as the checksum requires, and returns the number of the next
-// chunk. The offset is a multiple of the chunk size, or the end. The receiver may have more bytes than this sender has
-// read, or fewer.
+// goTo reads the bytes before the receiver's offset that the checksum requires, and returns the number of the next
+// chunk. The offset must be a multiple of the chunk size, or the end. The receiver may have received more or fewer
+// bytes than this sender has read.
 func (c *chunks) goTo(from int64, chunk []byte) (next int64, err error) {
 	step := int64(len(chunk))
 	if from < 0 || from > c.size {
@@ -53,7 +54,7 @@ func (c *chunks) goTo(from int64, chunk []byte) (next int64, err error) {
 	return (from + step - 1) / step, nil
 }
 
-// sum returns the checksum of the snapshot once all of it has been read.
+// sum returns the checksum of the snapshot. The whole snapshot must have been read.
 func (c *chunks) sum() uint32 { return c.sums[len(c.sums)-1] }
 
 // reassembly is the receiving side of a snapshot.
@@ -80,7 +81,7 @@ func (a *reassembly) whole(sum uint32) error {
 	return nil
 }
 
-// Shipment transfers a snapshot over one or more connections and contains both ends. It is used by callers that
+// Shipment transfers a snapshot over one or more connections, and contains both ends. It is used by callers that
 // transfer the bytes by other means. It processes the bytes like SendSnapshotFrom and its receiver, and never blocks.
 type Shipment struct {
 	out   chunks
@@ -93,7 +94,7 @@ func NewShipment(r io.ReaderAt, size int64, chunkBytes int) *Shipment {
 	return &Shipment{newChunks(r, size), reassembly{size: size}, make([]byte, chunkBytes)}
 }
 
-// Connect returns the frames of a new connection, starting where the last connection ended.
+// Connect returns the first frames of a new connection. They start where the last connection ended.
 func (s *Shipment) Connect() (frames [][]byte, err error) {
 	n, err := s.out.goTo(s.in.offset, s.chunk)
 	if err != nil {
@@ -111,8 +112,8 @@ func (s *Shipment) Connect() (frames [][]byte, err error) {
 	return append(frames, appendFrame(nil, kindSnapshotEnd, end[:], nil)), nil
 }
 
-// Take processes a frame at the receiver. It returns the snapshot bytes in the frame, and io.EOF at the end of a
-// complete snapshot.
+// Take processes a frame at the receiver. It returns the snapshot bytes in the frame. At the end of a complete
+// snapshot, it also returns io.EOF.
 func (s *Shipment) Take(f Frame) ([]byte, error) {
 	switch b := f.payload; {
 	case f.kind == kindSnapshotChunk && len(b) >= 8:

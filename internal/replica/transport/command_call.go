@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Call sends a command and returns its single response, which the caller owns. The deadline of ctx is sent along. When
-// ctx ends, the other node is notified. ErrUnreachable and ErrBusy mean that nothing was done, ErrLost that the outcome
-// is unknown. A *RemoteError comes from the handler.
+// Call sends a command and returns its single response. The caller owns the response. The deadline of ctx is sent with
+// the command. When ctx ends, the other node is notified. ErrUnreachable and ErrBusy mean that the command had no
+// effect. ErrLost means that the outcome is unknown. A *RemoteError comes from the handler on the other node.
 func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte, error) {
 	s, err := t.open(ctx, to, request, 0)
 	if err != nil {
@@ -25,17 +25,18 @@ func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte
 	return b, err
 }
 
-// Bounded is a context whose deadlines Call and Stream enforce without a timer for each, and without calling Done.
+// Bounded is a context whose deadlines Call and Stream enforce without calling Done and without a timer for each
+// context.
 type Bounded interface {
 	context.Context
-	// Bounds returns a parent context for early cancellation, the deadline after which the command fails with
-	// context.DeadlineExceeded, and the deadline that applies until data arrives. Zero times mean no deadline.
+	// Bounds returns a parent context for early cancellation and two deadlines. After whole, the command fails with
+	// context.DeadlineExceeded. The other deadline, first, applies until data arrives. Zero times mean no deadline.
 	Bounds() (parent context.Context, until, first time.Time)
 }
 
 // Stream is the response of a command, page by page. It belongs to one goroutine and must be closed.
 type Stream interface {
-	// Next returns the next page, which the caller owns, and io.EOF after the last page.
+	// Next returns the next page, which the caller owns. It returns io.EOF after the last page.
 	Next() ([]byte, error)
 	// Close abandons the rest of the response.
 	Close()
@@ -50,8 +51,9 @@ func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (Stre
 	return s, nil
 }
 
-// ResponseHandler receives the outcome of a command sent by Begin, once: the response, which it owns, or an error as
-// returned by Call. It is called on a shared goroutine of the transport and must not block.
+// ResponseHandler receives the outcome of a command sent by Begin exactly once. The outcome is the response, which the
+// handler owns, or an error as returned by Call. It is called on a shared goroutine of the transport and must not
+// block.
 type ResponseHandler interface{ HandleResponse(b []byte, err error) }
 
 // Pending is a command for which no goroutine waits. It may be reused once its ResponseHandler has been called.
@@ -74,13 +76,13 @@ type response struct {
 	call  call
 }
 
-// call is a command in progress, as registered with its connection.
+// call is a command in progress that is registered with its connection.
 type call struct {
 	id uint64
 	// until is the deadline. first is the deadline that applies until a page arrives. A zero time means no deadline.
 	until, first time.Time
-	// pages, used by a Stream, has room for all pages that the other node may send and for the end. A Pending has a
-	// handler instead.
+	// pages is used by a Stream. It has room for the end and for all pages that the other node may send. A Pending has
+	// a handler instead.
 	pages   chan page
 	handler ResponseHandler
 }
@@ -200,22 +202,22 @@ func (l *link) sweep() {
 	notifyHandlers(late, context.DeadlineExceeded)
 }
 
-// notifyHandlers calls the handlers of commands that have one. No lock may be held.
+// notifyHandlers calls the handlers of commands that have one. The caller must not hold a lock.
 func notifyHandlers(calls []*call, err error) {
 	for _, c := range calls {
 		c.handler.HandleResponse(nil, err)
 	}
 }
 
-// end sends the end to a stream, unless it already has one. It returns false for a Pending, whose handler the caller
-// must call.
+// end sends the end to a stream, unless it already has one. It returns false for a Pending. The caller must then call
+// the handler of the Pending.
 func (c *call) end(err error) bool {
 	if c.pages == nil {
 		return false
 	}
 	select {
 	case c.pages <- page{end: err}:
-	default: // it already has an end
+	default: // the stream already has an end
 	}
 	return true
 }
@@ -265,7 +267,7 @@ func (s *response) Close() {
 	}
 }
 
-// sendControl sends a control frame for a command. At most one is sent per page.
+// sendControl sends a control frame for a command. At most one control frame is sent per page.
 func (l *link) sendControl(id uint64, kind byte) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], id)
@@ -292,17 +294,18 @@ func (l *link) handleResponse(kind byte, b []byte) error {
 	c := l.calls[id]
 	if c == nil {
 		l.mu.Unlock()
-		return nil // it was canceled
+		return nil // the command was canceled
 	}
 	if p.end != nil {
 		delete(l.calls, id)
 	} else if len(c.pages) == max(cap(c.pages)-1, 0) {
 		l.mu.Unlock()
-		return fmt.Errorf("%w: received a page that was not requested", ErrFrame) // the room for the end is kept
+		// the room for the end must remain free
+		return fmt.Errorf("%w: received a page that was not requested", ErrFrame)
 	}
 	c.first = time.Time{}
 	if c.pages != nil {
-		c.pages <- p // with mu, so that it precedes the end of a lost connection
+		c.pages <- p // this must happen under mu, so that the page precedes the end of a lost connection
 		l.mu.Unlock()
 		return nil
 	}

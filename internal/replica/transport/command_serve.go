@@ -17,8 +17,8 @@ type serving struct {
 	session *session
 
 	mu sync.Mutex
-	// under holds the commands that can still be answered. count and bytes also include commands whose handlers have
-	// not returned.
+	// under holds the commands that can still receive a response. count and bytes also include commands whose handlers
+	// have not returned.
 	under map[uint64]*responder
 	count int
 	bytes int64
@@ -30,16 +30,17 @@ type responder struct {
 	id    uint64
 	size  int64
 	paged bool
-	// deadline is zero if none exists.
+	// deadline is zero if the command has no deadline.
 	deadline time.Time
 
-	// holds counts the response and the handler. The command counts as in progress until both have ended.
+	// holds is the number of holds on the command, which are the response and the handler. The command counts as in
+	// progress until both holds have been released.
 	holds atomic.Int32
 
 	mu     sync.Mutex
 	over   bool
 	credit int
-	// more is closed when there is credit again; nil unless a goroutine waits for credit.
+	// more is closed when credit is available again. It is nil unless a goroutine waits for credit.
 	more chan struct{}
 	ctx  lazyContext
 }
@@ -58,7 +59,7 @@ func (t *Transport) serveCommands(s *stream) {
 	v.session.out.reset(true)
 }
 
-// lost ends the contexts of all unanswered commands, because their caller is gone.
+// lost ends the contexts of all commands without a response, because their caller has disconnected.
 func (v *serving) lost() {
 	v.mu.Lock()
 	all := make([]*responder, 0, len(v.under))

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// pair starts node 1 with a command handler and returns it and node 2, which knows it.
+// pair starts node 1 with a command handler, and node 2, which knows the address of node 1.
 func pair(t *testing.T, n *memnet.Network, h func(context.Context, NodeID, []byte, Responder), o Options) (one,
 	two *Transport) {
 	one = start(t, n, 1, handlers{command: h}, o)
@@ -54,7 +54,7 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestLateResponse checks that a handler may return and answer later, from another goroutine.
+// TestLateResponse checks that a handler may return first and respond later from another goroutine.
 func TestLateResponse(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		_, two := pair(t, n, func(_ context.Context, _ NodeID, _ []byte, r Responder) {
@@ -66,14 +66,15 @@ func TestLateResponse(t *testing.T) {
 	})
 }
 
-// TestDeadlineAndCancel checks that both travel: the handler's context ends when the caller's does.
+// TestDeadlineAndCancel checks that the context of a handler ends at the caller's deadline and when the caller's
+// context is canceled.
 func TestDeadlineAndCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan error, 1)
 		_, two := pair(t, n, func(ctx context.Context, _ NodeID, b []byte, _ Responder) {
 			if string(b) == "deadline" {
 				if d, ok := ctx.Deadline(); !ok || time.Until(d) > 2*time.Second {
-					t.Errorf("the deadline did not travel: %v", d)
+					t.Errorf("the deadline was not sent: %v", d)
 				}
 			}
 			<-ctx.Done()
@@ -99,7 +100,8 @@ func TestDeadlineAndCancel(t *testing.T) {
 	})
 }
 
-// TestDeadlineWithoutCancel checks that a handler's deadline holds though the caller cannot say that it gave up.
+// TestDeadlineWithoutCancel checks that a handler's context ends at the deadline even if the caller cannot send a
+// cancellation.
 func TestDeadlineWithoutCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		ended := make(chan time.Time, 1)
@@ -118,8 +120,8 @@ func TestDeadlineWithoutCancel(t *testing.T) {
 	})
 }
 
-// TestStream checks that pages come in order, that the sender is at most PagesAhead before the reader, and that Close
-// stops it.
+// TestStream checks that pages arrive in order, that the sender is at most PagesAhead pages ahead of the reader, and
+// that Close stops the sender.
 func TestStream(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var sent atomic.Int32
@@ -173,7 +175,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestCommandBounds checks that either side rejects a request above a limit immediately, without other effects.
+// TestCommandBounds checks that both sides reject a request above a limit immediately and without other effects.
 func TestCommandBounds(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -202,7 +204,7 @@ func TestCommandBounds(t *testing.T) {
 				}
 				synctest.Wait()
 				if busy := len(results); busy != 10-c.fit {
-					t.Errorf("%d were refused", busy)
+					t.Errorf("got %d rejections", busy)
 				}
 				for len(results) > 0 {
 					if err := <-results; !errors.Is(err, ErrBusy) {
@@ -242,7 +244,7 @@ func TestCommandLost(t *testing.T) {
 		}
 		<-ended
 		if _, err := two.Call(t.Context(), id(1), nil); err != nil {
-			t.Fatal("behind a break: ", err)
+			t.Fatal("after a break: ", err)
 		}
 		one.Close()
 		synctest.Wait()

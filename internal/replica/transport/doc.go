@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transport connects the nodes of a cluster. It carries Raft frames, snapshots, and commands between any two
+// Package transport connects the nodes of a cluster. It transfers Raft frames, snapshots, and commands between any two
 // nodes over net.Conn.
 //
 //	node A                                                          node B
@@ -8,9 +8,9 @@
 //	SendSnapshot ─► chunks ► a connection for each, rate-limited ─► ReceiveSnapshot  large, checked, resumable
 //	Call, Stream ─► queue ─► command connection ◄─────────────────► Serve            responses in any order, deadlines, pages
 //
-// Each node dials its own connections, so a pair of nodes has at most two connections of each class, except for
-// snapshots. All connections arrive at one listener and are distinguished by their first bytes. See hello.go for the
-// handshake and frame.go for the frames after it.
+// Each node dials its own connections. Two nodes therefore have at most two connections of each class, except for
+// snapshots. All connections arrive at one listener and are distinguished by their first bytes. hello.go describes the
+// handshake, and frame.go describes the frames after it.
 //
 // Guarantees:
 //
@@ -27,12 +27,12 @@
 //   - (TR8) Observer.Departed is caused by the process itself. It comes after all frames that the process sent over the
 //     connection and before any frame of its successor.
 //
-// The package knows neither Raft nor the meaning of commands. Transport implements the interface of the same name in
-// package raftgroup, and its RaftHandler calls Runner.Receive and Runner.ReceiveSnapshot. A node that stops closes the
-// Runner first and then calls Depart, which tells the other nodes that it holds no lease.
+// The package does not depend on Raft or on the meaning of commands. Transport implements the interface of the same
+// name in package raftgroup, and its RaftHandler calls Runner.Receive and Runner.ReceiveSnapshot. A node that stops
+// first closes the Runner and then calls Depart. Depart notifies the other nodes that this node holds no lease.
 //
-// A node that joins a cluster calls Identify, before it has a Transport, to get the cluster ID from the node at an
-// address.
+// A node that joins a cluster calls Identify before it has a Transport. Identify returns the cluster ID of the node at
+// an address.
 //
-// Start reading at Transport.Send, then link.run in peer.go and session.run in session.go.
+// Start reading at Transport.Send, then read link.run in peer.go and session.run in session.go.
 package transport

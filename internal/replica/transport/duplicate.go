@@ -7,16 +7,16 @@ import (
 	"net"
 )
 
-// peerProcess is the process of a node that is connected to this node.
+// peerProcess is a process of a node that is connected to this node.
 type peerProcess struct {
 	incarnation uint64
 	conns       int
 }
 
 // enter admits a process unless another process with the same node ID is connected. Two processes of one node, such as
-// a data directory and its copy, would each break the other's promises. The connections of an ended process end with
-// it, or within IdleTimeout; a restarted node is admitted then. Snapshot connections do not count, because they may
-// wait for a disk after their sender has gone.
+// processes on a data directory and its copy, would break each other's promises. The connections of an ended process
+// end with it, or within IdleTimeout. A restarted node is then admitted. Snapshot connections do not count, because
+// they may wait for a disk after their sender has ended.
 func (t *Transport) enter(p Peer, c Class) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *Transport) enter(p Peer, c Class) error {
 	return nil
 }
 
-// leave ends enter.
+// leave reverts enter.
 func (t *Transport) leave(p Peer, c Class) {
 	if c == Snapshot {
 		return
@@ -51,15 +51,15 @@ func (t *Transport) leave(p Peer, c Class) {
 	}
 }
 
-// hostShare is the divisor of Options.Handshakes that limits one host, so that a host that opens connections and sends
-// nothing does not block others.
+// hostShare is the divisor of Options.Handshakes that determines the limit for one host. A host that opens connections
+// and sends nothing therefore does not block other hosts.
 const (
 	hostShare = 4
 	hostLeast = 4
 )
 
-// admitHandshake reserves a slot for a connection that starts its handshake. It returns false if none is free.
-// freeHandshake and the end of the connection release the slot.
+// admitHandshake reserves a slot for a connection that starts its handshake. It returns false if no slot is free.
+// freeHandshake or the end of the connection releases the slot.
 func (t *Transport) admitHandshake(c net.Conn) (host string, ok bool) {
 	host = hostOf(c)
 	t.mu.Lock()

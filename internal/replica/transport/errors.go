@@ -16,41 +16,42 @@ var (
 	ErrVersion = errors.New("no common protocol version")
 	// ErrSelf means that a node connected to itself.
 	ErrSelf = errors.New("the node connected to itself")
-	// ErrOtherNode means that another node answers at the address.
+	// ErrOtherNode means that another node responds at the address.
 	ErrOtherNode = errors.New("another node is at this address")
 	// ErrIdentity means that the certificate does not name the claimed node ID.
 	ErrIdentity = errors.New("the certificate does not name the node")
 	// ErrSecret means that the other side has not proven that it has this node's secret.
 	ErrSecret = errors.New("the peer has not proven that it knows the cluster secret")
 	// ErrDuplicateNode means that another process with the same node ID is connected. It may be an earlier process of
-	// the same node whose end has not been noticed.
+	// the same node whose end has not been detected.
 	ErrDuplicateNode = errors.New("another process has this identity")
 	// ErrNotAdmitted means that Options.Admit rejected the node.
 	ErrNotAdmitted = errors.New("the node was not admitted")
 	// ErrLevel means that Options.Admit rejected the node because its build does not support the cluster's feature
 	// level.
 	ErrLevel = errors.New("the node does not support the feature level of the cluster")
-	// ErrCopiedDirectory means that Options.Admit has seen another state of the node's data directory: this one is a
-	// copy or an earlier state.
+	// ErrCopiedDirectory means that Options.Admit has seen another state of the node's data directory. The directory is
+	// a copy or an earlier state.
 	ErrCopiedDirectory = errors.New("the data directory is a copy, or was restored to an earlier state")
-	// ErrHandshake is returned for bytes that are not a handshake.
+	// ErrHandshake is the error for bytes that are not a handshake.
 	ErrHandshake = errors.New("malformed handshake")
-	// ErrFrame is returned for a frame that is too long, has a wrong checksum, or is not allowed where it arrived.
+	// ErrFrame is the error for a frame that is too long, has a wrong checksum, or is not allowed on its connection.
 	ErrFrame = errors.New("malformed frame")
 
-	// ErrUnreachable means that the node is not connected and that the last attempt failed. Nothing was sent.
+	// ErrUnreachable means that the node is not connected and that the last attempt failed. The message was not sent.
 	ErrUnreachable = errors.New("node is unreachable")
-	// ErrNoAddress means that the address book does not contain the node. Nothing was sent.
+	// ErrNoAddress means that the address book does not contain the node. The message was not sent.
 	ErrNoAddress = errors.New("the node's address is not known")
 	// ErrLost means that the connection was lost while the command was in progress. The command may have been executed.
 	ErrLost = errors.New("connection lost: outcome unknown")
-	// ErrBusy means that a limit in Options was reached, here or at the other node. Nothing was done.
+	// ErrBusy means that a limit in Options was reached on this node or on the other node. The request had no effect.
 	ErrBusy = errors.New("too many requests in flight")
-	// ErrTooLong is returned for a message longer than Options.FrameBytes.
+	// ErrTooLong is the error for a message longer than Options.FrameBytes.
 	ErrTooLong = errors.New("message is too long")
-	// ErrOneAnswer means that the caller used Call, which takes a single response instead of pages.
+	// ErrOneAnswer means that the response has several pages although the caller used Call, which accepts only a single
+	// response.
 	ErrOneAnswer = errors.New("a single response was requested, not pages")
-	// ErrUnknownCall means that the other node does not know the call. Nothing was done.
+	// ErrUnknownCall means that the other node does not support the call. The request had no effect.
 	ErrUnknownCall = errors.New("unknown call")
 	// ErrSnapshot means that a snapshot did not arrive completely.
 	ErrSnapshot = errors.New("snapshot is incomplete")
@@ -99,14 +100,14 @@ const (
 	statusIdentity
 	statusNotAdmitted
 	statusBusy
-	statusFailed // of a handler; the text is the error
+	statusFailed // status of a failed handler; the text is the error
 	statusOneAnswer
 	statusTwin
 	statusLevel
 	statusCopy
 	statusSecret
 	statusUnknownCall
-	// The values from 32 on are the codes of dberr.CodeOf; the text is the message.
+	// The values from 32 on are the codes of dberr.CodeOf. The text is then the message.
 )
 
 var statusErrors = [...]error{
@@ -129,7 +130,7 @@ func statusOf(err error) status {
 	return statusFailed
 }
 
-// reason returns the error for the status of a handshake. A newer peer may know more reasons.
+// reason returns the error for the status of a handshake. A newer peer may send other reasons.
 func (s status) reason() error {
 	if int(s) < len(statusErrors) && statusErrors[s] != nil {
 		return statusErrors[s]
@@ -137,7 +138,7 @@ func (s status) reason() error {
 	return ErrNotAdmitted
 }
 
-// answerError returns the error of a command or a snapshot that the other node rejected or failed.
+// answerError returns the error of a command or a snapshot that the other node has rejected or that has failed there.
 func answerError(s status, text string) error {
 	if int(s) < len(statusErrors) && statusErrors[s] != nil {
 		return fmt.Errorf("%w: %s", statusErrors[s], text)

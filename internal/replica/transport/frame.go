@@ -10,35 +10,35 @@ import (
 	"io"
 )
 
-// A frame, after the handshake, in protocol version 1 (all numbers little-endian):
+// After the handshake, a frame in protocol version 1 has the following format. All numbers are little-endian:
 //
 //	length of the payload u32, kind u8, CRC32C of these five bytes u32, CRC32C of the payload u32, payload
 //
-// The head has its own checksum. With a wrong length, the reader would wait for bytes that are never sent and treat all
-// following frames as payload.
+// The head has its own checksum. Without this checksum, a wrong length would make the reader wait for bytes that are
+// never sent, and treat all following frames as payload.
 const headLen = 13
 
-// The kinds of frames.
+// These are the kinds of frames.
 const (
-	kindKeepAlive      = 1  // nothing; every class, both ways
-	kindRaft           = 2  // bytes of the raft host
+	kindKeepAlive      = 1  // empty; in every class, in both directions
+	kindRaft           = 2  // bytes from the Raft host
 	kindSnapshotBegin  = 3  // sequence u64, size u64
-	kindSnapshotOffset = 4  // offset u64 at which to continue; to the sender
+	kindSnapshotOffset = 4  // offset u64 at which to continue; sent to the sender
 	kindSnapshotChunk  = 5  // offset u64, bytes
 	kindSnapshotEnd    = 6  // CRC32C of the snapshot u32
-	kindResult         = 7  // status u8, text; to the sender of a snapshot
+	kindResult         = 7  // status u8, text; sent to the sender of a snapshot
 	kindRequest        = 8  // id u64, microseconds left u64 (0: no deadline), pages ahead u8, request
 	kindCancel         = 9  // id u64
 	kindCredit         = 10 // id u64; credit for one more page
 	kindPage           = 11 // id u64, bytes; more pages follow
 	kindLast           = 12 // id u64, bytes; the last page
 	kindFail           = 13 // id u64, status u8, text
-	kindDepart         = 14 // nothing; on a raft connection: see Transport.Depart
+	kindDepart         = 14 // empty; on a Raft connection; see Transport.Depart
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frameHead returns the head of a frame whose payload is a, which is short, followed by b.
+// frameHead returns the head of a frame whose payload is a followed by b. a must be short.
 func frameHead(kind byte, a, b []byte) (head [headLen]byte) {
 	binary.LittleEndian.PutUint32(head[:], uint32(len(a)+len(b)))
 	head[4] = kind
@@ -47,7 +47,8 @@ func frameHead(kind byte, a, b []byte) (head [headLen]byte) {
 	return head
 }
 
-// shortSum is crc32.Update for a few bytes. Unlike the argument of crc32.Update, b need not escape to the heap.
+// shortSum is equivalent to crc32.Update for a few bytes. Unlike the argument of crc32.Update, b need not escape to the
+// heap.
 func shortSum(sum uint32, b []byte) uint32 {
 	sum = ^sum
 	for _, c := range b {
@@ -65,11 +66,11 @@ func appendFrame(dst []byte, kind byte, a, b []byte) []byte {
 type frameReader struct {
 	r   *bufio.Reader
 	max int
-	// reuse, if not nil, is the buffer for payloads. They are valid until the next call.
+	// reuse, if not nil, is the buffer for payloads. Payloads are then valid until the next call.
 	reuse []byte
 }
 
-// readStep bounds the memory allocated for bytes that were announced but have not arrived.
+// readStep is the maximum memory allocated for bytes that have been announced but have not arrived.
 const readStep = 256 << 10
 
 // next returns the next frame. It returns io.EOF only between frames.
@@ -115,7 +116,7 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	return kind, payload, nil
 }
 
-// grow lengthens b by n bytes. It allocates at most twice the memory in use and at most limit bytes.
+// grow lengthens b by n bytes. It allocates up to twice the memory in use and up to limit bytes.
 func grow(b []byte, n, limit int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		grown := make([]byte, len(b), max(need, min(2*cap(b), limit)))

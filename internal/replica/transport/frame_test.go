@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// frames has one of each kind that carries something.
+// frames contains one frame of each kind that has a payload.
 func frames(t *testing.T) map[string][]byte {
 	shipment, err := NewShipment(bytes.NewReader([]byte("a snapshot")), 10, 6).Connect()
 	if err != nil {
@@ -30,7 +30,7 @@ func frames(t *testing.T) map[string][]byte {
 func read(b []byte) (Frame, error) { return NewReader(bytes.NewReader(b), 64<<20).Next() }
 
 // TestFlippedBit checks that a frame with a flipped bit at any position is rejected as soon as its bytes have arrived.
-// The reader waits for no further bytes: with a wrong length it could wait as long as the connection lives.
+// The reader must not wait for further bytes, because with a wrong length it could wait indefinitely.
 func TestFlippedBit(t *testing.T) {
 	for name, good := range frames(t) {
 		for bit := range len(good) * 8 {
@@ -48,7 +48,7 @@ func TestFlippedBit(t *testing.T) {
 	}
 }
 
-// TestFrames checks that the reader returns the appended frames, and that a frame of another connection is rejected.
+// TestFrames checks that the reader returns the appended frames, and that a frame from another connection is rejected.
 func TestFrames(t *testing.T) {
 	all := frames(t)
 	of := func(name string) Frame {

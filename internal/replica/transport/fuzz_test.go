@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzFrames proves that no bytes make the frame reader panic or take memory they do not fill, and that what it accepts
-// is exactly what the writer makes.
+// FuzzFrames checks that no input makes the frame reader panic or allocate more memory than the input requires.
+// Re-encoding a frame that the reader accepts must result in the same bytes.
 func FuzzFrames(f *testing.F) {
 	f.Add(appendFrame(nil, kindRaft, []byte("hello"), nil))
 	f.Add(appendFrame(appendFrame(nil, kindKeepAlive, nil, nil), kindPage, make([]byte, 8), make([]byte, 5000)))
@@ -37,8 +37,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzHello proves that no bytes make readHello panic or read on behind a hello, and that a hello of this version
-// survives.
+// FuzzHello checks that no input makes readHello panic or read beyond a hello, and that a hello of this version
+// survives encoding.
 func FuzzHello(f *testing.F) {
 	h := hello{class: Raft, least: 1, most: 1, cluster: home, node: id(2), to: id(1), address: "10.0.0.1:7000",
 		text: "why", history: "1 2 3"}
@@ -61,7 +61,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// busy rejects all commands without starting a goroutine.
+// busy is a handler that rejects all commands without starting a goroutine.
 type busy struct{ handlers }
 
 func (busy) ServeInline(_ []byte, r Responder) bool {
@@ -69,8 +69,7 @@ func (busy) ServeInline(_ []byte, r Responder) bool {
 	return true
 }
 
-// FuzzCommands proves that no payload makes either side of a command connection panic or accept what does not belong
-// there.
+// FuzzCommands checks that no payload makes either side of a command connection panic or accept an invalid frame.
 func FuzzCommands(f *testing.F) {
 	f.Add(byte(kindRequest), make([]byte, 17))
 	f.Add(byte(kindCredit), make([]byte, 8))

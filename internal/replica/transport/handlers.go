@@ -9,35 +9,37 @@ import (
 
 // RaftHandler processes incoming Raft frames and snapshots. It must be safe for concurrent use.
 type RaftHandler interface {
-	// Receive processes a Raft frame and owns it. Calls are in the order in which from has sent the frames, and not
-	// concurrent for one node. Receive must not block. An error closes the connection.
+	// Receive processes a Raft frame and owns it. For each node, calls are made in the order in which from has sent the
+	// frames, and not concurrently. Receive must not block. If it returns an error, the connection is closed.
 	Receive(from NodeID, frame []byte) error
 	// ReceiveSnapshot receives a snapshot of size bytes. It must read to io.EOF, which is returned only if every byte
-	// is correct, and return soon after Read fails. The sender gets nil or the text of the error.
+	// is correct. It must return soon after Read fails. The sender receives nil or the text of the error.
 	ReceiveSnapshot(from NodeID, snapshot io.Reader, size int64) error
 }
 
 // CommandHandler executes commands of other nodes. It must be safe for concurrent use.
 type CommandHandler interface {
-	// Serve runs a command on its own goroutine and owns the request. It responds with r, immediately or later. ctx
-	// ends at the deadline, when the caller abandons the command, when the connection is lost, and when r has been
-	// answered.
+	// Serve runs a command on its own goroutine and owns the request. It responds with r, either immediately or later.
+	// ctx ends at the deadline, when the caller abandons the command, when the connection is lost, and when r has sent
+	// its response.
 	Serve(ctx context.Context, from NodeID, request []byte, r Responder)
-	// ServeInline may run a command before Serve, on the goroutine of its connection, which blocks all other commands
-	// from that node. It must take no more than microseconds. Otherwise it must return false without having done
-	// anything.
+	// ServeInline may run a command before Serve is called. It runs on the goroutine of its connection, and blocks all
+	// other commands from that node. It must take no more than microseconds. If it cannot run the command, it must
+	// return false without any effect.
 	ServeInline(request []byte, r Responder) bool
 }
 
-// Responder sends the response to one command. It is safe for concurrent use. Anything sent after the end is dropped.
+// Responder sends the response to one command. It is safe for concurrent use. Data that is sent after the end is
+// dropped.
 type Responder interface {
 	// Page sends a part of the response and copies it. It waits until the caller has taken enough of the previous
-	// pages. An error means that continuing is useless: the caller has abandoned the command, the deadline has passed,
-	// the connection is lost, or a single response was requested.
+	// pages. An error means that the caller has abandoned the command, the deadline has passed, the connection is lost,
+	// or a single response was requested. The handler should then stop.
 	Page(data []byte) error
 	// End sends the last or only part of the response and copies it. It does not wait if data has at most 4 KiB.
 	End(data []byte) error
-	// Fail ends the response with an error. The caller sees its text, up to 1 KiB. ErrBusy remains ErrBusy.
+	// Fail ends the response with an error. The caller receives the text of the error, up to 1 KiB. ErrBusy arrives as
+	// ErrBusy on the caller's node.
 	Fail(err error)
 }
 
@@ -47,14 +49,14 @@ type Observer interface {
 	// Accepted is called when the peer has dialed this node.
 	Accepted(p Peer)
 	// DialFailed is called for a failed attempt to connect. err wraps a *Refused, syscall.ECONNREFUSED, or another
-	// cause. Silence causes a deadline error.
+	// cause. If the peer does not respond, err is a deadline error.
 	DialFailed(node NodeID, address string, err error)
-	// Refused is called if the connection was refused at the address where this process last answered. The process may
-	// have ended. However, a rejecting firewall or a proxy without its backend does the same in front of a living
-	// process.
+	// Refused is called if the connection was refused at the address at which this process last responded. In that
+	// case, the process may have ended. However, a rejecting firewall or a proxy without its backend has the same
+	// effect although the process is alive.
 	Refused(p Peer)
-	// Departed is called when the process has announced, over its connection and after its last frame, that it no
-	// longer serves anything.
+	// Departed is called when the process has announced that it no longer serves requests. The announcement arrives
+	// over its connection, after its last frame.
 	Departed(p Peer)
 	// HandshakeRefused is called when a peer that dialed this node was rejected.
 	HandshakeRefused(remote string, err error)

@@ -25,7 +25,8 @@ func (t *Transport) hello(c Class, to NodeID) hello {
 	}
 }
 
-// checkHello checks the other side's hello. Both sides call it. want is the node that was dialed, or zero.
+// checkHello validates the other side's hello. Both sides call it. want is the node that was dialed, or zero for any
+// node.
 func (t *Transport) checkHello(h hello, proof proven, want NodeID) (p Peer, err error) {
 	refuse := func(reason error, format string, args ...any) (Peer, error) {
 		return p, &Refused{Reason: reason, Text: fmt.Sprintf(format, args...)}
@@ -72,7 +73,7 @@ func (t *Transport) checkHello(h hello, proof proven, want NodeID) (p Peer, err 
 	return p, nil
 }
 
-// former returns the text for a node of the cluster that this node belonged to before, or "".
+// former returns the text for a node of the cluster to which this node belonged before, or an empty string.
 func (t *Transport) former(h hello) string {
 	if t.opts.Former == nil {
 		return ""
@@ -80,7 +81,7 @@ func (t *Transport) former(h hello) string {
 	return t.opts.Former(h.cluster, h.node)
 }
 
-// connect dials and performs the handshake. The connection is tracked; the caller ends it with t.release.
+// connect dials and performs the handshake. The connection is tracked. The caller must end it with t.release.
 func (t *Transport) connect(ctx context.Context, address string, c Class, want NodeID) (*stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
 	defer cancel()
@@ -119,11 +120,11 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if theirs.class == prove { // an unproven peer only learns why it is rejected
+	if theirs.class == prove { // an unproven peer only receives the reason for its rejection
 		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
 	}
-	// This side's check comes first, because it knows which node was wanted. However, a node of another cluster may
-	// know this node from before.
+	// This side validates the hello first, because it knows which node was wanted. However, a node of another cluster
+	// may know this node from its earlier membership.
 	s.peer, err = t.checkHello(theirs, proof, want)
 	if err != nil && !(errors.Is(err, ErrCluster) && theirs.status == statusCopy) {
 		return nil, err
@@ -134,8 +135,8 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	return s, nil
 }
 
-// receive performs the accepting side of the handshake up to the verdict; reply sends it. If receive returns an error,
-// the rejection has been sent.
+// receive performs the accepting side of the handshake up to the verdict. reply sends the verdict. If receive returns
+// an error, the rejection has been sent.
 func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, error) {
 	_ = raw.SetDeadline(time.Now().Add(t.opts.HandshakeTimeout))
 	conn, proof, err := t.security.Load().accepted(ctx, raw, t.self.Node)
@@ -170,7 +171,7 @@ func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, 
 	return s, theirs.class, nil
 }
 
-// reject tells a peer that has proven nothing only why it is rejected.
+// reject sends a peer that has proven nothing only the reason for its rejection.
 func (t *Transport) reject(s *stream, verdict error) {
 	h := hello{class: prove, least: VersionMin, most: Version, status: statusOf(verdict),
 		text: clip(verdict.Error(), textMax)}

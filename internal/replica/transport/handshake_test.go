@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestHandshakeMatrix checks which peers are accepted, on both sides: node 1 is dialed by, and dials, a peer that sends
-// the hello of the case.
+// TestHandshakeMatrix checks which peers are accepted on both sides. Each case defines the hello of a peer, which dials
+// node 1 and is dialed by node 1.
 func TestHandshakeMatrix(t *testing.T) {
 	good := hello{
 		class:       Raft,
@@ -34,8 +34,8 @@ func TestHandshakeMatrix(t *testing.T) {
 	cases := []struct {
 		name     string
 		peer     hello
-		accepted error // the error of node 1 as the acceptor
-		dialled  error // the error of node 1 as the dialer
+		accepted error // error of node 1 as the acceptor
+		dialled  error // error of node 1 as the dialer
 	}{
 		{"as it should be", good, nil, nil},
 		{"newer, but speaks ours too", with(func(h *hello) { h.most = 9 }), nil, nil},
@@ -125,7 +125,7 @@ func TestHandshakeMatrix(t *testing.T) {
 	}
 }
 
-// answerHello accepts one connection and answers the first message with h.
+// answerHello accepts one connection and responds to the first message with h.
 func answerHello(l net.Listener, h hello) {
 	go func() {
 		conn, err := l.Accept()
@@ -140,7 +140,7 @@ func answerHello(l net.Listener, h hello) {
 	}()
 }
 
-// TestRefusalIsHeard checks that the dialler learns the text of the other side's refusal.
+// TestRefusalIsHeard checks that the dialer receives the text of the other side's rejection.
 func TestRefusalIsHeard(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, handlers{}, Options{Admit: func(Peer) error { return errors.New("removed on Friday") }})
@@ -155,7 +155,7 @@ func TestRefusalIsHeard(t *testing.T) {
 	})
 }
 
-// TestNodeThatDialsItself checks that a wrong address that leads back is found out.
+// TestNodeThatDialsItself checks that a wrong address that leads to the node itself is detected.
 func TestNodeThatDialsItself(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, handlers{}, Options{})
@@ -166,7 +166,8 @@ func TestNodeThatDialsItself(t *testing.T) {
 	})
 }
 
-// TestFutureHello checks that a hello of an unknown version, laid out differently behind its head, is refused politely.
+// TestFutureHello checks that a hello of an unknown version, with another layout after its head, is rejected with a
+// valid hello.
 func TestFutureHello(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, handlers{}, Options{})
@@ -184,7 +185,7 @@ func TestFutureHello(t *testing.T) {
 	})
 }
 
-// TestSilentStrangers checks that connections which say nothing are closed in time and bounded in number.
+// TestSilentStrangers checks that connections that send nothing are closed in time, and that their number is limited.
 func TestSilentStrangers(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, handlers{}, Options{Handshakes: 2})
@@ -200,11 +201,11 @@ func TestSilentStrangers(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := one.Counters().HandshakesRefused; got != 1 {
-			t.Fatalf("%d refused at once, want the third", got)
+			t.Fatalf("%d rejected immediately, want the third", got)
 		}
 		for _, c := range conns {
 			if _, err := c.Read(make([]byte, 1)); err == nil {
-				t.Fatal("it answered silence")
+				t.Fatal("the node responded to a silent client")
 			}
 		}
 		if took := time.Since(begin); took != 5*time.Second {
@@ -213,7 +214,7 @@ func TestSilentStrangers(t *testing.T) {
 	})
 }
 
-// TestDiscover checks that an address is enough to learn who is there.
+// TestDiscover checks that an address is sufficient to identify the node at that address.
 func TestDiscover(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, handlers{}, Options{Levels: feature.Range{Oldest: 1, Newest: 4}})
@@ -225,8 +226,8 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
-// TestDuplicateNodes checks that a node is one process at a time: a second process with its id is rejected as long as
-// the first one is connected, and accepted afterward.
+// TestDuplicateNodes checks that a node can have only one connected process. A second process with its ID must be
+// rejected while the first process is connected, and accepted afterward.
 func TestDuplicateNodes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, handlers{}, Options{})
@@ -252,7 +253,7 @@ func TestDuplicateNodes(t *testing.T) {
 		second.Send(id(1), []byte("me too"))
 		synctest.Wait()
 		if r := (*Refused)(nil); !errors.As(refused, &r) || !r.ByPeer || !errors.Is(refused, ErrDuplicateNode) {
-			t.Fatalf("the second one hears %v", refused)
+			t.Fatalf("second proposer: got %v", refused)
 		}
 		first.Close()
 		time.Sleep(10 * time.Second)
@@ -264,7 +265,7 @@ func TestDuplicateNodes(t *testing.T) {
 	})
 }
 
-// TestOneHostCannotKeepOthersOut checks that connections which say nothing take no more than their host's share of the
+// TestOneHostCannotKeepOthersOut checks that connections that send nothing use no more than their host's share of the
 // handshakes.
 func TestOneHostCannotKeepOthersOut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
@@ -278,7 +279,7 @@ func TestOneHostCannotKeepOthersOut(t *testing.T) {
 			synctest.Wait()
 		}
 		if got := one.Counters().HandshakesRefused; got != 32 {
-			t.Fatalf("%d of 40 refused at once, want 32", got)
+			t.Fatalf("%d of 40 rejected immediately, want 32", got)
 		}
 		if _, err := start(t, n, 2, handlers{}, Options{}).Discover(t.Context(), host(1)); err != nil {
 			t.Fatalf("a node from another host: %v", err)

@@ -19,7 +19,7 @@ import (
 //	      address (length u8), text of a refusal (length u16), history of the data directory (length u16), then additions of newer versions
 //	CRC32C of all of it u32
 //
-// The head and the status never change, so that nodes of any two versions can reject each other properly.
+// The head and the status never change. Nodes of any two versions can therefore reject each other with a valid message.
 const (
 	magic        = "ilion"
 	helloHead    = len(magic) + 5
@@ -30,7 +30,7 @@ const (
 	lineageMax   = 1024
 )
 
-// The protocol versions that this package speaks.
+// These are the protocol versions that this package supports.
 const (
 	VersionMin = 1
 	Version    = 1
@@ -39,7 +39,7 @@ const (
 // Class is the kind of data on a stream.
 type Class uint8
 
-// The classes of streams.
+// These are the classes of streams.
 const (
 	Raft     Class = 'r'
 	Snapshot Class = 's'
@@ -60,7 +60,7 @@ func (c Class) String() string {
 	return fmt.Sprintf("class %d", uint8(c))
 }
 
-// ClusterID is the identity of a cluster.
+// ClusterID is the ID of a cluster.
 type ClusterID [16]byte
 
 type hello struct {
@@ -96,7 +96,7 @@ func (h *hello) append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
 }
 
-// readHello reads a hello and no further bytes.
+// readHello reads exactly one hello.
 func readHello(r io.Reader) (h hello, err error) {
 	buf := make([]byte, helloHead, 512)
 	if _, err := io.ReadFull(r, buf); err != nil {
@@ -124,7 +124,7 @@ func readHello(r io.Reader) (h hello, err error) {
 	return h, nil
 }
 
-// parseBody parses as much as possible: the body of an unknown version may have another layout.
+// parseBody parses as much as possible, because the body of an unknown version may have another layout.
 func (h *hello) parseBody(b []byte) error {
 	h.status = status(b[0])
 	if len(b) < helloFixed+1 {
@@ -158,7 +158,7 @@ func (h *hello) parseBody(b []byte) error {
 	return nil
 }
 
-// overlap reports whether this package speaks a version between least and most.
+// overlap reports whether this package supports a version between least and most.
 func overlap(least, most uint8) bool { return least <= Version && most >= VersionMin && least <= most }
 
 func clip(s string, n int) string {

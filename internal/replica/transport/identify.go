@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// classIdentify is the class of a hello that only asks for the identity of the other side. The caller does not belong
-// to a cluster yet, so its hello contains neither a cluster nor a node. The other side identifies itself and closes the
-// connection. A version that does not know this class rejects the hello like the hello of another cluster.
+// classIdentify is the class of a hello that only requests the identity of the other side. The caller does not belong
+// to a cluster yet. Its hello therefore contains neither a cluster nor a node. The other side identifies itself and
+// closes the connection. A version that does not support this class rejects the hello like a hello of another cluster.
 const classIdentify Class = 'a'
 
-// IdentifyTimeout bounds Identify if its context has no deadline.
+// IdentifyTimeout is the time limit of Identify if its context has no deadline.
 const IdentifyTimeout = 5 * time.Second
 
-// Identify asks the node at an address for its ID and its cluster ID. A node that joins a cluster and knows only an
-// address uses it. With TLS, which may be nil, both sides present certificates of one authority, and the certificate of
-// the other side must name its node. With a secret, which may be nil, both sides prove that they have it. No address
-// book is changed. The error is a *Refused or an error of dial.
+// Identify asks the node at an address for its ID and its cluster ID. It is used by a node that joins a cluster and
+// knows only an address. With TLS, which may be nil, both sides present certificates of one authority, and the
+// certificate of the other side must name its node. With a secret, which may be nil, both sides must prove that they
+// have it. The address book is not changed. The error is a *Refused, or an error of dial.
 func Identify(ctx context.Context, dial Dial, config *tls.Config, secret []byte, address string) (ClusterID, Peer,
 	error) {
 	s, err := newSecurity(config, secret)

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestIdentify checks that a process without a cluster gets the identity of the node at an address, that this does not
-// create a peer, and which processes are rejected.
+// TestIdentify checks that a process without a cluster receives the identity of the node at an address, and that this
+// does not create a peer. It also checks which processes are rejected.
 func TestIdentify(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		accepted := 0
@@ -36,7 +36,7 @@ func TestIdentify(t *testing.T) {
 			t.Errorf("accepted %d, %+v", accepted, one.Counters())
 		}
 		if _, _, err := Identify(t.Context(), n.Dialler("stranger"), nil, nil, host(9)); err == nil {
-			t.Error("nobody answered")
+			t.Error("no response")
 		}
 		n.Cut(host(1), "stranger", true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -48,8 +48,8 @@ func TestIdentify(t *testing.T) {
 	})
 }
 
-// TestIdentifyRejections checks the errors of Identify for nodes that do not answer, including an older version without
-// this request.
+// TestIdentifyRejections checks the errors of Identify for nodes that do not respond, including a node with an older
+// version without this request.
 func TestIdentifyRejections(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -19,13 +19,14 @@ import (
 	"time"
 )
 
-// uriScheme and uriNode form the URI in a node's certificate: ilion:node/<32 hexadecimal digits>.
+// uriScheme and uriNode are parts of the URI in a node's certificate, which has the form ilion:node/<32 hexadecimal
+// digits>.
 const (
 	uriScheme = "ilion"
 	uriNode   = "node/"
 )
 
-// NodeURI returns the URI that names a node in its certificate, as a subject alternative name.
+// NodeURI returns the URI that identifies a node in its certificate, as a subject alternative name.
 func NodeURI(node NodeID) *url.URL {
 	return &url.URL{Scheme: uriScheme, Opaque: uriNode + hex.EncodeToString(node[:])}
 }
@@ -54,9 +55,9 @@ func names(c *x509.Certificate, node NodeID) bool {
 
 // Validity is the validity period of a certificate.
 type Validity struct {
-	// From is the start; an hour ago if zero, to allow for clock differences.
+	// From is the start. If it is zero, the start is an hour ago, to allow for clock differences.
 	From time.Time
-	// For is the length. If 0, it is ten years for an authority and one year for a node.
+	// For is the length. If it is 0, the length is ten years for an authority and one year for a node.
 	For time.Duration
 }
 
@@ -70,7 +71,8 @@ func (v Validity) span(length time.Duration) (from, until time.Time) {
 
 const year = 365 * 24 * time.Hour
 
-// Authority signs the certificates of the nodes of one cluster. Its key suffices to join the cluster: keep it offline.
+// Authority signs the certificates of the nodes of one cluster. Its key is sufficient to join the cluster, so it should
+// be kept offline.
 type Authority struct {
 	certificate *x509.Certificate
 	key         ed25519.PrivateKey
@@ -99,7 +101,7 @@ func NewAuthority(name string, v Validity) (*Authority, error) {
 	return &Authority{certificate: c, key: private}, nil
 }
 
-// LoadAuthority loads an authority encoded by PEM.
+// LoadAuthority loads an authority from the output of PEM.
 func LoadAuthority(certificate, key []byte) (*Authority, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -121,8 +123,8 @@ func (a *Authority) PEM() (certificate, key []byte, err error) {
 	return encodePair(a.certificate.Raw, a.key)
 }
 
-// Issue signs a certificate for a node, valid for both ends of a connection. hosts contains host names or addresses for
-// tools that check them; nodes do not.
+// Issue signs a certificate for a node. The certificate is valid for both ends of a connection. hosts contains host
+// names or addresses for tools that check them. Nodes do not check them.
 func (a *Authority) Issue(node NodeID, hosts []string, v Validity) (certificate, key []byte, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -160,12 +162,12 @@ func encodePair(der []byte, key ed25519.PrivateKey) (certificate, private []byte
 
 func serial() *big.Int {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // Read never fails
 	b[0] &= 0x7f
 	return new(big.Int).SetBytes(b[:])
 }
 
-// TLSConfig returns the TLS configuration of a node, given the PEM of its authority, its certificate, and its key.
+// TLSConfig returns the TLS configuration of a node from the PEM data of its authority, its certificate, and its key.
 func TLSConfig(authority, certificate, key []byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -193,14 +195,14 @@ func sides(c *tls.Config) (client, server *tls.Config, err error) {
 	server = c.Clone()
 	server.MinVersion = tls.VersionTLS13
 	server.ClientAuth = tls.RequireAndVerifyClientCert
-	server.GetConfigForClient = nil // it would replace the line above
+	server.GetConfigForClient = nil // the function would replace the certificates above
 	if server.ClientCAs == nil {
 		server.ClientCAs = c.RootCAs
 	}
 	client = c.Clone()
 	client.MinVersion = tls.VersionTLS13
-	// A node is identified by the ID in its certificate, regardless of its address. The chain is verified here, the ID
-	// in the handshake.
+	// A node is identified by the ID in its certificate, regardless of its address. The chain is verified here, and the
+	// ID is verified in the handshake.
 	client.InsecureSkipVerify = true
 	client.VerifyConnection = func(s tls.ConnectionState) error {
 		rest := x509.NewCertPool()

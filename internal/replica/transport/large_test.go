@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// raftNode is a node with everything real but its network.
+// raftNode is a node with real components except for its network.
 type raftNode struct {
 	name   string
 	log    *raftlog.Store
@@ -34,7 +34,7 @@ const tick = 50 * time.Millisecond
 
 func raftID(i int) raftgroup.NodeID { return raftgroup.NodeID{byte(i + 1)} }
 
-// startRaft starts count nodes with groups whose voters are the first voters of them.
+// startRaft starts count nodes with a number of groups. The first nodes are the voters of the groups.
 func startRaft(t *testing.T, count, voters, groups int, o raftgroup.Options) []*raftNode {
 	t.Helper()
 	n := memnet.New()
@@ -148,12 +148,13 @@ type heard chan raftgroup.Outcome
 func (c heard) Done(o raftgroup.Outcome) { c <- o }
 
 // TestLargeProposals checks that proposals of 16 MiB reach all replicas, for several groups concurrently and together
-// with small ones: no limit of raft, of the host or of the transport excludes one permanently.
+// with small proposals. No limit of Raft, the host, or the transport may exclude a proposal permanently.
 func TestLargeProposals(t *testing.T) {
 	if raceEnabled {
 		t.Skip("a matter of bytes; shadow memory makes it slow")
 	}
 	const groups, large = 2, 16<<20 - 16
+	// Ticks are long, because under the race detector a second without messages is common.
 	nodes := startRaft(t, 4, 4, groups, raftgroup.Options{TruncateBytes: 40 << 20, TruncateKeep: 2})
 	lead(t, nodes[0])
 	var all []heard
@@ -182,8 +183,8 @@ func TestLargeProposals(t *testing.T) {
 	}
 }
 
-// TestStreamedSnapshot checks that a replica that starts empty gets a snapshot of many chunks through the transport,
-// and that no part of it remains in memory.
+// TestStreamedSnapshot checks that an empty replica receives a snapshot of many chunks through the transport. No part
+// of the snapshot may remain in memory.
 func TestStreamedSnapshot(t *testing.T) {
 	nodes := startRaft(t, 4, 3, 1, raftgroup.Options{TruncateEntries: 8, TruncateKeep: 1})
 	lead(t, nodes[0])

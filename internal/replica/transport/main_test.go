@@ -25,7 +25,7 @@ func id(i int) NodeID { return NodeID{byte(i)} }
 
 func host(i int) string { return fmt.Sprintf("host%d", i) }
 
-// start starts node i on host(i) of the network, closed at the end of the test.
+// start starts node i on host(i) of the network, and closes it at the end of the test.
 func start(t *testing.T, n *memnet.Network, i int, h handlers, o Options) *Transport {
 	t.Helper()
 	return startAt(t, n, i, host(i), h, o)
@@ -48,7 +48,7 @@ func startAt(t *testing.T, n *memnet.Network, i int, at string, h handlers, o Op
 	return tr
 }
 
-// sendWhole sends bytes as the head and the data of a snapshot to node 1.
+// sendWhole sends bytes to node 1 as the head and the data of a snapshot.
 func sendWhole(t *Transport, data []byte) error {
 	n := len(data) / 3
 	return t.SendSnapshot(id(1), data[:n], bytes.NewReader(data[n:]), int64(len(data)-n))
@@ -112,7 +112,7 @@ func call1[T any](f func(T), v T) {
 	}
 }
 
-// ledger records the frames that were received.
+// ledger records the received frames.
 type ledger struct {
 	mu     sync.Mutex
 	frames []string
@@ -131,7 +131,7 @@ func (l *ledger) all() []string {
 	return append([]string(nil), l.frames...)
 }
 
-// numbers checks that frames are uint32 that rise, and counts them.
+// numbers checks that frames contain ascending uint32 values, and counts the frames.
 type numbers struct {
 	mu    sync.Mutex
 	last  uint32
@@ -159,8 +159,7 @@ func (c *numbers) state() (last uint32, count int, wrong string) {
 
 func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 
-// bubble runs a test on virtual time. Keep-alives would turn a test that is stuck into one that never ends: it ends
-// here.
+// bubble runs a test in virtual time. Because of keep-alives, a blocked test would never end. This limit ends it.
 func bubble(t *testing.T, f func(t *testing.T, n *memnet.Network)) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := time.AfterFunc(3*time.Hour, func() { panic(t.Name() + " is stuck") })

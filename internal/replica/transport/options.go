@@ -14,18 +14,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NodeID is the identity of a node.
+// NodeID is the ID of a node.
 type NodeID = topology.NodeID
 
 // Self describes this node in every handshake.
 type Self struct {
 	Cluster ClusterID
 	Node    NodeID
-	// Address is where other nodes reach this node; they add it to their address books. If it is empty, they keep the
-	// known address. It has at most 255 bytes.
+	// Address is the address at which other nodes reach this node. They add it to their address books. If it is empty,
+	// they keep the address that they know. It has at most 255 bytes.
 	Address string
-	// History identifies the node's data directory for Options.Admit of other nodes, at most 1024 bytes. It is empty if
-	// they do not check it.
+	// History identifies the node's data directory for Options.Admit of other nodes. It has at most 1024 bytes. It is
+	// empty if other nodes do not check it.
 	History string
 }
 
@@ -34,13 +34,13 @@ type Peer struct {
 	Node NodeID
 	// Incarnation is a random number drawn by every process.
 	Incarnation uint64
-	// Address is the address that was dialed, or the address in the handshake.
+	// Address is the dialed address, or the address in the handshake.
 	Address string
 	// History identifies the node's data directory.
 	History string
 	// Levels are the feature levels that its build supports.
 	Levels feature.Range
-	// Version is the protocol version chosen by both sides.
+	// Version is the protocol version that both sides have agreed on.
 	Version uint8
 }
 
@@ -56,70 +56,75 @@ func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 
 // Options configure a Transport. The zero value is ready for use.
 type Options struct {
-	// TLS, if not nil, enables mutual TLS 1.3 for every connection. Certificates and RootCAs are required; ClientCAs is
-	// RootCAs if nil. The certificate of a node names it in a URI (see NodeURI); host names are ignored.
+	// TLS, if not nil, enables mutual TLS 1.3 for every connection. Certificates and RootCAs are required. If ClientCAs
+	// is nil, RootCAs is used. The certificate of a node identifies it by a URI (see NodeURI). Host names are ignored.
 	// GetConfigForClient is not used.
 	TLS *tls.Config
-	// Secret, if not nil, makes both sides of every connection prove first, inside of TLS if enabled, that they have
-	// the secret. It has at least SecretMin bytes.
+	// Secret, if not nil, makes both sides of every connection first prove that they have the secret. With TLS, the
+	// proof is sent inside the TLS connection. Secret must have at least SecretMin bytes.
 	Secret []byte
 	// Admit, if not nil, may reject a node whose handshake is otherwise valid, for example a removed node. Both sides
-	// call it. If its error is ErrLevel or ErrCopiedDirectory, that is the reason; otherwise the reason is
+	// call it. If its error is ErrLevel or ErrCopiedDirectory, this error is the reason. Otherwise the reason is
 	// ErrNotAdmitted.
 	Admit func(Peer) error
-	// Former, if not nil, returns the text for a node of another cluster if this node belonged to that cluster before:
-	// the data directory of the other node is an earlier state of this one. It returns "" otherwise. The reason is then
-	// ErrCopiedDirectory instead of ErrCluster.
+	// Former, if not nil, is called for a node of another cluster. It returns a text if this node belonged to that
+	// cluster before. The data directory of the other node is then an earlier state of this directory. Otherwise it
+	// returns an empty string. If it returns a text, the reason is ErrCopiedDirectory instead of ErrCluster.
 	Former func(ClusterID, NodeID) string
-	// Levels are the feature levels that this node's build supports, up to 65535.
+	// Levels are the feature levels that this node's build supports. The maximum is 65535.
 	Levels feature.Range
 
-	// FrameBytes bounds one message: a Raft frame, a request, or a page; 64 MiB if 0, at most 1 GiB.
+	// FrameBytes is the maximum size of one message, which is a Raft frame, a request, or a page. The default is 64
+	// MiB, and the maximum is 1 GiB.
 	FrameBytes int
-	// QueueBytes bounds the queue for one peer and class; 16 MiB if 0. Messages above half of it have a separate limit:
-	// one always fits, and several up to five quarters of FrameBytes.
+	// QueueBytes is the maximum size of the queue for one peer and class. The default is 16 MiB. Messages larger than
+	// half of it have a separate limit. One such message always fits, and several fit up to five quarters of
+	// FrameBytes.
 	QueueBytes int
-	// InboundConnections bounds accepted connections; 4096 if 0. Handshakes bounds the connections among them that have
-	// not completed their handshake; 64 if 0, a quarter of them from one host.
+	// InboundConnections is the maximum number of accepted connections. The default is 4096. Handshakes is the maximum
+	// number of accepted connections that have not completed their handshake. The default is 64. A quarter of them may
+	// come from one host.
 	InboundConnections int
 	Handshakes         int
 
-	// DialTimeout bounds a dial and the handshake after it. HandshakeTimeout bounds an accepted handshake. If 0, they
-	// are IdleTimeout and at least 1 s.
+	// DialTimeout is the time limit for dialing and for the handshake after it. HandshakeTimeout is the time limit for
+	// an accepted handshake. The defaults are the maximum of IdleTimeout and 1 s.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
-	// BackoffMin and BackoffMax are the minimum and maximum delays after failed connection attempts; 20 ms and 2 s if
-	// 0. Jitter shortens a delay by up to half.
+	// BackoffMin and BackoffMax are the minimum and maximum delays after failed connection attempts. The defaults are
+	// 20 ms and 2 s. Jitter shortens a delay by up to half.
 	BackoffMin time.Duration
 	BackoffMax time.Duration
-	// Jitter returns numbers in [0, 1) and must be safe for concurrent use; math/rand/v2 if nil.
+	// Jitter returns numbers in [0, 1) and must be safe for concurrent use. The default is math/rand/v2.
 	Jitter func() float64
-	// KeepAlive is the silence after which a side sends a keep-alive. IdleTimeout is the silence after which a
-	// connection is closed. They are 1 s and 5 s if 0.
+	// KeepAlive is the time without frames after which a side sends a keep-alive. IdleTimeout is the time without
+	// frames after which a connection is closed. The defaults are 1 s and 5 s.
 	KeepAlive   time.Duration
 	IdleTimeout time.Duration
 
-	// SnapshotRate is the total rate at which this node sends snapshots, in bytes per second; 64 MiB if 0.
+	// SnapshotRate is the total rate at which this node sends snapshots, in bytes per second. The default is 64 MiB.
 	SnapshotRate int64
-	// Overloaded reports whether this machine is overloaded: snapshots are then sent at a quarter of the rate. Nil
-	// means never.
+	// Overloaded reports whether this machine is overloaded. Snapshots are then sent at a quarter of the rate. If it is
+	// nil, the machine is never overloaded.
 	Overloaded func() bool
-	// SnapshotChunk is the number of bytes in one frame of a snapshot; 256 KiB if 0.
+	// SnapshotChunk is the number of bytes in one frame of a snapshot. The default is 256 KiB.
 	SnapshotChunk int
-	// SnapshotsAtOnce bounds the snapshots that are sent concurrently; further ones wait. SnapshotsInbound bounds the
-	// snapshots that are received concurrently; further ones are rejected. They are 2 and 8 if 0.
+	// SnapshotsAtOnce is the maximum number of snapshots that are sent concurrently. Further snapshots wait.
+	// SnapshotsInbound is the maximum number of snapshots that are received concurrently. Further snapshots are
+	// rejected. The defaults are 2 and 8.
 	SnapshotsAtOnce  int
 	SnapshotsInbound int
-	// SnapshotBytes bounds the size of a received snapshot; 1 TiB if 0.
+	// SnapshotBytes is the maximum size of a received snapshot. The default is 1 TiB.
 	SnapshotBytes int64
-	// ResumeTimeout is how long either side keeps an interrupted snapshot; 30 s if 0.
+	// ResumeTimeout is the time for which either side keeps an interrupted snapshot. The default is 30 s.
 	ResumeTimeout time.Duration
 
-	// CommandsPerPeer bounds the commands in progress to, and from, one peer; 4096 if 0. CommandBytes bounds the bytes
-	// of requests in progress from one peer; 64 MiB if 0.
+	// CommandsPerPeer is the maximum number of commands in progress to one peer, and from one peer. The default is
+	// 4096. CommandBytes is the maximum size of requests in progress from one peer. The default is 64 MiB.
 	CommandsPerPeer int
 	CommandBytes    int64
-	// PagesAhead bounds the pages of a stream that were sent and not yet taken; 4 if 0, at most 255.
+	// PagesAhead is the maximum number of pages of a stream that have been sent and not yet taken. The default is 4,
+	// and the maximum is 255.
 	PagesAhead int
 
 	// Observer is notified of connections. It may be nil.
@@ -165,7 +170,7 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// Counters holds totals since the start.
+// Counters holds totals since the start of the transport.
 type Counters struct {
 	FramesSent, FramesDropped        uint64
 	BytesSent, BytesReceived, Writes uint64

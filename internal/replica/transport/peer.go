@@ -22,12 +22,13 @@ type peer struct {
 
 	mu      sync.Mutex
 	address string
-	// proven is the process that answered at address. Its incarnation is 0 if none did.
+	// proven is the process that responded at address. Its incarnation is 0 if no process responded.
 	proven  Peer
 	command *link
 }
 
-// SetAddress sets the address of a node. Working connections are kept; the others immediately try the new address.
+// SetAddress sets the address of a node. Working connections are kept. The other connections immediately try the new
+// address.
 func (t *Transport) SetAddress(node NodeID, address string) {
 	if node == t.self.Node || (node == NodeID{}) {
 		return
@@ -48,7 +49,7 @@ func (t *Transport) SetAddress(node NodeID, address string) {
 	p.retry(0)
 }
 
-// Address returns the address of a node, or "" if it is unknown.
+// Address returns the address of a node, or an empty string if it is unknown.
 func (t *Transport) Address(node NodeID) string {
 	if p := t.peerOf(node); p != nil {
 		p.mu.Lock()
@@ -79,8 +80,8 @@ func (t *Transport) peerOf(node NodeID) *peer {
 	return t.peers[node]
 }
 
-// noteHandshake records that a process completed a handshake with this node, which proves that it is alive and gives
-// its address.
+// noteHandshake records that a process has completed a handshake with this node. The handshake proves that the process
+// is alive, and contains its address.
 func (t *Transport) noteHandshake(from Peer) {
 	p := t.peerOf(from.Node)
 	if from.Address != "" {
@@ -194,19 +195,19 @@ func (p *peer) connect(ctx context.Context, c Class) (*stream, error) {
 	return nil, err
 }
 
-// departTime bounds how long a stopping process waits until its peers have received its announcement.
+// departTime is the maximum time for which a stopping process waits until its peers have received its announcement.
 const departTime = 300 * time.Millisecond
 
-// Depart tells the peers, after the last Raft frame, that this process no longer serves anything. It returns when they
-// have received this, or shortly afterward. It is called during an orderly stop. No read may be served under a lease
-// after Depart was called, and only Close may follow.
+// Depart notifies the peers that this process no longer serves requests. It sends the notification after the last Raft
+// frame. It returns when the peers have received the notification, or after departTime. It must be called during an
+// orderly stop. After the call of Depart, no read may be served under a lease, and only Close may be called.
 func (t *Transport) Depart() error {
 	ctx, cancel := context.WithTimeout(t.ctx, departTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	t.book.RLock()
 	for _, p := range t.peers {
-		p.cancel() // it is not dialed again
+		p.cancel() // the peer is not dialed again
 		if l := p.raft.Load(); l != nil {
 			wg.Go(func() { l.depart(ctx) })
 		}
@@ -216,7 +217,7 @@ func (t *Transport) Depart() error {
 	return nil
 }
 
-// depart sends the last frame on a connection. The peer closes the connection when it has received it.
+// depart sends the last frame on a connection. The peer closes the connection when it has received the frame.
 func (l *link) depart(ctx context.Context) {
 	l.mu.Lock()
 	s := l.session
@@ -236,22 +237,23 @@ type link struct {
 	t     *Transport
 	p     *peer
 	class Class
-	// out survives reconnects. It is shut while the last attempt has failed.
+	// out remains across reconnects. It is shut while the last attempt has failed.
 	out   *outbox
 	early chan struct{}
 
 	mu      sync.Mutex
 	session *session
-	// err is the error of the last attempt; nil while there is a connection or a first attempt.
+	// err is the error of the last attempt. It is nil while the link is connected or its first attempt is in progress.
 	err   error
 	calls map[uint64]*call
 	last  uint64
-	// sweeper looks for commands whose deadline has passed, at sweepAt. sweepAt is zero if no command has a deadline.
+	// sweeper runs at sweepAt and ends commands whose deadline has passed. sweepAt is zero if no command has a
+	// deadline.
 	sweeper *time.Timer
 	sweepAt time.Time
 }
 
-// run connects, repeatedly, until the peer is forgotten.
+// run connects repeatedly until the peer is removed from the address book.
 func (l *link) run() {
 	failures := 0
 	for {
@@ -265,8 +267,8 @@ func (l *link) run() {
 				failures = 0
 				continue
 			}
-			// A peer that repeatedly closes connections immediately is not dialed in a tight loop. After the first
-			// time, it is dialed immediately.
+			// If a peer repeatedly closes connections immediately, it is not dialed in a tight loop. After the first
+			// failure, it is dialed immediately.
 			if failures++; failures == 1 {
 				continue
 			}
@@ -311,8 +313,8 @@ func (l *link) failed(err error) {
 	notifyHandlers(untold, err)
 }
 
-// drop fails everything that is waiting. It returns the calls whose handlers must be called after the caller has
-// released mu, which it must hold.
+// drop fails all waiting commands. It returns the calls whose handlers must be called after the caller has released mu.
+// The caller must hold mu.
 func (l *link) drop(shut bool, err error) (untold []*call) {
 	n := l.out.reset(shut)
 	if l.class == Raft {

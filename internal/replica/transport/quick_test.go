@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestQuickFailureDetection checks that with short intervals a process that stops answering, while its machine runs, is
-// detected within IdleTimeout by callers that wait for a response, and that later calls fail immediately.
+// TestQuickFailureDetection checks that with short intervals, a process that stops responding on a running machine is
+// detected within IdleTimeout by callers that wait for a response. Later calls must fail immediately.
 func TestQuickFailureDetection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		o := Options{KeepAlive: 300 * time.Millisecond, IdleTimeout: 1500 * time.Millisecond}
@@ -30,13 +30,13 @@ func TestQuickFailureDetection(t *testing.T) {
 			done <- err
 		}()
 		<-begun
-		time.Sleep(10 * time.Second) // virtual: keep-alives are sent during that time
+		time.Sleep(10 * time.Second) // in virtual time; keep-alives are sent during that time
 		select {
 		case err := <-done:
 			t.Fatalf("a live node: %v", err)
 		default:
 		}
-		n.Cut(host(2), host(1), true) // it no longer sends anything
+		n.Cut(host(2), host(1), true) // the node sends no more data
 		stopped := time.Now()
 		if err := <-done; !errors.Is(err, ErrLost) || time.Since(stopped) > 1500*time.Millisecond {
 			t.Fatalf("%v after %v", err, time.Since(stopped))
@@ -54,8 +54,8 @@ func TestQuickFailureDetection(t *testing.T) {
 	})
 }
 
-// TestLargeFramesPass checks that a frame above QueueBytes gets through although small ones never leave the queue
-// empty, and that what waits stays bounded.
+// TestLargeFramesPass checks that a frame above QueueBytes is sent even if small frames never leave the queue empty,
+// and that the queue remains limited.
 func TestLargeFramesPass(t *testing.T) {
 	o := newOutbox(1000<<10, 6000<<10)
 	small, large := make([]byte, 100<<10-headLen), make([]byte, 5000<<10)
@@ -82,14 +82,14 @@ func TestLargeFramesPass(t *testing.T) {
 		drain()
 	}
 	if n := fill(); n != 10 {
-		t.Fatalf("%d small frames behind a large one, want 10", n)
+		t.Fatalf("%d small frames after a large frame, want 10", n)
 	}
 	drain()
 	if o.fits(1) || !o.put(kindRaft, large, nil) {
-		t.Fatal("the room of the large frame was not given back, or to others")
+		t.Fatal("the space of the large frame was not released correctly")
 	}
 	o.reset(false)
 	if fill() != 10 || !o.put(kindRaft, large, nil) {
-		t.Fatal("a reset leaves bytes behind")
+		t.Fatal("a reset leaves bytes in the buffer")
 	}
 }

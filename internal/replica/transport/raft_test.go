@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/test/memnet"
 )
 
-// TestFramesInOrder checks that frames arrive in order, once, coalesced, and that Send copies.
+// TestFramesInOrder checks that frames arrive in order and once, that they are coalesced, and that Send copies them.
 func TestFramesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got numbers
@@ -39,8 +39,8 @@ func TestFramesInOrder(t *testing.T) {
 	})
 }
 
-// TestSlowPeer checks that a peer that reads nothing fills its own queue, after which Send returns false immediately,
-// and does not delay other peers.
+// TestSlowPeer checks that a peer that reads nothing fills only its own queue and does not delay other peers. After
+// that, Send must return false immediately.
 func TestSlowPeer(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		release := make(chan struct{})
@@ -56,10 +56,10 @@ func TestSlowPeer(t *testing.T) {
 		for three.Send(id(1), make([]byte, 64<<10)) {
 			synctest.Wait()
 			if sent++; sent > 100 {
-				t.Fatal("the queue has no bound")
+				t.Fatal("the queue is not limited")
 			}
 		}
-		if sent < 15 { // 1 MiB waits, up to 256 KiB more are in the network
+		if sent < 15 { // 1 MiB is queued, and up to 256 KiB more are in the network
 			t.Fatalf("full after %d frames of 64 KiB", sent)
 		}
 		if !three.Send(id(2), []byte("hello")) {
@@ -77,14 +77,14 @@ func TestSlowPeer(t *testing.T) {
 	})
 }
 
-// TestLargeFrame checks that one frame above the queue limit passes, together with small ones, and that a frame above
-// FrameBytes never does.
+// TestLargeFrame checks that one frame above the queue limit is sent together with small frames, and that a frame above
+// FrameBytes is never sent.
 func TestLargeFrame(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
 		start(t, n, 1, handlers{frame: got.take}, Options{})
 		two := start(t, n, 2, handlers{}, Options{QueueBytes: 1000, FrameBytes: 3 << 20})
-		n.Delay(host(2), host(1), 10*time.Millisecond) // nothing leaves the queue before this goroutine waits
+		n.Delay(host(2), host(1), 10*time.Millisecond) // no frame leaves the queue before this goroutine waits
 		two.SetAddress(id(1), host(1))
 		if two.Send(id(1), make([]byte, 3<<20+1)) {
 			t.Fatal("a frame above FrameBytes passed")
@@ -93,15 +93,15 @@ func TestLargeFrame(t *testing.T) {
 			!two.Send(id(1), []byte("x")) {
 			t.Fatal("want a large frame and a small one, and no second large one")
 		}
-		time.Sleep(time.Second) // virtual, as in all tests in a bubble
+		time.Sleep(time.Second) // virtual time, as in all tests in a bubble
 		if all := got.all(); len(all) != 2 || len(all[0]) != 3<<20+2 {
 			t.Fatalf("%d frames", len(all))
 		}
 	})
 }
 
-// TestRefusedIsNotSilence checks that a process that is gone is distinguishable from a silent one, and that nothing is
-// queued for it in the meantime.
+// TestRefusedIsNotSilence checks that an ended process can be distinguished from a silent process, and that no frames
+// are queued for it in the meantime.
 func TestRefusedIsNotSilence(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var gone, refused, silent atomic.Int32
@@ -124,7 +124,7 @@ func TestRefusedIsNotSilence(t *testing.T) {
 		two.Send(id(1), []byte("nobody is there yet"))
 		time.Sleep(time.Second)
 		if gone.Load() != 0 || refused.Load() < 3 {
-			t.Fatalf("before it ever answered: gone %d, refused %d", gone.Load(), refused.Load())
+			t.Fatalf("before the first response: ended %d, refused %d", gone.Load(), refused.Load())
 		}
 		var got ledger
 		one := start(t, n, 1, handlers{frame: got.take}, Options{})
@@ -148,17 +148,17 @@ func TestRefusedIsNotSilence(t *testing.T) {
 		n.Cut(host(1), host(2), false)
 		time.Sleep(10 * time.Second)
 		if !two.Send(id(1), []byte("c")) {
-			t.Fatal("dropped behind the cut")
+			t.Fatal("dropped after the cut")
 		}
 		synctest.Wait()
 		if gone.Load() != 0 {
-			t.Fatal("gone, by a cut")
+			t.Fatal("a cut was reported as a refused connection")
 		}
 		begin := time.Now()
 		one.Close()
 		synctest.Wait()
 		if gone.Load() != 1 || time.Since(begin) != 0 {
-			t.Fatalf("gone %d times, %v after it was", gone.Load(), time.Since(begin))
+			t.Fatalf("refused %d times, %v after the end of the process", gone.Load(), time.Since(begin))
 		}
 		if all := strings.Join(got.all(), " "); all != "2:a 2:c" {
 			t.Fatal(all)
@@ -166,8 +166,8 @@ func TestRefusedIsNotSilence(t *testing.T) {
 	})
 }
 
-// TestDeparture checks that a process that ends in order is heard to say so after its last frame, once, and that one
-// that ends otherwise is not.
+// TestDeparture checks that a process that stops in an orderly way announces this once, after its last frame. A process
+// that stops in another way must not announce it.
 func TestDeparture(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var heard ledger
@@ -202,7 +202,7 @@ func TestDeparture(t *testing.T) {
 	})
 }
 
-// TestDepartureUnheard checks that a process does not wait for peers that no longer answer.
+// TestDepartureUnheard checks that a process does not wait for peers that no longer respond.
 func TestDepartureUnheard(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 2, handlers{frame: func(NodeID, []byte) error { return nil }}, Options{})
@@ -221,8 +221,8 @@ func TestDepartureUnheard(t *testing.T) {
 	})
 }
 
-// TestRestartElsewhere checks that a node which restarted under another address is found: it dials, and the others
-// learn where it is.
+// TestRestartElsewhere checks that a node that has restarted at another address is found. The node dials the other
+// nodes, and they learn its address.
 func TestRestartElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
@@ -238,7 +238,7 @@ func TestRestartElsewhere(t *testing.T) {
 		again.Send(id(2), []byte("I am back"))
 		synctest.Wait()
 		if !two.Send(id(1), []byte("after")) {
-			t.Fatal("dropped, though it was heard")
+			t.Fatal("dropped although it was received")
 		}
 		synctest.Wait()
 		if fmt.Sprint(got.all()) != "[2:before 2:after]" || two.Address(id(1)) != "elsewhere" {
@@ -247,8 +247,8 @@ func TestRestartElsewhere(t *testing.T) {
 	})
 }
 
-// TestSilentDeathElsewhere checks that a connection to a process that was replaced is closed immediately, although it
-// looks alive.
+// TestSilentDeathElsewhere checks that a connection to a replaced process is closed immediately, although it appears to
+// be alive.
 func TestSilentDeathElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var old, fresh ledger
@@ -271,8 +271,8 @@ func TestSilentDeathElsewhere(t *testing.T) {
 	})
 }
 
-// TestBreaksKeepOrder checks that frames are lost and never swapped or doubled when connections break again and again,
-// however slow the receiver is.
+// TestBreaksKeepOrder checks that frames may be lost, but are never reordered or duplicated, if connections break
+// repeatedly, for any speed of the receiver.
 func TestBreaksKeepOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got numbers
@@ -301,7 +301,7 @@ func TestBreaksKeepOrder(t *testing.T) {
 	})
 }
 
-// TestIdle checks that an idle connection stays, at the price of a keep-alive a second.
+// TestIdle checks that an idle connection remains open, at the cost of one keep-alive per second.
 func TestIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var got ledger
@@ -318,7 +318,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestForget checks that a forgotten node is no longer dialed.
+// TestForget checks that a node that was removed from the address book is not dialed again.
 func TestForget(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		two := start(t, n, 2, handlers{}, Options{})
@@ -334,7 +334,7 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestBackoff checks that pauses grow to their bound and are shortened by the given source only.
+// TestBackoff checks that delays increase up to their limit, and that only the given source shortens them.
 func TestBackoff(t *testing.T) {
 	tr, err := New(Self{Node: id(1)}, nil, Options{Jitter: func() float64 { return 0.5 }})
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"io"
 )
 
-// Before the hellos, two nodes that were configured with a secret prove to each other that they have it, without
+// Two nodes that were configured with a secret prove to each other before the hellos that they have the secret, without
 // sending it:
 //
 //	dialer    "ilion", 'p', version u8, its node id 16, nonce 32
 //	acceptor  "ilion", 'p', version u8, its node id 16, nonce 32, proof 32
 //	dialer    proof 32
 //
-// A proof is HMAC-SHA256(secret, its side, version, id of the dialer, id of the acceptor, nonce of the dialer, nonce of
-// the acceptor). Both sides contribute a nonce, so a recorded exchange is useless on another connection. The side is
-// included, so that a node cannot be tricked into computing the proof that it demands. A caller of Identify has no ID
-// yet: it is zero. The following hello must contain the same IDs.
+// A proof is HMAC-SHA256(secret, its side, version, ID of the dialer, ID of the acceptor, nonce of the dialer, nonce of
+// the acceptor). Both sides contribute a nonce. A recorded exchange is therefore useless on another connection. The
+// side is included so that a node cannot be tricked into computing the proof that it demands. A caller of Identify has
+// no ID yet, so its ID is zero. The following hello must contain the same IDs.
 const (
 	prove         Class = 'p'
 	secretVersion       = 1
@@ -40,7 +40,7 @@ type introduction struct {
 
 func newIntroduction(node NodeID) introduction {
 	i := introduction{node: node}
-	_, _ = rand.Read(i.nonce[:]) // never fails
+	_, _ = rand.Read(i.nonce[:]) // Read never fails
 	return i
 }
 
@@ -49,11 +49,11 @@ func (i *introduction) append(dst []byte) []byte {
 	return append(append(dst, i.node[:]...), i.nonce[:]...)
 }
 
-// readIntroduction reads the first message of the other side. If it starts like a hello of another class, the other
-// node has no secret, and the error is ErrSecret.
+// readIntroduction reads the first message of the other side. If the message starts like a hello of another class, the
+// other node has no secret, and the error is ErrSecret.
 func readIntroduction(r io.Reader) (i introduction, err error) {
 	var b [introLen]byte
-	// No hello is shorter than its head, and an introduction is longer.
+	// A hello is at least as long as its head, and an introduction is longer than this head.
 	if _, err := io.ReadFull(r, b[:helloHead]); err != nil {
 		return i, err
 	}
@@ -75,7 +75,7 @@ func readIntroduction(r io.Reader) (i introduction, err error) {
 	return i, nil
 }
 
-// proof returns the proof of a side, dialer or acceptor.
+// proof returns the proof of a side, which is the dialer or the acceptor.
 func proof(secret []byte, side string, dialler, acceptor *introduction) []byte {
 	h := hmac.New(sha256.New, secret)
 	_, _ = io.WriteString(h, side) // a hash accepts input of any length
@@ -91,7 +91,7 @@ const (
 	acceptorSide = "ilion acceptor"
 )
 
-// proveDialled performs the dialing side's half. It returns the node ID of the other side.
+// proveDialled performs the dialing side's part. It returns the node ID of the other side.
 func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error) {
 	mine := newIntroduction(self)
 	if _, err := conn.Write(mine.append(nil)); err != nil {
@@ -106,7 +106,7 @@ func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error
 		return NodeID{}, err
 	}
 	right := hmac.Equal(got[:], proof(secret, acceptorSide, &mine, &theirs))
-	answer := make([]byte, sha256.Size) // which tells the other side that it has another secret
+	answer := make([]byte, sha256.Size) // this answer indicates to the other side that its secret is different
 	if right {
 		answer = proof(secret, diallerSide, &mine, &theirs)
 	}
@@ -119,7 +119,7 @@ func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error
 	return theirs.node, nil
 }
 
-// proveAccepted performs the accepting side's half.
+// proveAccepted performs the accepting side's part.
 func proveAccepted(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error) {
 	theirs, err := readIntroduction(conn)
 	if err != nil {

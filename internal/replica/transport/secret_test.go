@@ -22,12 +22,12 @@ var (
 	otherSecret = []byte(strings.Repeat("other ", 8))
 )
 
-// TestSecret checks that without TLS only nodes with the same secret connect, for either dialer, each class of
+// TestSecret checks that without TLS, only nodes with the same secret connect. It covers both dialers, each class of
 // connection, and Identify.
 func TestSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		secret []byte // of node 2; node 1 has ours
+		secret []byte // secret of node 2; node 1 has our secret
 		want   error
 	}{{"the same", ourSecret, nil}, {"another", otherSecret, ErrSecret}, {"none", nil, ErrSecret}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestSecret(t *testing.T) {
 					}
 					synctest.Wait()
 					if !errors.Is(turnedAway, c.want) {
-						t.Fatalf("%s: node 1 says %v, want %v", class, turnedAway, c.want)
+						t.Fatalf("%s: node 1: got %v, want %v", class, turnedAway, c.want)
 					}
 				}
 				_, p, err := Identify(t.Context(), n.Dialler("asker"), nil, c.secret, host(1))
@@ -60,8 +60,8 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// TestSecretIsProvenByTheAcceptor checks that a node tells nothing of itself but its id to one that it dials and that
-// does not have the secret.
+// TestSecretIsProvenByTheAcceptor checks that a dialing node reveals only its ID to a node that does not have the
+// secret.
 func TestSecretIsProvenByTheAcceptor(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		l, err := n.Listen(host(1))
@@ -86,7 +86,7 @@ func TestSecretIsProvenByTheAcceptor(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(heard) != introLen+32 || !bytes.Equal(heard[introLen:], make([]byte, 32)) {
-			t.Fatalf("it has said %x", heard)
+			t.Fatalf("the node sent %x", heard)
 		}
 	})
 }
@@ -105,8 +105,8 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// TestSecretIsNotReplayed checks that a peer that has recorded all messages of a node cannot impersonate it by sending
-// them again, and that a node's own proofs cannot be used against it.
+// TestSecretIsNotReplayed checks that a peer that has recorded all messages of a node cannot impersonate the node by
+// replaying them. A node's own proofs must not be usable against the node.
 func TestSecretIsNotReplayed(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, handlers{}, Options{Secret: ourSecret})
@@ -126,9 +126,9 @@ func TestSecretIsNotReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		two.release(s.raw)
-		time.Sleep(time.Minute) // virtual
+		time.Sleep(time.Minute) // in virtual time
 		if bytes.Contains(tape.log, ourSecret) {
-			t.Fatal("the secret itself was said")
+			t.Fatal("the secret was sent")
 		}
 		for name, again := range map[string]func(theirs []byte) []byte{
 			"replayed":  func([]byte) []byte { return tape.log },
@@ -155,7 +155,7 @@ func TestSecretIsNotReplayed(t *testing.T) {
 	})
 }
 
-// TestSecretOfAnotherNode checks that a hello must be of the node that proved the secret.
+// TestSecretOfAnotherNode checks that a hello must come from the node that has proven the secret.
 func TestSecretOfAnotherNode(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		start(t, n, 1, handlers{}, Options{Secret: ourSecret})
@@ -177,14 +177,15 @@ func TestSecretOfAnotherNode(t *testing.T) {
 	})
 }
 
-// TestShortSecret checks that a secret which can be guessed is refused at the start.
+// TestShortSecret checks that a secret that is too short is rejected at the start.
 func TestShortSecret(t *testing.T) {
 	if _, err := New(Self{Node: id(1)}, DialTCP, Options{Secret: []byte("hunter2")}); err == nil {
 		t.Fatal("accepted")
 	}
 }
 
-// FuzzIntro checks that no input makes readIntro panic or read too far, and that append reproduces accepted input.
+// FuzzIntro checks that no input makes readIntroduction panic or read too many bytes, and that append reproduces
+// accepted input.
 func FuzzIntro(f *testing.F) {
 	i := newIntroduction(id(2))
 	f.Add(i.append(nil))

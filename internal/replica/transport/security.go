@@ -12,8 +12,8 @@ import (
 
 // security holds the credentials that both sides of a connection must prove before their hellos.
 type security struct {
-	client, server *tls.Config // nil: no TLS
-	secret         []byte      // nil: no secret
+	client, server *tls.Config // nil without TLS
+	secret         []byte      // nil without a secret
 }
 
 func newSecurity(config *tls.Config, secret []byte) (*security, error) {
@@ -28,14 +28,15 @@ func newSecurity(config *tls.Config, secret []byte) (*security, error) {
 	return &security{client: client, server: server, secret: secret}, nil
 }
 
-// proven is the identity that the peer has proven before its hello. The zero value means none.
+// proven is the identity that the peer has proven before its hello. The zero value means that the peer has proven no
+// identity.
 type proven struct {
 	leaf   *x509.Certificate
 	secret bool
 	node   NodeID // node for which the secret was proven
 }
 
-// check returns an error if the other side is not the node in its hello.
+// check returns an error if the other side is not the node named in its hello.
 func (p *proven) check(node NodeID) error {
 	switch {
 	case p.leaf != nil && !names(p.leaf, node):
@@ -48,7 +49,7 @@ func (p *proven) check(node NodeID) error {
 	return nil
 }
 
-// dialled performs the proofs on a connection that this node dialed, and returns the connection to use.
+// dialled performs the proofs on a connection that this node has dialed, and returns the connection to use.
 func (s *security) dialled(ctx context.Context, raw net.Conn, self NodeID) (net.Conn, proven, error) {
 	conn, p := raw, proven{}
 	if s.client != nil {
@@ -68,8 +69,8 @@ func (s *security) dialled(ctx context.Context, raw net.Conn, self NodeID) (net.
 	return conn, p, nil
 }
 
-// accepted performs the proofs on the accepting side. It returns the connection with an error as well, if a reason may
-// be sent.
+// accepted performs the proofs on the accepting side. If a reason for an error may be sent, it also returns the
+// connection with the error.
 func (s *security) accepted(ctx context.Context, raw net.Conn, self NodeID) (net.Conn, proven, error) {
 	conn, p := raw, proven{}
 	if s.server != nil {

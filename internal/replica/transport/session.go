@@ -9,35 +9,36 @@ import (
 	"time"
 )
 
-// outbox queues frames for one connection after another. Frames that are queued during a write form the next write.
+// outbox queues frames for a sequence of connections. Frames that are queued during a write form the next write.
 type outbox struct {
-	// limit bounds the bytes of small frames, largeLimit the bytes of large frames. One frame always fits.
+	// limit is the maximum number of bytes in small frames. largeLimit is the maximum number of bytes in large frames.
+	// One frame always fits.
 	limit, largeLimit int
 	// wake has a buffer of one and is signaled when the outbox becomes non-empty.
 	wake chan struct{}
 
 	mu   sync.Mutex
 	shut bool
-	// blocks is the queue; a frame never spans two blocks. held is the number of bytes in blocks and in the current
+	// blocks is the queue. A frame never spans two blocks. held is the number of bytes in blocks and in the current
 	// write.
 	blocks []block
 	held   int
 	// large is the number of bytes in frames above half of limit, each of which is a separate block.
 	large int
-	// spare is memory of written blocks. An idle outbox has none.
+	// spare is memory of written blocks. An idle outbox has no spare blocks.
 	spare [][]byte
-	// room is closed when a write ends; nil unless a goroutine waits for room.
+	// room is closed when a write ends. It is nil unless a goroutine waits for room.
 	room chan struct{}
 }
 
-// block is the data of one write.
+// block contains the data of one write.
 type block struct {
 	data   []byte
 	frames uint64
 }
 
-// blockBytes is large enough to make the cost of a write small, and small enough to stay in the cache until it is sent.
-// spareMax is the maximum number of spare blocks.
+// blockBytes is large enough to keep the cost of a write low, and small enough that a block stays in the cache until it
+// is sent. spareMax is the maximum number of spare blocks.
 const (
 	blockBytes = 64 << 10
 	spareMax   = 16
@@ -62,7 +63,7 @@ func (o *outbox) put(kind byte, a, b []byte) bool {
 	return true
 }
 
-// force adds a small frame. The number of such frames must be limited otherwise.
+// force adds a small frame. The number of such frames must be limited in another way.
 func (o *outbox) force(kind byte, a, b []byte) {
 	head := frameHead(kind, a, b)
 	o.mu.Lock()
@@ -73,7 +74,7 @@ func (o *outbox) force(kind byte, a, b []byte) {
 	o.add(head, a, b)
 }
 
-// wait adds a frame when there is room. It returns false if stop was closed first.
+// wait adds a frame when there is room for it. It returns false if stop is closed first.
 func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	head := frameHead(kind, a, b)
 	for {
@@ -99,8 +100,8 @@ func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	}
 }
 
-// fits reports whether a frame of n bytes fits. The caller must hold mu. Small and large frames have separate limits:
-// while a large frame is written, heartbeats can still be queued, and small frames cannot block a large one.
+// fits reports whether a frame of n bytes fits. The caller must hold mu. Small and large frames have separate limits.
+// While a large frame is written, heartbeats can still be queued, and small frames cannot block a large frame.
 func (o *outbox) fits(n int) bool {
 	if o.isLarge(n) {
 		return o.large == 0 || o.large+n <= o.largeLimit
@@ -153,12 +154,12 @@ func (o *outbox) memory(n int) []byte {
 	return make([]byte, 0, blockBytes)
 }
 
-// take returns the first block, which remains counted until written is called. It returns false if none exists.
+// take returns the first block, which remains counted until written is called. It returns false if no block exists.
 func (o *outbox) take() (block, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.blocks) == 0 {
-		o.blocks = nil // its memory grew with the queue
+		o.blocks = nil // the memory of the list grew with the queue
 		return block{}, false
 	}
 	b := o.blocks[0]
@@ -195,7 +196,7 @@ func (o *outbox) signalRoom() {
 	}
 }
 
-// reset drops the queue, returns the number of dropped frames, and shuts or opens the outbox. No write may be in
+// reset drops the queue, shuts or opens the outbox, and returns the number of dropped frames. No write may be in
 // progress.
 func (o *outbox) reset(shut bool) uint64 {
 	o.mu.Lock()
@@ -223,7 +224,7 @@ func (t *Transport) newSession(s *stream, out *outbox) *session {
 	return &session{t: t, s: s, out: out, dead: make(chan struct{})}
 }
 
-// abort ends the session. The first reason is kept.
+// abort ends the session. Only the first reason is kept.
 func (s *session) abort(err error) {
 	s.once.Do(func() {
 		s.err = err
@@ -233,8 +234,8 @@ func (s *session) abort(err error) {
 }
 
 // run exchanges frames until the connection ends and returns the reason. It calls handle on this goroutine for every
-// frame except keep-alives. If handle blocks, it must watch s.dead. With reuse, the payload is valid until handle
-// returns.
+// frame except keep-alives. If handle can block, it must watch s.dead. If reuse is set, the payload is valid only until
+// handle returns.
 func (s *session) run(reuse bool, handle func(kind byte, payload []byte) error) error {
 	defer s.t.release(s.s.raw)
 	_ = s.s.SetDeadline(time.Time{})
@@ -270,7 +271,7 @@ func (s *session) read(reuse bool, handle func(kind byte, payload []byte) error)
 // frameExtra is the number of bytes that IDs and similar fields add to a message of Options.FrameBytes.
 const frameExtra = 64
 
-// liveReader fails if nothing arrives for IdleTimeout.
+// liveReader is a reader that fails if no data arrives for IdleTimeout.
 type liveReader struct {
 	conn net.Conn
 	t    *Transport
@@ -285,7 +286,7 @@ func (r *liveReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write sends queued frames. It has no deadline: a peer that sends keep-alives is slow, not dead, and read detects when
+// write sends queued frames. It has no deadline. A peer that sends keep-alives is slow but alive, and read detects when
 // they stop.
 func (s *session) write() error {
 	timer := time.NewTimer(s.t.opts.KeepAlive)

@@ -31,12 +31,13 @@ type transferID struct {
 	sequence    uint64
 }
 
-// transfer is an incoming snapshot. It is kept for ResumeTimeout without a connection, whether interrupted or
+// transfer is an incoming snapshot. It is kept for ResumeTimeout without a connection, whether it was interrupted or
 // completed, because the sender may not know the result yet.
 type transfer struct {
 	id transferID
 	w  *io.PipeWriter
-	// done is closed when the handler has returned. err is its result, finished the time.
+	// done is closed when the handler has returned. err is the handler's result, and finished is the time at which the
+	// handler returned.
 	done     chan struct{}
 	err      error
 	finished time.Time
@@ -79,7 +80,7 @@ func (t *Transport) serveSnapshot(s *stream) {
 	}
 }
 
-// begin attaches a connection to its transfer and tells the sender where to continue, or the result.
+// begin attaches a connection to its transfer. It sends the sender the offset at which to continue, or the result.
 func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, error) {
 	id := transferID{s.s.peer.Node, s.s.peer.Incarnation, sequence}
 	if size < 0 || size > t.opts.SnapshotBytes {
@@ -129,7 +130,7 @@ func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, e
 	return tr, nil
 }
 
-// newTransfer starts a handler. It returns nil if there are too many. The caller must hold t.mu.
+// newTransfer starts a handler. It returns nil if too many transfers exist. The caller must hold t.mu.
 func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 	running := 0
 	for _, tr := range t.transfers {
@@ -167,11 +168,12 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 	return tr
 }
 
-// transfersKept is the number of transfers, most of them finished, that are kept for each transfer that may run.
+// transfersKept is the number of transfers kept for each transfer that may run. Most of the kept transfers have
+// finished.
 const transfersKept = 16
 
-// makeRoom forgets the finished transfer whose sender has not returned for the longest time, because there may be many
-// small transfers. The caller must hold t.mu.
+// makeRoom removes a finished transfer, because there may be many small transfers. It selects the transfer whose sender
+// has not returned for the longest time. The caller must hold t.mu.
 func (t *Transport) makeRoom() bool {
 	var oldest *transfer
 	for _, tr := range t.transfers {
@@ -189,7 +191,7 @@ func (t *Transport) makeRoom() bool {
 	select {
 	case <-oldest.turn:
 	default:
-		return false // a sender is asking for its result
+		return false // a sender is requesting the result
 	}
 	oldest.retired = true
 	oldest.mu.Lock()
@@ -200,7 +202,7 @@ func (t *Transport) makeRoom() bool {
 	return true
 }
 
-// detach releases the turn. The transfer is kept for a while.
+// detach releases the turn. The transfer is kept for some time.
 func (t *Transport) detach(tr *transfer, s *session) {
 	tr.mu.Lock()
 	if tr.session == s {
@@ -211,18 +213,18 @@ func (t *Transport) detach(tr *transfer, s *session) {
 	tr.turn <- struct{}{}
 }
 
-// retire forgets a transfer without a connection.
+// retire removes a transfer without a connection.
 func (t *Transport) retire(tr *transfer) {
 	select {
 	case <-tr.turn:
 	default:
-		return // a connection feeds it
+		return // a connection feeds the transfer
 	}
 	defer func() { tr.turn <- struct{}{} }()
 	select {
 	case <-tr.done:
 	default:
-		if tr.ended { // its handler processes the data; the sender may return for the result
+		if tr.ended { // the handler still processes the data, and the sender may return for the result
 			tr.mu.Lock()
 			tr.timer.Reset(t.opts.ResumeTimeout)
 			tr.mu.Unlock()
@@ -241,7 +243,7 @@ func (t *Transport) retire(tr *transfer) {
 // chunk passes bytes to the handler.
 func (tr *transfer) chunk(s *session, offset int64, b []byte) error {
 	if tr.ended {
-		return nil // the handler has given up, and the sender does not know yet
+		return nil // the handler has stopped, and the sender does not know this yet
 	}
 	if err := tr.add(offset, b); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // SendSnapshot delivers head, followed by size bytes of data, on a separate connection. It returns nil when the
-// receiver's handler has processed them. See SendSnapshotFrom.
+// receiver's handler has processed all bytes. See SendSnapshotFrom for details.
 func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return t.SendSnapshotFrom(t.ctx, to, headed{head, data}, int64(len(head))+size)
 }
@@ -36,9 +36,9 @@ func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
 	return n + m, err
 }
 
-// SendSnapshotFrom delivers a potentially large snapshot. It waits while SnapshotsAtOnce others are in progress. An
-// interrupted connection is replaced, and the transfer continues at the receiver's offset, until ResumeTimeout passes
-// without progress.
+// SendSnapshotFrom delivers a potentially large snapshot. It waits while SnapshotsAtOnce other snapshots are in
+// progress. An interrupted connection is replaced, and the transfer continues at the receiver's offset, until
+// ResumeTimeout passes without progress.
 func (t *Transport) SendSnapshotFrom(ctx context.Context, to NodeID, r io.ReaderAt, size int64) error {
 	select {
 	case t.sendSlots <- struct{}{}:
@@ -73,7 +73,7 @@ func (t *Transport) sendSnapshot(ctx context.Context, to NodeID, r io.ReaderAt, 
 		case t.ctx.Err() != nil:
 			return ErrClosed
 		case s.best < 0:
-			return fmt.Errorf("%w: %w", ErrUnreachable, err) // nothing has been sent that could be resumed
+			return fmt.Errorf("%w: %w", ErrUnreachable, err) // nothing has been sent, so nothing can be resumed
 		case s.best > before:
 			progress, n = time.Now(), 0
 		case time.Since(progress) > t.opts.ResumeTimeout:
@@ -93,13 +93,13 @@ type sending struct {
 	best int64
 }
 
-// attempt sends over one connection. final reports whether another attempt is useless.
+// attempt sends over one connection. final reports whether another attempt would be useless.
 func (s *sending) attempt(ctx context.Context) (final bool, err error) {
 	conn, err := s.p.connect(ctx, Snapshot)
 	if err != nil {
 		return errors.As(err, new(*Refused)) && !errors.Is(err, ErrBusy), err
 	}
-	// The outbox holds two chunks: one is written while the next is read.
+	// The outbox holds two chunks, so that one chunk can be written while the next is read.
 	session := s.t.newSession(conn, newOutbox(2*(s.t.opts.SnapshotChunk+frameExtra), 0))
 	offset := make(chan int64, 1)
 	result := make(chan error, 1)
@@ -160,7 +160,7 @@ func (s *sending) attempt(ctx context.Context) (final bool, err error) {
 	}
 }
 
-// stream queues the chunks from an offset on, and the end.
+// stream queues the chunks from an offset on, and then the end.
 func (s *sending) stream(session *session, from int64, result chan error) (final bool, err error) {
 	t := s.t
 	chunk := make([]byte, t.opts.SnapshotChunk)
@@ -171,7 +171,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	}
 	for ; n*step < s.size; n++ {
 		select {
-		case err := <-result: // the handler has given up
+		case err := <-result: // the handler has stopped
 			return true, err
 		case <-session.dead:
 			return false, session.err
@@ -196,7 +196,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	return false, nil
 }
 
-// rateLimiter is a token bucket for bytes. It holds at most the tokens for one chunk, which prevents bursts.
+// rateLimiter is a token bucket for bytes. It holds at most the tokens for one chunk, to prevent bursts.
 type rateLimiter struct {
 	rate       int64
 	overloaded func() bool
@@ -204,7 +204,7 @@ type rateLimiter struct {
 	free       time.Time
 }
 
-// overloadFactor divides the rate while the machine is overloaded.
+// overloadFactor is the divisor of the rate while the machine is overloaded.
 const overloadFactor = 4
 
 // take reserves n bytes and returns the delay before they may be sent.

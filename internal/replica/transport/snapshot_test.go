@@ -27,7 +27,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// shelf keeps the received snapshots.
+// shelf stores the received snapshots.
 type shelf struct {
 	mu   sync.Mutex
 	got  [][]byte
@@ -42,8 +42,8 @@ func (s *shelf) take(_ NodeID, r io.Reader) error {
 	return err
 }
 
-// TestSnapshotBesideFrames checks that a snapshot takes the time its rate allows, arrives whole, and does not delay
-// frames.
+// TestSnapshotBesideFrames checks that a snapshot takes the time required by its rate, arrives completely, and does not
+// delay frames.
 func TestSnapshotBesideFrames(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
@@ -70,13 +70,13 @@ func TestSnapshotBesideFrames(t *testing.T) {
 			t.Fatalf("3 MiB at 1 MiB/s took %v", took)
 		}
 		if len(s.got) != 1 || !bytes.Equal(s.got[0], data) {
-			t.Fatal("it arrived changed")
+			t.Fatal("the snapshot changed in transit")
 		}
 	})
 }
 
-// TestSnapshotResumes checks that a snapshot whose connection breaks repeatedly resumes at its position, in the same
-// reader; and that bytes are not sent twice, except bytes that were in flight.
+// TestSnapshotResumes checks that a snapshot whose connection breaks repeatedly resumes at its position in the same
+// reader. Only bytes that were in flight may be sent twice.
 func TestSnapshotResumes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
@@ -91,7 +91,8 @@ func TestSnapshotResumes(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			n.Drop(host(2), host(1))
 		}
-		// A silent cut, too: it is found by the missing keep-alives, and the result asked for again.
+		// A cut without an error must be detected by the missing keep-alives. The sender must then request the result
+		// again.
 		n.Cut(host(1), host(2), true)
 		time.Sleep(8 * time.Second)
 		n.Cut(host(1), host(2), false)
@@ -108,8 +109,8 @@ func TestSnapshotResumes(t *testing.T) {
 	})
 }
 
-// TestSnapshotResultSurvivesCut checks that a connection lost while the handler works costs nothing: the sender learns
-// the result, and the handler ran once.
+// TestSnapshotResultSurvivesCut checks that losing a connection while the handler works has no effect. The sender must
+// receive the result, and the handler must run only once.
 func TestSnapshotResultSurvivesCut(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var runs atomic.Int32
@@ -227,8 +228,8 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 }
 
-// TestManySnapshots checks that many small snapshots one after the other are all accepted: completed ones do not
-// exclude others, and not all of them are remembered.
+// TestManySnapshots checks that many small snapshots in sequence are all accepted. Completed snapshots must not exclude
+// other snapshots, and only some of them may be kept.
 func TestManySnapshots(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, handlers{snapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
@@ -251,8 +252,8 @@ func TestManySnapshots(t *testing.T) {
 	})
 }
 
-// TestSnapshotChecksum checks that the reader does not end well if the whole is not what the sender meant: a chunk that
-// was changed before its frame was made.
+// TestSnapshotChecksum checks that the reader returns an error if the received snapshot differs from the sent snapshot.
+// A chunk is modified before its frame is created.
 func TestSnapshotChecksum(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
@@ -278,7 +279,7 @@ func TestSnapshotChecksum(t *testing.T) {
 	})
 }
 
-// TestSnapshotEmpty checks that nothing can be sent.
+// TestSnapshotEmpty checks that an empty snapshot can be sent.
 func TestSnapshotEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		var s shelf
@@ -291,12 +292,12 @@ func TestSnapshotEmpty(t *testing.T) {
 	})
 }
 
-// TestSnapshotsGiveWay checks that snapshots take a quarter of their rate while the machine is overloaded.
+// TestSnapshotsGiveWay checks that snapshots are sent at a quarter of their rate while the machine is overloaded.
 func TestSnapshotsGiveWay(t *testing.T) {
 	pressed := true
 	b := rateLimiter{rate: 1 << 20, overloaded: func() bool { return pressed }}
 	booked := func() time.Duration {
-		b.free = time.Now().Add(time.Hour) // so far ahead that what is booked is all that moves it
+		b.free = time.Now().Add(time.Hour) // so far in the future that only reservations change it
 		before := b.free
 		b.take(1 << 20)
 		return b.free.Sub(before)

@@ -58,15 +58,15 @@ func loopback(t testing.TB, i int, h handlers, o Options) (*Transport, string) {
 
 func echo(_ context.Context, _ NodeID, b []byte, r Responder) { r.End(b) }
 
-// TestMutualTLS proves, over TCP, that only nodes of the authority with a certificate of their own name talk to each
-// other; in both directions.
+// TestMutualTLS checks over TCP that only nodes of the authority with a certificate for their own ID can communicate,
+// in both directions.
 func TestMutualTLS(t *testing.T) {
 	a, stranger := authority(t), authority(t)
 	good := Options{TLS: configOf(t, a, id(1), Validity{})}
 	cases := []struct {
 		name string
-		peer *tls.Config // of node 2
-		want error       // the error of node 2; nil and an empty text: none
+		peer *tls.Config // configuration of node 2
+		want error       // error of node 2; nil and an empty text mean no error
 		text string
 	}{
 		{"as it should be", configOf(t, a, id(2), Validity{}), nil, ""},
@@ -104,8 +104,8 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWaitForPeers checks that Close returns with TLS, under load, while the peer does not read: it begins
-// to only when the test is over.
+// TestCloseDoesNotWaitForPeers checks that Close returns with TLS under load while the peer does not read. The peer
+// starts reading only at the end of the test.
 func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	a := authority(t)
 	stuck := make(chan struct{})
@@ -125,7 +125,8 @@ func TestCloseDoesNotWaitForPeers(t *testing.T) {
 	two.Close()
 }
 
-// TestAuthorityPEM checks that an authority survives its encoding, and that a node's certificate is none.
+// TestAuthorityPEM checks that an authority survives its encoding, and that a node's certificate is not accepted as an
+// authority.
 func TestAuthorityPEM(t *testing.T) {
 	a := authority(t)
 	certificate, key, err := a.PEM()
@@ -148,7 +149,7 @@ func TestAuthorityPEM(t *testing.T) {
 	}
 }
 
-// TestUselessTLS checks that a configuration that would trust every peer, or none, is rejected at the start.
+// TestUselessTLS checks that a configuration that would trust every peer, or no peer, is rejected at the start.
 func TestUselessTLS(t *testing.T) {
 	for name, c := range map[string]*tls.Config{"empty": {},
 		"no certificate": {RootCAs: configOf(t, authority(t), id(1), Validity{}).RootCAs}} {
@@ -158,8 +159,8 @@ func TestUselessTLS(t *testing.T) {
 	}
 }
 
-// TestSetTLS checks that connections after SetTLS use the new certificates, that earlier connections continue, and that
-// an invalid configuration changes nothing.
+// TestSetTLS checks that connections after SetTLS use the new certificates, and that earlier connections continue. An
+// invalid configuration must have no effect.
 func TestSetTLS(t *testing.T) {
 	before, after := authority(t), authority(t)
 	one, address := loopback(t, 1, handlers{command: echo}, Options{TLS: configOf(t, before, id(1), Validity{})})
@@ -170,7 +171,7 @@ func TestSetTLS(t *testing.T) {
 		_, err := two.Call(t.Context(), id(1), []byte("x"))
 		return err
 	}
-	// Each has a separate id: for the acceptor, a closed connection remains connected for a moment.
+	// Each node has a separate ID, because the acceptor considers a closed connection open for a short time.
 	by := func(a *Authority, i int) Options { return Options{TLS: configOf(t, a, id(i), Validity{})} }
 	open, _ := loopback(t, 3, handlers{}, by(before, 3))
 	open.SetAddress(id(1), address)
@@ -178,7 +179,7 @@ func TestSetTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := one.SetTLS(&tls.Config{}); err == nil {
-		t.Error("a configuration without certificates was taken")
+		t.Error("a configuration without certificates was accepted")
 	}
 	if err := call(2, by(before, 2)); err != nil {
 		t.Error(err)

@@ -44,7 +44,7 @@ type Transport struct {
 	conns     map[net.Conn]struct{}
 	accepted  int
 	shaking   int
-	shakingOf map[string]int // by remote host
+	shakingOf map[string]int // number of handshakes in progress by remote host
 	present   map[NodeID]*peerProcess
 	inbound   map[NodeID]*inboundRaft
 	transfers map[transferID]*transfer
@@ -56,7 +56,7 @@ type inboundRaft struct {
 	done chan struct{}
 }
 
-// New returns a transport that can dial. Start makes it receive.
+// New returns a transport that can dial. Start makes the transport accept connections.
 func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	if (self.Node == NodeID{}) {
 		return nil, errors.New("transport: the node ID is missing")
@@ -79,7 +79,7 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	}
 	t.security.Store(s)
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
+	_, _ = rand.Read(b[:]) // Read never fails
 	t.incarnation = binary.LittleEndian.Uint64(b[:])
 	t.workers.t = t
 	t.bucket.rate, t.bucket.overloaded = t.opts.SnapshotRate, t.opts.Overloaded
@@ -88,7 +88,7 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	return t, nil
 }
 
-// SetTLS replaces Options.TLS for new connections. It fails, and changes nothing, if New would fail with config.
+// SetTLS replaces Options.TLS for new connections. If New would fail with config, SetTLS fails and changes nothing.
 func (t *Transport) SetTLS(config *tls.Config) error {
 	s, err := newSecurity(config, t.opts.Secret)
 	if err != nil {
@@ -98,7 +98,8 @@ func (t *Transport) SetTLS(config *tls.Config) error {
 	return nil
 }
 
-// Start accepts connections from a listener, which Close closes. It must be called once, before anything can arrive.
+// Start accepts connections from a listener. Close closes the listener. Start must be called once, before any
+// connection can arrive.
 func (t *Transport) Start(l net.Listener, raft RaftHandler, commands CommandHandler) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +116,7 @@ func (t *Transport) Start(l net.Listener, raft RaftHandler, commands CommandHand
 	return nil
 }
 
-// Close closes the listener and all connections, ends all work in progress, and returns when no goroutine is left.
+// Close closes the listener and all connections, ends all work in progress, and returns when all goroutines have ended.
 // Handlers must therefore return when their context or reader ends.
 func (t *Transport) Close() error {
 	t.mu.Lock()
@@ -143,7 +144,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// goRun runs f on a goroutine that Close waits for. It returns false if the transport is closed.
+// goRun runs f on a goroutine. Close waits for the goroutine. It returns false if the transport is closed.
 func (t *Transport) goRun(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +159,7 @@ func (t *Transport) goRun(f func()) bool {
 	return true
 }
 
-// track registers a connection to be closed by Close. If the transport is closed, it closes the connection and returns
+// track registers a connection that Close must close. If the transport is closed, it closes the connection and returns
 // false.
 func (t *Transport) track(c net.Conn) bool {
 	t.mu.Lock()
@@ -235,7 +236,7 @@ func (t *Transport) serve(conn net.Conn, host string) {
 		return
 	}
 	if class == classIdentify {
-		return // it was answered
+		return // the response has been sent
 	}
 	defer t.leave(s.peer, class)
 	t.noteHandshake(s.peer)
@@ -250,9 +251,9 @@ func (t *Transport) serve(conn net.Conn, host string) {
 	}
 }
 
-// serveRaft processes Raft frames. A node has one such connection: a new connection waits until the last frame of the
-// previous one was processed. The dialer sends nothing before this side has responded, so the frames of a node stay in
-// order.
+// serveRaft processes Raft frames. A node has one such connection. A new connection waits until the last frame of the
+// previous connection has been processed. The dialer sends no frames before this side has responded. The frames of a
+// node therefore stay in order.
 func (t *Transport) serveRaft(s *stream) {
 	mine := &inboundRaft{conn: s.raw, done: make(chan struct{})}
 	node := s.peer.Node
@@ -300,7 +301,8 @@ func (t *Transport) Send(to NodeID, frame []byte) bool {
 	return true
 }
 
-// pause waits for d. It returns false if ctx or the transport has ended. early, which may be nil, ends the wait.
+// pause waits for d. It returns false if ctx or the transport has ended. early, if not nil, ends the wait when it is
+// closed.
 func (t *Transport) pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// This file exposes the encoding of connections for the transport and for callers that transfer the bytes by other
-// means, such as the simulator. The frames of snapshots are in chunks.go.
+// This file exposes the encoding of connections. The transport uses it, and so do callers that transfer the bytes by
+// other means, such as the simulator. The frames of snapshots are implemented in chunks.go.
 
 // Frame is a frame without its head.
 type Frame struct {
@@ -22,13 +22,14 @@ type Frame struct {
 // Reader reads frames from the bytes of a connection.
 type Reader struct{ f frameReader }
 
-// NewReader returns a reader of frames of at most frameBytes bytes, the Options.FrameBytes of the other side.
+// NewReader returns a reader of frames of at most frameBytes bytes, which is the value of Options.FrameBytes on the
+// other side.
 func NewReader(r io.Reader, frameBytes int) *Reader {
 	return &Reader{frameReader{r: bufio.NewReaderSize(r, 64<<10), max: frameBytes + frameExtra}}
 }
 
-// Next returns the next frame that is not a keep-alive. An error ends the connection: io.EOF between frames,
-// io.ErrUnexpectedEOF within a frame, ErrFrame for invalid bytes.
+// Next returns the next frame that is not a keep-alive. An error ends the connection. It is io.EOF between frames,
+// io.ErrUnexpectedEOF within a frame, and ErrFrame for invalid bytes.
 func (r *Reader) Next() (Frame, error) {
 	for {
 		kind, payload, err := r.f.next()
@@ -44,8 +45,8 @@ func AppendRaft(dst, frame []byte) []byte { return appendFrame(dst, kindRaft, ni
 // AppendDepart appends the last frame of a process.
 func AppendDepart(dst []byte) []byte { return appendFrame(dst, kindDepart, nil, nil) }
 
-// Raft returns the contents of a frame on a Raft connection: a Raft frame, or that the process at the other end has
-// departed.
+// Raft returns the contents of a frame on a Raft connection. This is a Raft frame, or the announcement that the process
+// at the other end has departed.
 func (f Frame) Raft() (frame []byte, departed bool, err error) {
 	switch {
 	case f.kind == kindDepart && len(f.payload) == 0:
@@ -56,13 +57,14 @@ func (f Frame) Raft() (frame []byte, departed bool, err error) {
 	return nil, false, malformed(f.kind, len(f.payload))
 }
 
-// RequestFrame is a frame from the caller of a command: the request, a credit for one more page, or a cancellation.
+// RequestFrame is a frame from the caller of a command. It contains the request, a credit for one more page, or a
+// cancellation.
 type RequestFrame struct {
 	ID             uint64
 	Cancel, Credit bool
 	Request        []byte
-	// Left is the time to the deadline, or 0. Ahead is the number of pages that may be sent without credit, or 0 for a
-	// single response.
+	// Left is the time until the deadline, or 0 if the command has no deadline. Ahead is the number of pages that may
+	// be sent without credit, or 0 for a single response.
 	Left  time.Duration
 	Ahead int
 }
@@ -93,7 +95,7 @@ func AppendCredit(dst []byte, id uint64) []byte {
 	return appendFrame(dst, kindCredit, binary.LittleEndian.AppendUint64(nil, id), nil)
 }
 
-// Request decodes a frame of a command connection at the node that serves it.
+// Request decodes a frame of a command connection on the node that serves it.
 func (f Frame) Request() (a RequestFrame, err error) {
 	b := f.payload
 	if len(b) < 8 {
@@ -116,7 +118,7 @@ func (f Frame) Request() (a RequestFrame, err error) {
 	return a, nil
 }
 
-// ResponseFrame is a part of the response to a command. The last one has an End: io.EOF, or an error.
+// ResponseFrame is a part of the response to a command. The last part has an End, which is io.EOF or an error.
 type ResponseFrame struct {
 	ID   uint64
 	Data []byte
@@ -146,7 +148,7 @@ func failHead(id uint64, err error) (head [9]byte, text string) {
 	return head, clip(err.Error(), textMax)
 }
 
-// HandleResponse decodes a frame of a command connection at the node that dialed it.
+// HandleResponse decodes a frame of a command connection on the node that dialed it.
 func (f Frame) HandleResponse() (a ResponseFrame, err error) {
 	b := f.payload
 	if len(b) < 8 || f.kind == kindFail && len(b) < 9 {

@@ -4,11 +4,12 @@ package transport
 
 import "sync"
 
-// workerPool runs commands on goroutines. Goroutines are reused, because a new one must grow its stack during a read.
+// workerPool runs commands on goroutines. Goroutines are reused, because a new goroutine must grow its stack during a
+// read.
 type workerPool struct {
 	t    *Transport
 	mu   sync.Mutex
-	idle []*worker // most recently used last
+	idle []*worker // most recently used worker last
 }
 
 // worker is a goroutine of a workerPool.
@@ -32,7 +33,7 @@ func (c *workerPool) run(k task) bool {
 	}
 	c.mu.Unlock()
 	if h != nil {
-		h.tasks <- k // does not block: h was idle
+		h.tasks <- k // this does not block, because h was idle
 		return true
 	}
 	h = &worker{tasks: make(chan task, 1)}
@@ -52,12 +53,12 @@ func (c *workerPool) work(h *worker, k task) {
 			if c.unpark(h) {
 				return
 			}
-			k = <-h.tasks // it was given a task at the last moment
+			k = <-h.tasks // the worker was given a task just before
 		}
 	}
 }
 
-// park makes a goroutine available for the next command. It returns false if enough goroutines are idle.
+// park makes a goroutine available for the next command. It returns false if enough goroutines are already idle.
 func (c *workerPool) park(h *worker) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +69,7 @@ func (c *workerPool) park(h *worker) bool {
 	return true
 }
 
-// unpark removes a goroutine from the idle list. It returns false if the goroutine has been given a task.
+// unpark removes a goroutine from the idle list. It returns false if the goroutine has already received a task.
 func (c *workerPool) unpark(h *worker) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package usage records the resources spent at one replica of a physical partition, and by which logical partitions. It
-// keeps request units, requests, bytes, and rejections per second and per minute, and the logical partitions that use
-// most.
+// Package usage records the resources that requests spend on one replica of a physical partition, and the logical
+// partitions that spend them. It keeps request units, requests, bytes, and rejections per second and per minute. It
+// also keeps the logical partitions with the highest load.
 //
 // Guarantees:
 //
@@ -16,5 +16,5 @@
 //     that has been idle for an hour.
 //
 // The package stores ring positions instead of keys. It keeps a key only if a read has named it, because the key of a
-// write is stored anyway. Start reading at Partition.RecordRead, then heavy.go and history.go.
+// write is stored anyway. Start reading at Partition.RecordRead, then read heavy.go and history.go.
 package usage

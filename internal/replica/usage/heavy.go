@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// ways and setBits are the dimensions of the counter table. Each logical partition belongs to a set, by its ring
-	// position, and uses one way of that set. There are 1 << setBits sets.
+	// ways and setBits are the dimensions of the counter table. Each logical partition belongs to a set, which its ring
+	// position determines. The partition uses one way of that set. There are 1 << setBits sets.
 	ways    = 8
 	setBits = 6
 	// notesMax is the number of requests recorded per second. At higher rates, the price below which requests are
 	// sampled is doubled.
 	notesMax = 1 << 15
-	// recentKeeps is the share of a partition's recent rate that is kept after a second; half of it decays in 1.4 s.
+	// recentKeeps is the fraction of a partition's recent rate that remains after a second. Half of the rate decays in
+	// 1.4 s.
 	recentKeeps = 0.6
-	// namedShare is the share of a minute's units above which the key of a read is kept. namedMax bounds the number of
-	// keys, namedBytes their length.
+	// namedShare is the share of a minute's units above which the key of a read is kept. namedMax is the maximum number
+	// of kept keys, and namedBytes is their maximum length.
 	namedShare = 256
 	namedMax   = 32
 	namedBytes = 1024
@@ -33,25 +34,25 @@ const (
 )
 
 // counterTable counts with the Space-Saving algorithm (Metwally, Agrawal and El Abbadi 2005) in each of its sets. A
-// partition without a counter takes over the lowest counter of its set, including its value. No counter is therefore
-// too low, and each one knows its maximum error. Counters are reset every minute but stay assigned to their logical
-// partitions. A partition that stays hot is counted from the first request of a minute on.
+// partition without a counter takes over the lowest counter of its set, including its value. Therefore no counter is
+// too low, and each counter has a known maximum error. Counters are reset every minute but stay assigned to their
+// logical partitions. A partition that remains hot is counted from the first request of a minute on.
 type counterTable struct {
 	sets [1 << setBits]set
 	// named holds the keys that reads have named.
 	named map[uint64][]byte
-	// noted counts the requests recorded in this second. total is the number of units in this minute, coarse the
-	// highest step.
+	// noted is the number of requests recorded in this second. total is the number of units in this minute, and coarse
+	// is the highest sampling step.
 	noted  int
 	total  int64
 	coarse int64
 }
 
-// set is one set of the table. A position of 0 is an unused way: no key has the minimum token.
+// set is one set of the table. A position of 0 marks an unused way, because no key has the minimum token.
 type set struct {
 	place [ways]uint64
-	// units may be too high by over. before is the value of units at the end of the last second. recent is the recent
-	// rate in units per second.
+	// units may be too high by up to over. before is the value of units at the end of the last second. recent is the
+	// recent rate in units per second.
 	units, over, before [ways]int64
 	recent              [ways]float64
 	named               [ways]bool
@@ -60,11 +61,11 @@ type set struct {
 // HeavyPartition is a logical partition with a high load.
 type HeavyPartition struct {
 	Token token.Token `json:"token"`
-	// Key is nil unless a read has named it. Name is the readable name, filled in by a caller that knows the table.
+	// Key is nil unless a read has named it. Name is the readable name. Callers that know the table fill it in.
 	Key  []byte `json:"-"`
 	Name string `json:"name,omitempty"`
-	// Units is the number of units in a minute, too high by at most Over. If requests were sampled, it is within Noise
-	// of the true value in 997 of 1,000 cases.
+	// Units is the number of units in a minute. It may be too high by up to Over. If requests were sampled, it is
+	// within Noise of the true value in 997 of 1,000 cases.
 	Units ru.Units `json:"units"`
 	Over  ru.Units `json:"over,omitempty"`
 	Noise ru.Units `json:"noise,omitempty"`
@@ -72,16 +73,16 @@ type HeavyPartition struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-// Top holds the logical partitions of a physical partition with the highest load. All others have used at most Floor,
-// or less than those listed.
+// Top holds the logical partitions of a physical partition with the highest load. All other logical partitions have
+// used at most Floor, or less than the listed partitions.
 type Top struct {
 	Keys  []HeavyPartition `json:"keys,omitempty"`
 	Floor ru.Units         `json:"floor,omitempty"`
 }
 
 // note records the cost of a request for its logical partition if the request is sampled. total is the total cost of
-// requests of its kind, including this one. A request below the step is recorded with probability price/step, as a
-// whole step.
+// requests of its kind, including this request. A request whose price is below the step is recorded with probability
+// price/step, at the price of a whole step.
 func (p *Partition) note(tok token.Token, key []byte, u ru.Units, total int64) {
 	w := int64(u)
 	if step := p.step.Load(); w < step {
@@ -174,7 +175,7 @@ func (t *counterTable) endMinute(step int64) {
 	t.total, t.coarse = 0, step
 }
 
-// top returns the first n partitions, in the given order, for which holds returns true.
+// top returns the first n partitions for which holds returns true, in the given order.
 func (t *counterTable) top(n int, holds func(token.Token) bool, order func(a, b *HeavyPartition) int) (out Top) {
 	var floor int64
 	all := make([]HeavyPartition, 0, ways<<setBits)
@@ -197,7 +198,8 @@ func (t *counterTable) top(n int, holds func(token.Token) bool, order func(a, b 
 			all = append(all, h)
 		}
 	}
-	sorted := make([]*HeavyPartition, len(all)) // pointers, because comparing values would move both to the heap
+	// use pointers, because comparing values would move both values to the heap
+	sorted := make([]*HeavyPartition, len(all))
 	for i := range all {
 		sorted[i] = &all[i]
 	}

@@ -15,7 +15,7 @@ const (
 	SecondsMax = 120
 	// MinutesMax is the number of minutes in the history.
 	MinutesMax = 60
-	// topKept is the number of logical partitions kept for each minute before the last one.
+	// topKept is the number of logical partitions kept for each minute except the last minute.
 	topKept = 3
 )
 
@@ -28,11 +28,11 @@ type Spent struct {
 	Bytes    uint64   `json:"bytes"`
 	// Throttled counts the requests rejected because the partition had exceeded its throughput.
 	Throttled uint64 `json:"throttled,omitempty"`
-	// Given is the throughput of the interval in request units, or 0 without a throughput limit.
+	// Given is the throughput of the interval in request units, or 0 if the throughput is not limited.
 	Given int64 `json:"given,omitempty"`
 }
 
-// Utilization returns the fraction of the throughput that was spent, or 0 without a throughput limit.
+// Utilization returns the fraction of the throughput that was spent, or 0 if the throughput is not limited.
 func (s *Spent) Utilization() float64 {
 	if s.Given <= 0 {
 		return 0
@@ -59,9 +59,9 @@ type Minute struct {
 	Top `json:"top"`
 }
 
-// history holds the resources spent over time, in rings.
+// history holds the resources spent over time in ring buffers.
 type history struct {
-	// last and throttled are the counts up to at, a time in seconds since the epoch.
+	// last and throttled are the counts up to the time at, in seconds since the epoch.
 	last      Counts
 	throttled uint64
 	at        int64
@@ -73,16 +73,16 @@ type history struct {
 	hot int64
 }
 
-// Bounds holds the throughput limit of a partition and its rejections.
+// Bounds holds the throughput limit of a partition and the number of its rejections.
 type Bounds struct {
-	// PerSecond is the limit in request units per second, or 0 if none exists. Throttled counts rejections since the
-	// replica was opened.
+	// PerSecond is the limit in request units per second, or 0 if the throughput is not limited. Throttled counts
+	// rejections since the replica was opened.
 	PerSecond int64
 	Throttled uint64
 }
 
 // Tick records the resources spent since the last call. It must be called once per second. now is in seconds since the
-// epoch. If the clock moves back, time stands still here.
+// epoch. If the clock moves back, Tick records nothing until the clock reaches the previous time.
 func (p *Partition) Tick(now int64, b Bounds) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *Partition) Tick(now int64, b Bounds) {
 	if minute := spent.At - spent.At%60; h.now.At == 0 {
 		h.now.At = minute
 	} else if minute != h.now.At {
-		p.endMinute(minute) // it was called late
+		p.endMinute(minute) // this call is late
 	}
 	h.seconds = appendMost(h.seconds, spent, SecondsMax)
 	if peak := spent.Units / ru.Units(passed); peak > h.now.Peak {
@@ -141,10 +141,10 @@ func (p *Partition) lowerStep() {
 	p.step.Store(step)
 }
 
-// idle reports whether nothing is kept.
+// idle reports whether the history is empty.
 func (p *Partition) idle() bool { return p.history.seconds == nil && p.heavy == nil }
 
-// readHistory returns the history for reading. Most replicas of a large node have none. The caller must hold mu.
+// readHistory returns the history for reading. Most replicas of a large node have no history. The caller must hold mu.
 func (p *Partition) readHistory() *history {
 	if p.history == nil {
 		return &history{}
@@ -152,7 +152,7 @@ func (p *Partition) readHistory() *history {
 	return p.history
 }
 
-// endMinute stores the completed minute and starts the next one.
+// endMinute stores the completed minute and starts the next minute.
 func (p *Partition) endMinute(next int64) {
 	h, t := p.history, p.heavy
 	if h.now.Requests > 0 || h.now.Throttled > 0 {
@@ -166,7 +166,7 @@ func (p *Partition) endMinute(next int64) {
 		}
 		h.minutes = appendMost(h.minutes, h.now, MinutesMax)
 	} else if t != nil && t.total == 0 {
-		p.heavy = nil // no requests for a minute
+		p.heavy = nil // no requests arrived for a minute
 	}
 	oldest := next - 60*MinutesMax
 	h.minutes = slices.DeleteFunc(h.minutes, func(m Minute) bool { return m.At < oldest })
@@ -207,15 +207,15 @@ func (p *Partition) Minutes() []Minute {
 	return out
 }
 
-// Hottest returns the n logical partitions with the highest current load for which holds returns true; nil selects all.
-// Units covers the current minute.
+// Hottest returns the n logical partitions with the highest current load for which holds returns true. A nil holds
+// selects all partitions. Units covers the current minute.
 func (p *Partition) Hottest(n int, holds func(token.Token) bool) Top {
 	p.mu.Lock()
 	if p.heavy == nil {
 		p.mu.Unlock()
 		return Top{}
 	}
-	t := *p.heavy // sorted outside of the lock, so that requests do not wait
+	t := *p.heavy // this is sorted outside the lock, so that requests do not wait
 	t.named = maps.Clone(t.named)
 	p.mu.Unlock()
 	return t.top(n, holds, byRecent)

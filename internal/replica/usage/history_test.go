@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestHistory checks what is kept by second and by minute, with peaks, refusals and how much of a throughput was used;
-// that a clock which goes back loses nothing; and that what is idle for an hour keeps nothing.
+// TestHistory checks the values kept by second and by minute, including peaks, rejections, and the utilization of a
+// throughput. A clock that moves back must lose nothing, and a partition that is idle for an hour must keep nothing.
 func TestHistory(t *testing.T) {
 	p, throttled, now := new(Partition), uint64(0), int64(noon)
 	spend := func(requests int) {
@@ -26,7 +26,7 @@ func TestHistory(t *testing.T) {
 	throttled = 30
 	spend(200)
 	now -= 10
-	spend(50) // nothing is noted until the clock is where it was
+	spend(50) // nothing is recorded until the clock reaches its previous time
 	now += 10
 	spend(0)
 	minutes := p.Minutes()
@@ -58,6 +58,6 @@ func TestHistory(t *testing.T) {
 	}
 	spend(3)
 	if s := p.Seconds(); len(s) != 1 || s[0].Requests != 3 {
-		t.Errorf("it begins anew: %+v", s)
+		t.Errorf("counting starts again: %+v", s)
 	}
 }

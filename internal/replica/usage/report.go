@@ -12,15 +12,15 @@ import (
 const (
 	// recentSeconds is the number of seconds covered by Report.Lately.
 	recentSeconds = 10
-	// ReportsMax bounds the reports in one response.
+	// ReportsMax is the maximum number of reports in one response.
 	ReportsMax = 1 << 12
 )
 
 // ReportOptions select the contents of reports.
 type ReportOptions struct {
-	// Table selects one table; 0 selects all.
+	// Table selects one table. The value 0 selects all tables.
 	Table uint32 `json:"table,omitempty"`
-	// Keys is the number of logical partitions to report per physical partition, at most TopMax.
+	// Keys is the number of logical partitions to report per physical partition. The maximum is TopMax.
 	Keys int `json:"keys,omitempty"`
 	// Minutes requests the history.
 	Minutes bool `json:"minutes,omitempty"`
@@ -30,14 +30,14 @@ type ReportOptions struct {
 	Sizes bool `json:"sizes,omitempty"`
 }
 
-// Report holds the measurements of one replica, or of all replicas of a physical partition together.
+// Report holds the measurements of one replica, or the combined measurements of all replicas of a physical partition.
 type Report struct {
 	Partition uint64 `json:"partition"`
 	Table     uint32 `json:"table"`
 	// Counts and Throttled are totals since the replicas were opened.
 	Counts    Counts `json:"counts"`
 	Throttled uint64 `json:"throttled,omitempty"`
-	// PerSecond is the throughput limit in request units per second, or 0 without a limit.
+	// PerSecond is the throughput limit in request units per second, or 0 if the throughput is not limited.
 	PerSecond int64 `json:"per_second,omitempty"`
 	// Lately holds the resources spent in the last ten seconds.
 	Lately Spent `json:"lately"`
@@ -46,8 +46,8 @@ type Report struct {
 	// Top holds the logical partitions with the highest current load.
 	Top     Top              `json:"top"`
 	Largest []LargePartition `json:"largest,omitempty"`
-	// DiskBytes is the size of one replica on disk. LogicalPartitions is the number of logical partitions. Both are
-	// estimates.
+	// DiskBytes is the size of one replica on disk. LogicalPartitions is the number of logical partitions. Both values
+	// are estimates.
 	DiskBytes         uint64 `json:"disk_bytes,omitempty"`
 	LogicalPartitions uint64 `json:"logical_partitions,omitempty"`
 
@@ -87,8 +87,9 @@ func (p *Partition) Report(q ReportOptions, b Bounds, now int64) Report {
 	return r
 }
 
-// Merge combines the reports of several replicas by partition. Resources spent on different nodes are added, and so are
-// the errors of logical partitions. A partition that is missing in some reports may have used up to their floors there.
+// Merge combines the reports of several replicas by partition. Resources spent on different nodes are added up, and so
+// are the errors of logical partitions. A logical partition that is missing in some reports may have used up to their
+// floors on these nodes.
 func Merge(lists ...[]Report) []Report {
 	of := map[uint64]*Report{}
 	for _, list := range lists {
@@ -176,14 +177,14 @@ func (t *Top) merge(o *Top, order func(a, b *HeavyPartition) int) Top {
 }
 
 const (
-	// hotPercent is the utilization, in percent over ten seconds, above which a partition becomes hot. It stays hot
-	// until the utilization falls below coolPercent. It is also hot while requests are rejected in most of these
-	// seconds.
+	// hotPercent is the utilization, in percent over ten seconds, above which a partition becomes hot. The partition
+	// remains hot until the utilization falls below coolPercent. A partition is also hot while requests are rejected in
+	// most of these seconds.
 	hotPercent  = 90
 	coolPercent = 70
 )
 
-// updateHot updates hot from the last ten seconds.
+// updateHot updates hot based on the last ten seconds.
 func (h *history) updateHot(now, perSecond int64) {
 	if perSecond <= 0 || len(h.seconds) == 0 {
 		h.hot = 0

@@ -13,7 +13,7 @@ import (
 // Kind is the kind of a request.
 type Kind uint8
 
-// The kinds of requests at a physical partition.
+// These are the kinds of requests to a physical partition.
 const (
 	// Point reads at most one row of a logical partition. Slice reads several rows, or continues such a read.
 	Point Kind = iota
@@ -22,11 +22,11 @@ const (
 	Scan
 	// Write writes without reading.
 	Write
-	// Condition reads and decides whether to write. Update reads the data that it changes: a counter or a list
+	// Condition reads and decides whether to write. Update reads the data that it changes, which is a counter or a list
 	// position.
 	Condition
 	Update
-	// Applied is the write of a Condition or an Update. It is not a separate request.
+	// Applied is the write of a Condition or an Update. It is not counted as a separate request.
 	Applied
 	// Kinds is the number of kinds.
 	Kinds
@@ -60,22 +60,22 @@ func (c *Counts) RequestCount() (n uint64) {
 	return n
 }
 
-// Partition records the resources spent at one replica. The zero value is ready for use. It is safe for concurrent use.
+// Partition records the resources spent on one replica. The zero value is ready for use. It is safe for concurrent use.
 type Partition struct {
 	requests                          [Kinds]atomic.Uint64
 	units                             [Kinds]atomic.Int64
 	rowsRead, bytesRead, bytesWritten atomic.Uint64
 
-	// step is the price, in ru.Units, below which requests are sampled; 0 while all are recorded.
+	// step is the price, in ru.Units, below which requests are sampled. It is 0 while all requests are recorded.
 	step atomic.Int64
 
-	mu      sync.Mutex // guards the fields below
+	mu      sync.Mutex // mu guards the fields below
 	heavy   *counterTable
-	history *history // nil until something was spent; see readHistory
+	history *history // nil until resources have been spent; see readHistory
 }
 
-// RecordRead records a read of the logical partition key at tok, or of a part of it. key may be nil if the key is
-// stored.
+// RecordRead records a read of the logical partition key at token tok, or of a part of this partition. key may be nil
+// if the key has already been stored.
 func (p *Partition) RecordRead(k Kind, tok token.Token, key []byte, u ru.Units, rows, bytes int64) {
 	if rows > 0 {
 		p.rowsRead.Add(uint64(rows))
@@ -88,7 +88,7 @@ func (p *Partition) RecordRead(k Kind, tok token.Token, key []byte, u ru.Units, 
 	p.requests[k].Add(1)
 }
 
-// RecordWrite records a write to the logical partition at tok. It returns the total number of bytes written.
+// RecordWrite records a write to the logical partition at token tok. It returns the total number of bytes written.
 func (p *Partition) RecordWrite(k Kind, tok token.Token, u ru.Units, bytes int64) (written uint64) {
 	written = p.bytesWritten.Add(uint64(bytes))
 	p.note(tok, nil, u, p.units[k].Add(int64(u)))
@@ -96,8 +96,8 @@ func (p *Partition) RecordWrite(k Kind, tok token.Token, u ru.Units, bytes int64
 	return written
 }
 
-// Evaluated adds request units for processing the result of a request that has read the logical partition key at tok.
-// The request itself is counted elsewhere. key may be nil if the key is stored.
+// Evaluated adds request units for processing the result of a request that has read the logical partition key at token
+// tok. The request itself is counted elsewhere. key may be nil if the key has already been stored.
 func (p *Partition) Evaluated(k Kind, tok token.Token, key []byte, u ru.Units) {
 	total := p.units[k].Add(int64(u))
 	if k != Scan {

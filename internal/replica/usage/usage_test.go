@@ -20,11 +20,11 @@ import (
 // noon is the beginning of a minute.
 const noon = 1_800_000_000
 
-// zipf draws keys, where the frequency of the i-th key is proportional to 1/i^0.99.
+// zipf draws keys. The frequency of the i-th key is proportional to 1/i^0.99.
 type zipf struct {
 	sums []float64
 	rand *rand.Rand
-	// guide is the first key of each 1/len of the requests, to find others fast.
+	// guide contains the first key of each 1/len of the requests. It speeds up the search for other keys.
 	guide []int
 }
 
@@ -51,12 +51,12 @@ func (z *zipf) draw() int {
 	return i + sort.SearchFloat64s(z.sums[i:end], x)
 }
 
-// tokenOf is the place of the i-th key.
+// tokenOf returns the token of the i-th key.
 func tokenOf(i int) token.Token { return token.Token(mix64(uint64(i + 1))) }
 
-// TestTopTen checks that the ten hottest of a million logical partitions with a zipf 0.99 distribution are reported in
-// order after a minute: if every request is counted, if requests are sampled, and if prices differ. The reported error
-// bounds hold.
+// TestTopTen checks that the ten hottest of a million logical partitions are reported in order after a minute, with a
+// Zipf distribution of exponent 0.99. It covers the cases that every request is counted, that requests are sampled, and
+// that prices differ. The reported error bounds must be correct.
 func TestTopTen(t *testing.T) {
 	z := newZipf(1e6, 1)
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestTopTen(t *testing.T) {
 			if len(minutes) != 1 {
 				t.Fatalf("%d minutes", len(minutes))
 			}
-			first := make([]int, 100) // keys of which the ten are
+			first := make([]int, 100) // the first keys, which contain the ten hottest keys
 			for i := range first {
 				first[i] = i
 			}
@@ -108,8 +108,9 @@ func TestTopTen(t *testing.T) {
 	}
 }
 
-// TestBounds checks (UF2) for any stream: a reported figure is never too low, and too high by at most its reported
-// error; a partition that is not reported has at most the floor. This holds across minutes.
+// TestBounds checks the error bounds for any sequence of requests (UF2). A reported value must never be too low, and
+// must be too high by at most its reported error. A partition that is not reported must have used at most the floor.
+// The bounds must also be correct across minutes.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := new(Partition)
@@ -133,7 +134,7 @@ func TestBounds(t *testing.T) {
 			}
 			for _, is := range of {
 				if is > top.Floor {
-					t.Fatalf("%d is not told of, above %d", is, top.Floor)
+					t.Fatalf("%d is not reported, above %d", is, top.Floor)
 				}
 			}
 			p.Tick(noon+60*(minute+1), Bounds{})
@@ -141,7 +142,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestSampledTurns checks that samples are fair if clients take turns, and that expensive requests are always recorded.
+// TestSampledTurns checks that samples are fair if clients send requests in turn, and that expensive requests are
+// always recorded.
 func TestSampledTurns(t *testing.T) {
 	p, of := new(Partition), map[token.Token]ru.Units{}
 	for s := range int64(5) {
@@ -165,7 +167,8 @@ func TestSampledTurns(t *testing.T) {
 	}
 }
 
-// TestKeys checks that the key of a heavy read is kept, also of one that finds nothing, and forgotten with its counter.
+// TestKeys checks that the key of an expensive read is kept, even if the read finds nothing, and removed with its
+// counter.
 func TestKeys(t *testing.T) {
 	p := new(Partition)
 	for i := range 1000 {
@@ -191,7 +194,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestAllocations checks that noting a request allocates nothing (UF3).
+// TestAllocations checks that recording a request allocates nothing (UF3).
 func TestAllocations(t *testing.T) {
 	p, i := new(Partition), 0
 	p.RecordRead(Point, 1, nil, ru.Unit, 1, 1)
@@ -204,7 +207,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkNote is what a request pays: where all are noted, keys of zipf 0.99, and where few are.
+// BenchmarkNote measures the cost per request of recording all requests, with keys of a Zipf distribution, and of
+// recording few requests.
 func BenchmarkNote(b *testing.B) {
 	tokens := make([]token.Token, 1<<16)
 	z := newZipf(1e6, 1)
@@ -226,7 +230,7 @@ func BenchmarkNote(b *testing.B) {
 	}
 }
 
-// BenchmarkTick measures the cost of each second for a busy partition.
+// BenchmarkTick measures the cost of Tick for a busy partition.
 func BenchmarkTick(b *testing.B) {
 	p, z, now := new(Partition), newZipf(1e5, 1), int64(noon)
 	for range 1 << 15 {

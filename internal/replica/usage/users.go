@@ -13,32 +13,33 @@ import (
 )
 
 const (
-	// usersMax bounds the users that a node distinguishes. Requests of further users are counted for OtherUsers.
+	// usersMax is the maximum number of users that a node distinguishes. Requests of further users are counted for
+	// OtherUsers.
 	usersMax = 1024
 	// UsersMax is the number of users that are reported.
 	UsersMax = 100
-	// userFor is the time without requests and connections after which a user is forgotten.
+	// userFor is the time without requests and connections after which a user is removed.
 	userFor = time.Hour
-	// OtherUsers is the name of the users above the limit.
+	// OtherUsers is the name that represents all users above the limit.
 	OtherUsers = "(others)"
 )
 
-// User holds the requests of a user, on one node or on all nodes together. A user is a role, or an address if no login
+// User holds the requests of a user on one node, or on all nodes together. A user is a role, or an address if no login
 // is required.
 type User struct {
 	Name string `json:"name"`
-	// Units are the request units since the node was started, or since the user was first seen. Refused counts requests
-	// that were rejected as too many.
+	// Units is the number of request units since the node was started, or since the user was first seen. Refused is the
+	// number of requests that exceeded a limit and were rejected.
 	Units    float64 `json:"request_units_total"`
 	Requests uint64  `json:"requests_total"`
 	Refused  uint64  `json:"throttled_total"`
-	// PerSecond and the fields below are means of the last ten seconds.
+	// PerSecond and the fields below are mean values of the last ten seconds.
 	PerSecond         float64 `json:"ru_per_second"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 	RefusedPerSecond  float64 `json:"throttled_per_second"`
 }
 
-// MergeUsers adds up the users of several nodes, highest load first.
+// MergeUsers adds up the users of several nodes and sorts them by load in descending order.
 func MergeUsers(lists ...[]User) []User {
 	at := map[string]int{}
 	out := []User{}
@@ -76,8 +77,8 @@ type Users struct {
 type UserCounter struct {
 	units             atomic.Int64
 	requests, refused atomic.Uint64
-	// Users.mu guards the fields below. connections is the number of connections. idle is the time since which there
-	// were no requests. past holds the counts recorded at Users.ticks.
+	// Users.mu guards the fields below. connections is the number of open connections. idle is the time since which the
+	// user has sent no requests. past holds the counts recorded at Users.ticks.
 	connections int
 	idle        time.Duration
 	past        [recentSeconds + 1]userTotals
@@ -88,7 +89,7 @@ type userTotals struct {
 	requests, refused uint64
 }
 
-// Add counts processed requests, their cost, and the requests rejected as too many.
+// Add counts processed requests and their cost, and requests that exceeded a limit and were rejected.
 func (a *UserCounter) Add(requests, refused uint64, units ru.Units) {
 	a.requests.Add(requests)
 	if units > 0 {
@@ -103,7 +104,7 @@ func (a *UserCounter) totals() userTotals {
 	return userTotals{ru.Units(a.units.Load()), a.requests.Load(), a.refused.Load()}
 }
 
-// Connect registers a new connection of a user. Disconnect must be called when it ends.
+// Connect registers a new connection of a user. The caller must call Disconnect when the connection ends.
 func (u *Users) Connect(name string) *UserCounter {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -129,8 +130,8 @@ func (u *Users) Disconnect(a *UserCounter) {
 	a.connections--
 }
 
-// Tick records the counts at time now. It must be called about once per second. Calls within a second of the last one
-// are ignored.
+// Tick records the counts at time now. It must be called about once per second. It ignores calls within a second of the
+// last recorded call.
 func (u *Users) Tick(now time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -150,7 +151,7 @@ func (u *Users) Tick(now time.Duration) {
 	u.n++
 }
 
-// List returns the users, highest load first.
+// List returns the users in descending order of load.
 func (u *Users) List() []User {
 	u.mu.Lock()
 	defer u.mu.Unlock()

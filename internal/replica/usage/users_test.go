@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestUsers checks that each user has what it asked, by the second and in all, the one that takes most first; that
-// there is a bound for users, and that those without connections are forgotten after an hour.
+// TestUsers checks the counts of each user, per second and in total, with the highest load first. It also checks the
+// maximum number of users, and that users without connections are removed after an hour.
 func TestUsers(t *testing.T) {
 	var u Users
 	app, batch := u.Connect("app"), u.Connect("batch")
@@ -35,10 +35,10 @@ func TestUsers(t *testing.T) {
 		u.Disconnect(u.Connect(fmt.Sprint(i)))
 	}
 	if n := len(u.of); n != usersMax+1 || u.of[OtherUsers] == nil {
-		t.Errorf("%d users are told apart", n)
+		t.Errorf("got %d distinct users", n)
 	}
 	if got := u.List(); len(got) != UsersMax {
-		t.Errorf("%d users are told of", len(got))
+		t.Errorf("got %d reported users", len(got))
 	}
 	u.Disconnect(batch)
 	for s := 31; s < 31+3602; s++ {

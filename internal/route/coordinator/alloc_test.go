@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// instant is a local or remote replica that succeeds immediately and does nothing.
+// instant is a local or remote replica that succeeds immediately without any work.
 type instant struct{ *fake }
 
 var unlimited partition.Throughput
@@ -33,9 +33,9 @@ func (instant) Read(context.Context, *command.Read, command.Visitor) error { ret
 
 func (instant) ReadHere(context.Context, *command.Read, command.Visitor) error { return nil }
 
-// TestClusterAllocations checks that in a cluster, too, a write costs the coordinator no allocation, whether the leader
-// is local or not. A read allocates its deadline, and a forwarded read also the deadline of its first response:
-// contexts and timers of fixed size.
+// TestClusterAllocations checks that the coordinator allocates nothing for a write in a cluster, regardless of whether
+// the leader is local. A read allocates only its deadline, and a forwarded read also the deadline of its first
+// response. Both are contexts and timers of fixed size.
 func TestClusterAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")
@@ -72,7 +72,7 @@ func TestClusterAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkClusterWrite measures what the coordinator itself costs in a cluster: CPU.
+// BenchmarkClusterWrite measures the CPU time of the coordinator itself for a write in a cluster.
 func BenchmarkClusterWrite(b *testing.B) {
 	f := newFleet()
 	c := f.join(b, mapOf(b, 4), Options{})

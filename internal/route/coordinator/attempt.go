@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// reset prepares the request for the next partition, about which nothing is known yet.
+// reset prepares the request for the next partition and clears the state of the previous partition.
 func (e *routedRequest) reset() {
 	e.pause, e.localRefused, e.nextVoter, e.timeouts, e.immediateRetries = 0, false, 0, 0, 0
 	none := topology.NodeID{}
 	e.leaderHint, e.exclude, e.unreachable, e.relay = none, none, none, none
 }
 
-// read makes one attempt. An attempt at another node is abandoned if no data arrives by its attempt deadline. Once data
+// read makes one attempt. An attempt on another node is abandoned if no data arrives by its attempt deadline. Once data
 // has arrived, the read may continue until the request's deadline.
 func (e *routedRequest) read(ctx context.Context, t *target, q *command.Read, r *readRelay) error {
 	switch {
@@ -70,8 +70,8 @@ func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read,
 	return err
 }
 
-// readContext is a replacement for context.WithDeadline. Most reads never wait on their context, and a timer, a
-// channel, and an entry among the children of the connection's context cost as much as a read. readContext creates them
+// readContext is a replacement for context.WithDeadline. Most reads never wait on their context. A timer, a channel,
+// and an entry among the children of the connection's context would cost as much as a read. readContext creates them
 // only for the first waiter. The transport enforces the deadlines itself.
 type readContext struct {
 	context.Context
@@ -119,8 +119,8 @@ func (c *readContext) Err() error {
 	return nil
 }
 
-// end releases the resources. No waiter may be left. It reports whether there never was one, in which case no other
-// goroutine has the context.
+// end releases the resources. No goroutine may wait on the context. It reports whether no goroutine has ever waited. In
+// that case, no other goroutine has a reference to the context.
 func (c *readContext) end() (alone bool) {
 	if c.close == nil {
 		return true

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// batch is an atomic write. It runs on its own goroutine. If all of its parts are in one physical partition, it is one
-// entry of that partition's log. If they are in several partitions (RFC 0007), it has four steps:
+// batch is an atomic write in progress. It runs on its own goroutine. If all of its parts are in one physical
+// partition, it is one entry of that partition's log. If they are in several partitions (RFC 0007), it has four steps:
 //
 //  1. The coordinator tries the updates on the current rows, and asks the participants for their highest timestamps.
 //     The timestamp of the batch is above all of them.
@@ -28,9 +28,9 @@ import (
 //  3. The leader of each partition applies its part once, and assigns a timestamp as for any write (batchlog_parts.go).
 //  4. The coordinator removes the entry from the batch log asynchronously.
 //
-// A batch that fails before step 2 changes nothing and returns an error that says so. After step 2, ReplayBatches
-// finishes the batch if the coordinator does not. The write timeout applies up to step 2 and again to step 3, because
-// two leader elections may be necessary, one after the other.
+// A batch that fails before step 2 changes nothing, and its error states this. After step 2, ReplayBatches finishes the
+// batch if the coordinator does not. The write timeout applies up to step 2 and again to step 3, because two leader
+// elections may be necessary, one after the other.
 type batch struct {
 	c        *Coordinator
 	w        *write
@@ -38,17 +38,17 @@ type batch struct {
 	deadline time.Time
 	// mutations and updates are encoded in the received form.
 	mutations, updates [][]byte
-	// who is the claimant.
+	// who is the principal of the batch.
 	who fairshare.Principal
 }
 
-// errSeparate is returned if the parts of a batch are not, or no longer, in one physical partition.
+// errSeparate is returned if the parts of a batch are not all in one physical partition.
 var errSeparate = errors.New("the parts of the batch are in several physical partitions")
 
 // writeTypeBatchLog is the write type of errors before the batch log entry is known to be stored.
 const writeTypeBatchLog = "BATCH_LOG"
 
-// batch copies its arguments and runs the batch on another goroutine. w is notified once.
+// batch copies its arguments and runs the batch on another goroutine. w is notified exactly once.
 func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
 	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.writeTime(w.timeout))}
 	for i := range ms {
@@ -102,9 +102,9 @@ func (b *batch) parts() ([]partition.Part, error) {
 	return parts, nil
 }
 
-// applyTogether writes a batch of one physical partition as one entry, or returns errSeparate without having done
-// anything. If the outcome of an attempt is unknown, it cannot be determined once the parts are in several partitions.
-// applyTogether then returns a timeout.
+// applyTogether writes a batch of one physical partition as one entry. It returns errSeparate without any effect if the
+// parts are in several partitions. If the outcome of an attempt is unknown, it cannot be determined once the parts are
+// in several partitions. applyTogether then returns a timeout.
 func (b *batch) applyTogether(ctx context.Context) error {
 	id := b.c.cluster.nextID()
 	e := b.newRequest()
@@ -182,8 +182,8 @@ func (b *batch) applySeparately(ctx context.Context) {
 	_ = c.removeBatch(b.trace, r)
 }
 
-// nextBatch returns a new batch ID in the form of a UUID: the node ID, with the sequence number of the command mixed
-// into the second half.
+// nextBatch returns a new batch ID in the form of a UUID. It consists of the node ID, with the sequence number of the
+// command mixed into the second half.
 func (cl *cluster) nextBatch() [16]byte {
 	id := cl.nextID()
 	b := [16]byte(id.Coordinator)
@@ -192,7 +192,8 @@ func (cl *cluster) nextBatch() [16]byte {
 	return b
 }
 
-// prepare returns the batch log entry of the batch if its updates are possible on the current rows.
+// prepare returns the batch log entry of the batch. It returns an error if an update is not possible on the current
+// rows.
 func (b *batch) prepare(ctx context.Context) (*batchlogEntry, error) {
 	parts, err := b.parts()
 	if err != nil {
@@ -216,13 +217,13 @@ func (b *batch) prepare(ctx context.Context) (*batchlogEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The timestamp is chosen after the reads, so it is above everything that they have seen.
+	// The timestamp is chosen after the reads, so it is higher than the timestamps of all data that they have seen.
 	r.stamp, err = b.stamp(ctx, parts)
 	r.issued = r.stamp
 	return r, err
 }
 
-// stamp returns a timestamp above those assigned by the participants.
+// stamp returns a timestamp that is higher than the timestamps assigned by the participants.
 func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error) {
 	v := b.c.view.Load()
 	asked := map[topology.PartitionID]bool{}
@@ -259,8 +260,8 @@ func locator(m *command.Mutation) func(*view) *topology.Partition {
 	return func(v *view) *topology.Partition { return v.snapshot.Locate(m.Table, m.Token, m.Key) }
 }
 
-// putMutation writes a mutation with fixed timestamps and retries until it succeeds. The mutation has no dedupe ID:
-// writing it again changes nothing, and a forgotten ID would be rejected.
+// putMutation writes a mutation with fixed timestamps and retries until it succeeds. The mutation has no dedupe ID.
+// Writing it again has no further effect, but a forgotten ID would be rejected.
 func (e *routedRequest) putMutation(ctx context.Context, what string, m *command.Mutation) error {
 	encoded := command.AppendMutation(nil, m)
 	return e.run(ctx, what, locator(m), func(ctx context.Context, t *target, p *topology.Partition) error {
@@ -277,8 +278,9 @@ func (e *routedRequest) putMutation(ctx context.Context, what string, m *command
 	})
 }
 
-// removeGrace is the time that Close waits until the batch log entries of completed batches are removed. A remaining
-// entry is applied again later, and could overwrite data that was deleted permanently since, for example by a TRUNCATE.
+// removeGrace is the time for which Close waits until the batch log entries of completed batches have been removed. An
+// entry that remains is applied again later. It could then overwrite data that has been deleted permanently, for
+// example by a TRUNCATE.
 const removeGrace = 500 * time.Millisecond
 
 // removeBatch removes a batch log entry.

@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// spread returns mutations of n keys that lie in n partitions of a fleet of 16.
+// spread returns mutations of n keys that are in n partitions of a fleet of 16.
 func spread(c *Coordinator, n int) []command.Mutation {
 	var ms []command.Mutation
 	seen := map[uint64]bool{}
@@ -36,7 +36,7 @@ func spread(c *Coordinator, n int) []command.Mutation {
 	return ms
 }
 
-// written counts the rows of the test's table, left the records of batches that are there.
+// written returns the number of rows in the test's table. left returns the number of remaining batch records.
 func (f *fleet) written() (n, left int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,7 @@ func (f *fleet) written() (n, left int) {
 	return n, left
 }
 
-// A batch of one physical partition is one entry, with one id however often it is sent.
+// TestBatchOfOnePartition checks that a batch of one physical partition is one entry, with the same ID in all attempts.
 func TestBatchOfOnePartition(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(a *asked) *verdict {
@@ -75,8 +75,8 @@ func TestBatchOfOnePartition(t *testing.T) {
 	})
 }
 
-// TestBatchOverPartitions checks that a batch of several partitions is recorded before any part of it is applied, that
-// every part is applied under a separate id, and that its record is removed.
+// TestBatchOverPartitions checks that a batch of several partitions is recorded before any of its parts is applied.
+// Every part must be applied under a separate ID, and the record must be removed afterward.
 func TestBatchOverPartitions(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		lost := map[uint64]bool{}
@@ -90,7 +90,7 @@ func TestBatchOverPartitions(t *testing.T) {
 		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // virtual: the removal
+		time.Sleep(time.Second) // in virtual time; the record is removed in that time
 		if n, left := f.written(); n != 3 || left != 0 || c.Stats().Batches != 1 {
 			t.Errorf("%d rows, %d records", n, left)
 		}
@@ -114,8 +114,8 @@ func TestBatchOverPartitions(t *testing.T) {
 	})
 }
 
-// TestCloseRemovesRecords checks that a coordinator that closes removes the records of all batches that succeeded, also
-// if the removal takes more than one attempt; and that Close does not wait long if no replica accepts the removal.
+// TestCloseRemovesRecords checks that a closing coordinator removes the records of all successful batches, even if this
+// takes more than one attempt. Close must not wait long if no replica accepts the removal.
 func TestCloseRemovesRecords(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -132,7 +132,7 @@ func TestCloseRemovesRecords(t *testing.T) {
 			if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 				t.Fatal(err)
 			}
-			began := time.Now() // virtual
+			began := time.Now() // in virtual time
 			c.Close()
 			if _, left := f.written(); left > 0 && !dead {
 				t.Errorf("%d records are left", left)
@@ -144,7 +144,8 @@ func TestCloseRemovesRecords(t *testing.T) {
 	}
 }
 
-// A batch that has succeeded does not come back behind a TRUNCATE, though its record could not be removed.
+// TestTruncateFinishesBatches checks that a successful batch whose record could not be removed does not reappear after
+// a TRUNCATE.
 func TestTruncateFinishesBatches(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		writes := 0
@@ -160,7 +161,7 @@ func TestTruncateFinishesBatches(t *testing.T) {
 		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second) // virtual: the removal gives up
+		time.Sleep(10 * time.Second) // in virtual time; the removal is abandoned in that time
 		f.change(func() { f.script = nil })
 		if n, left := f.written(); n != 3 || left != 1 {
 			t.Fatalf("%d rows, %d records: the test proves nothing", n, left)
@@ -168,23 +169,23 @@ func TestTruncateFinishesBatches(t *testing.T) {
 		if err := c.Truncate(t.Context(), table); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour) // virtual
+		time.Sleep(time.Hour) // in virtual time
 		p := c.Topology().Partitions(batchTable)[0]
 		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
 		if _, err := c.ReplayBatches(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if n, left := f.written(); n != 0 || left != 0 {
-			t.Errorf("%d rows are back, %d records are left", n, left)
+			t.Errorf("%d rows exist again, %d records remain", n, left)
 		}
 	})
 }
 
-// A batch outlives the election of a leader before it is recorded and another one after that, though both take longer
-// than one write may.
+// TestBatchOutlivesTwoElections checks that a batch survives a leader election before it is recorded and another
+// election afterward, although both together exceed the timeout of one write.
 func TestBatchOutlivesTwoElections(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
-		began := time.Now() // virtual
+		began := time.Now() // in virtual time
 		f.script = func(a *asked) *verdict {
 			if a.what != "write" && a.what != "decide" {
 				return nil
@@ -202,14 +203,14 @@ func TestBatchOutlivesTwoElections(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took < 3*time.Second {
-			t.Errorf("it took %s: the test proves nothing", took)
+			t.Errorf("it took %s, so the test checks nothing", took)
 		}
 	})
 }
 
-// TestBatchIsAtomic checks that after a coordinator dies at any point, whether the write at that point arrived or not,
-// the batch is eventually applied completely or not at all: the leader of the record's partition completes recorded
-// batches. A batch that was acknowledged is visible immediately.
+// TestBatchIsAtomic stops a coordinator at every possible write, whether or not that write arrives. The batch must
+// eventually be applied completely or not at all, because the leader of the record's partition completes recorded
+// batches. An acknowledged batch must be visible immediately.
 func TestBatchIsAtomic(t *testing.T) {
 	for dies := 0; ; dies++ {
 		done := false
@@ -220,7 +221,7 @@ func TestBatchIsAtomic(t *testing.T) {
 					case a.n == dies && arrives:
 						return &verdict{applied: true, hang: true}
 					case a.n >= dies:
-						// the process is gone: it does nothing more
+						// the process has ended and does nothing more
 						return &verdict{hang: true, err: transport.ErrUnreachable}
 					}
 					return nil
@@ -243,7 +244,7 @@ func TestBatchIsAtomic(t *testing.T) {
 					}
 				})
 				before, recorded := f.written()
-				for range 2 { // twice does no harm
+				for range 2 { // a second call has no effect
 					if _, err := c.ReplayBatches(context.Background(), 10*time.Second); err != nil {
 						t.Fatal(err)
 					}
@@ -261,7 +262,7 @@ func TestBatchIsAtomic(t *testing.T) {
 					)
 				}
 				if late != nil && late.WriteType == "BATCH" && n != 3 {
-					t.Errorf("dies at %d, arrives %v: it was said to be on its way, and is not there", dies, arrives)
+					t.Errorf("dies at %d, arrives %v: reported as recorded, but not found", dies, arrives)
 				}
 			})
 		}
@@ -274,8 +275,8 @@ func TestBatchIsAtomic(t *testing.T) {
 	}
 }
 
-// A replay leaves alone what is young, and what a partition led elsewhere holds; it changes nothing that was written
-// after the batch.
+// TestReplayKeepsOrder checks that a replay skips recent batches and batches in partitions with a leader on another
+// node. It must not change data that was written after the batch.
 func TestReplayKeepsOrder(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -292,7 +293,8 @@ func TestReplayKeepsOrder(t *testing.T) {
 		time.Sleep(time.Second)
 		f.change(func() { f.script = nil })
 		keep.Key, keep.Token = ms[0].Key, ms[0].Token
-		if err := writeNow(c, WriteOptions{}, keep); err != nil { // leaders observe the stamp of the batch
+		// leaders take the timestamp of the batch into account
+		if err := writeNow(c, WriteOptions{}, keep); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := c.ReplayBatches(t.Context(), 0); n != 0 || err != nil {
@@ -301,7 +303,7 @@ func TestReplayKeepsOrder(t *testing.T) {
 		p := c.Topology().Partitions(batchTable)[0]
 		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
 		if n, err := c.ReplayBatches(t.Context(), time.Minute); n != 0 || err != nil {
-			t.Errorf("replayed %d that are young: %v", n, err)
+			t.Errorf("replayed %d recent batches: %v", n, err)
 		}
 		if n, err := c.ReplayBatches(t.Context(), 0); n != 1 || err != nil {
 			t.Errorf("replayed %d: %v", n, err)
@@ -316,8 +318,8 @@ func TestReplayKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestBatchOfAnOldRevision checks that a part of a recorded batch that was planned for an old revision is planned
-// again, as soon as this node has the new one, whether other parts are applied or not.
+// TestBatchOfAnOldRevision checks a part of a recorded batch that was planned for an old revision. It must be planned
+// again as soon as this node has the new revision, whether or not other parts have been applied.
 func TestBatchOfAnOldRevision(t *testing.T) {
 	for _, some := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -345,8 +347,8 @@ func TestBatchOfAnOldRevision(t *testing.T) {
 	}
 }
 
-// TestBatchWithUpdates checks that an update that cannot be evaluated leaves no part of its batch, and that an update
-// that can be is applied with its part.
+// TestBatchWithUpdates checks that no part of a batch is applied if one of its updates cannot be evaluated. A possible
+// update must be applied with its part.
 func TestBatchWithUpdates(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -366,7 +368,7 @@ func TestBatchWithUpdates(t *testing.T) {
 		}
 		var invalid *dberr.Invalid
 		if err := writeNow(c, o, ms[0]); !errors.As(err, &invalid) {
-			t.Errorf("an index that is not there: %v", err)
+			t.Errorf("a missing index: %v", err)
 		}
 		if n, left := f.written(); n != 0 || left != 0 {
 			t.Errorf("it left %d rows and %d records", n, left)
@@ -382,8 +384,8 @@ func TestBatchWithUpdates(t *testing.T) {
 	})
 }
 
-// A part of a batch whose changes are only logged is not read before the batch is recorded: a read without rows would
-// be one of the whole logical partition.
+// TestBatchOfLoggedParts checks that a part whose changes are only logged causes no read before the batch is recorded.
+// A read without rows would read the whole logical partition.
 func TestBatchOfLoggedParts(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -394,7 +396,7 @@ func TestBatchOfLoggedParts(t *testing.T) {
 		}
 		for _, line := range f.take() {
 			if strings.HasPrefix(line, "read") {
-				t.Errorf("it asks for %s", line)
+				t.Errorf("the node requests %s", line)
 			}
 		}
 		if n, _ := f.written(); n != 2 {
@@ -403,8 +405,8 @@ func TestBatchOfLoggedParts(t *testing.T) {
 	})
 }
 
-// TestReplayOfAnAbandonedBatch checks that values that clients have written since a coordinator abandoned its batch
-// stay when the batch is completed, and that all other cells get the values of the batch.
+// TestReplayOfAnAbandonedBatch checks the completion of a batch that its coordinator has abandoned. Values that clients
+// have written since then must remain, and all other cells must get the values of the batch.
 func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.next = time.Now().UnixMicro()
@@ -425,7 +427,7 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 		if err := writeNow(c, WriteOptions{}, later); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute) // virtual
+		time.Sleep(time.Minute) // in virtual time
 		p := c.Topology().Partitions(batchTable)[0]
 		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
 		if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 1 || err != nil {
@@ -440,9 +442,9 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	})
 }
 
-// TestBatchHasTheAgreedTime checks that the record of a batch carries the agreed time, independent of the node's own
-// clock. With a stamp that is too low, others would complete the batch while it is in progress; with one that is too
-// high, they would complete it late.
+// TestBatchHasTheAgreedTime checks that the record of a batch contains the cluster's time, independent of the node's
+// own clock. If the timestamp is too low, other nodes complete the batch while it is in progress. If the timestamp is
+// too high, they complete the batch too late.
 func TestBatchHasTheAgreedTime(t *testing.T) {
 	for _, agreed := range []time.Duration{-3 * time.Minute, 3 * time.Minute} {
 		// The node's own clock is off by the opposite.
@@ -468,9 +470,9 @@ func TestBatchHasTheAgreedTime(t *testing.T) {
 				}
 			})
 			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 0 || err != nil {
-				t.Errorf("replayed %d that are young: %v", n, err)
+				t.Errorf("replayed %d recent batches: %v", n, err)
 			}
-			time.Sleep(10 * time.Second) // virtual
+			time.Sleep(10 * time.Second) // in virtual time
 			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 1 || err != nil {
 				t.Errorf("replayed %d that were left: %v", n, err)
 			}
@@ -478,11 +480,11 @@ func TestBatchHasTheAgreedTime(t *testing.T) {
 	}
 }
 
-// TestReplayOfABatchUnderWay checks that while a batch's coordinator may still acknowledge it, a node that completes it
-// does not give its parts the batch's own stamp, although the clocks of the two differ by the allowed maximum.
+// TestReplayOfABatchUnderWay checks a batch whose coordinator may still acknowledge it. Another node that completes it
+// must not use the batch's own timestamp for its parts, even if the clocks of the nodes differ by the allowed maximum.
 func TestReplayOfABatchUnderWay(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
-		began := time.Now() // virtual
+		began := time.Now() // in virtual time
 		f.next = began.UnixMicro()
 		f.script = func(a *asked) *verdict {
 			slow := 3500 * time.Millisecond
@@ -522,8 +524,8 @@ func TestReplayOfABatchUnderWay(t *testing.T) {
 	})
 }
 
-// TestUpdateThatIsGone checks that an update of an element that was removed since the batch was recorded is skipped,
-// that the other updates are applied, and that the batch succeeds.
+// TestUpdateThatIsGone checks an update of an element that has been removed since the batch was recorded. The update
+// must be skipped, the other updates must be applied, and the batch must succeed.
 func TestUpdateThatIsGone(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -547,7 +549,8 @@ func TestUpdateThatIsGone(t *testing.T) {
 				update(command.ListPut, 1, []byte("path"), []byte("v")),
 			},
 		}
-		// the list has an element while the batch is tried, and the fake leader finds none when it is applied
+		// the list contains an element while the batch is prepared, but the fake leader finds none when the batch is
+		// applied
 		var b row.Builder
 		b.Reset(1)
 		b.Cell(7, []byte("old"), []byte("x"), 0, row.NoExpiry)
@@ -576,7 +579,7 @@ func TestUpdateThatIsGone(t *testing.T) {
 	})
 }
 
-// Records of batches survive their encoding, and nothing else is taken for one.
+// TestRecordEncoding checks that batch records survive their encoding, and that other bytes are rejected.
 func TestRecordEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &batchlogEntry{id: [16]byte{1}, stamp: rapid.Int64().Draw(t, "stamp")}
@@ -592,7 +595,7 @@ func TestRecordEncoding(t *testing.T) {
 		}
 		cut := rapid.IntRange(0, len(encoded)-1).Draw(t, "cut")
 		if _, err := decodeBatchlogEntry(r.id, encoded[:cut]); err == nil {
-			t.Fatalf("%d of %d bytes are taken for a record", cut, len(encoded))
+			t.Fatalf("%d of %d bytes are accepted as a record", cut, len(encoded))
 		}
 	})
 }

@@ -16,14 +16,14 @@ const batchlogEntryVersion = 2
 // batchlogEntry is the stored form of an atomic batch in the batch log.
 type batchlogEntry struct {
 	id [16]byte
-	// stamp is above all timestamps that the participants had assigned when the batch was recorded, in microseconds
-	// since the epoch.
+	// stamp is higher than all timestamps that the participants had assigned when the batch was recorded, in
+	// microseconds since the epoch.
 	stamp int64
-	// issued is the time of the batch, in microseconds since the epoch. From its age, a leader determines whether the
-	// dedupe record of a part may have been swept. It equals stamp, except for a batch of another cluster.
+	// issued is the time of the batch, in microseconds since the epoch. A leader uses the age of the batch to determine
+	// whether the dedupe record of a part may have been swept. It equals stamp, except for a batch of another cluster.
 	issued int64
-	// parts have no conditions, and their Unstamped operands are still unstamped. Their order never changes: the index
-	// of a part is half of its dedupe ID.
+	// parts have no conditions, and their Unstamped operands have no timestamps yet. Their order never changes, because
+	// the index of a part is half of its dedupe ID.
 	parts []*command.Conditional
 }
 
@@ -38,7 +38,7 @@ func (r *batchlogEntry) append(dst []byte) []byte {
 	return w
 }
 
-// decodeBatchlogEntry decodes an entry encoded by append. The parts refer to src.
+// decodeBatchlogEntry decodes an entry encoded by append. The parts contain references to src.
 func decodeBatchlogEntry(id [16]byte, src []byte) (*batchlogEntry, error) {
 	r := codec.NewReader(src, fmt.Errorf("batchlog entry: %w", command.ErrMalformed))
 	if r.Byte() != batchlogEntryVersion {

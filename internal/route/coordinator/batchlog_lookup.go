@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// recordedMax bounds the batches that RecordedBatches returns.
+// recordedMax is the maximum number of batches that RecordedBatches returns.
 const recordedMax = 1 << 16
 
 var errManyBatches = fmt.Errorf("the batchlog contains more than %d batches", recordedMax)

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestRecorded checks that a batch is recorded from its record on until that is removed, also where it is removed
-// before a late attempt to record it.
+// TestRecorded checks that Recorded returns true from the insertion of a batch's record until its removal. A removal
+// before a late attempt to insert the record must also be effective.
 func TestRecorded(t *testing.T) {
 	c := newCluster4(t, 1)[0].Coordinator
 	log := c.cluster.Batches

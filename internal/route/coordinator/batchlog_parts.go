@@ -24,29 +24,30 @@ type stampSource bool
 
 const (
 	// leaderStamp is used by the batch's own coordinator. The leader assigns a timestamp when it applies a part, as for
-	// any write, so the batch is not hidden by a write to the same key in between.
+	// any other write. The batch is therefore not hidden by a write to the same key in between.
 	leaderStamp stampSource = false
-	// batchStamp is used for a batch whose coordinator has given up. No client received a success response for the
-	// batch, and clients have continued. Their later writes survive because the timestamp of the batch is older.
+	// batchStamp is used for a batch whose coordinator has abandoned it. No client has received a success response for
+	// the batch, and clients may have written other values since. Their later writes are preserved because the
+	// timestamp of the batch is lower.
 	batchStamp stampSource = true
 )
 
-// ackWindow is how long after its timestamp a batch may be acknowledged by its own coordinator. The time is measured
-// with a clock that includes suspension. It is WriteTimeout from the timestamp to the batch log entry, and again until
-// the end.
+// ackWindow is the time after its timestamp for which a batch may be acknowledged by its own coordinator. The time is
+// measured with a clock that includes suspension. The time from the timestamp to the batch log entry is at most
+// WriteTimeout. So is the time from the batch log entry to the end.
 func (o *Options) ackWindow() time.Duration { return 2*o.WriteTimeout + time.Second }
 
 // clockSkewMax is an upper bound for the difference between the clocks of two nodes, each of which is within a second
-// of a quorum.
+// of a quorum's clocks.
 const clockSkewMax = 3 * time.Second
 
-// abandoned reports whether the batch's own coordinator has certainly given up.
+// abandoned reports whether the batch's own coordinator has certainly abandoned it.
 func (c *Coordinator) abandoned(r *batchlogEntry) bool {
 	return c.opts.Clock.Wall().UnixMicro()-r.stamp > (c.opts.ackWindow() + clockSkewMax).Microseconds()
 }
 
-// applyParts applies all parts of a batch log entry that have not been applied, each with a copy of request e. If
-// charge is not nil, it is called with the cost of each part.
+// applyParts applies all parts of a batch log entry that have not been applied. It uses a copy of request e for each
+// part. If charge is not nil, it is called with the cost of each part.
 func (c *Coordinator) applyParts(ctx context.Context, r *batchlogEntry, e routedRequest, by stampSource,
 	charge func(ru.Units)) error {
 	return inParallel(c.sched, partsAtOnce, len(r.parts), func(i int) error {
@@ -55,13 +56,13 @@ func (c *Coordinator) applyParts(ctx context.Context, r *batchlogEntry, e routed
 	})
 }
 
-// applyPart applies a part once: the replica that applies it stores the ID of the part next to its rows. A part that
-// was planned for an older schema is planned again, so it includes the entries of new indexes.
+// applyPart applies a part exactly once. The replica that applies it stores the ID of the part with its rows. A part
+// that was planned for an older schema is planned again, so that it includes the entries of new indexes.
 func (e *routedRequest) applyPart(ctx context.Context, r *batchlogEntry, i int, by stampSource,
 	charge func(ru.Units)) error {
 	u := *r.parts[i]
 	u.Mutation.Dedupe = command.DedupeID{Coordinator: r.id, Sequence: uint64(i)}
-	u.Mutation.Timestamp = r.issued // marks it as a part of a batch
+	u.Mutation.Timestamp = r.issued // marks the update as a part of a batch
 	if by == batchStamp {
 		setTimestamp(&u, r.stamp)
 	}
@@ -130,9 +131,9 @@ func (e *routedRequest) conditionalWrite(ctx context.Context, u *command.Conditi
 	return d, err
 }
 
-// dropMissing removes the updates of a part that have become impossible. Such an update addresses a list element that
-// existed when the batch was recorded and has been removed since. The result is the same as if the removal had come
-// after the batch.
+// dropMissing removes the updates of a part that are no longer possible. Such an update addresses a list element that
+// existed when the batch was recorded and has been removed since. The result is the same as if the element had been
+// removed after the batch.
 func (e *routedRequest) dropMissing(ctx context.Context, u *command.Conditional) error {
 	found, err := e.findRows(ctx, u)
 	if err != nil {

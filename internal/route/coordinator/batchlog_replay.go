@@ -18,16 +18,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The limits of one call of ReplayBatches.
+// These are the limits of one call of ReplayBatches.
 const (
 	replayedMax      = 256
 	replayedBytesMax = 16 << 20
 )
 
-// ReplayBatches finishes atomic batches whose coordinators have not finished them. It considers entries in partitions
-// that a replica on this node leads, with timestamps older than olderThan, which must be well above
-// Options.WriteTimeout. It processes some of them and returns the number; call it every few seconds. If a batch fails,
-// its entry stays for the next call.
+// ReplayBatches finishes atomic batches that their coordinators have not finished. It considers entries in partitions
+// whose leader is on this node, with timestamps older than olderThan. olderThan must be well above
+// Options.WriteTimeout. It processes some of these entries and returns their number. The caller should call it every
+// few seconds. If a batch fails, its entry remains for the next call.
 func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration) (int, error) {
 	if c.cluster == nil || c.cluster.Batches == nil {
 		return 0, nil
@@ -58,8 +58,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 	return done, errors.Join(failures...)
 }
 
-// pendingBatches is a visitor that collects batch log entries, restricted to entries that write to table if table is
-// not 0. full reports whether there may be more.
+// pendingBatches is a visitor that collects batch log entries. If table is not 0, it only collects entries of batches
+// that write to table. full reports whether more entries may exist.
 type pendingBatches struct {
 	before  int64
 	span    topology.Span
@@ -102,8 +102,8 @@ func (l *pendingBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 }
 
 // finishBatches finishes all batches in progress that write to a table, regardless of their age. The entry of a
-// completed batch may still exist and would be replayed if its coordinator stopped. This must not happen after the
-// table was truncated.
+// completed batch may still exist. It would be replayed if its coordinator stopped. This must not happen after the
+// table has been truncated.
 func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	log := c.cluster.Batches
 	if log == nil || table == log.Table() || len(c.Topology().Partitions(log.Table())) == 0 {
@@ -127,8 +127,8 @@ func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	return nil
 }
 
-// pendingEverywhere returns the batch log entries of batches that write to a table. Some may be returned twice if the
-// topology has changed.
+// pendingEverywhere returns the batch log entries of batches that write to a table. Some entries may be returned twice
+// if the topology has changed.
 func (c *Coordinator) pendingEverywhere(ctx context.Context, table uint32) ([]*pendingBatches, error) {
 	var mu sync.Mutex
 	var all []*pendingBatches
@@ -152,7 +152,7 @@ func (c *Coordinator) pendingEverywhere(ctx context.Context, table uint32) ([]*p
 	return all, err
 }
 
-// replay applies a batch log entry and removes it. Parts that have already been applied are not applied again.
+// replay applies a batch log entry and then removes it. Parts that have already been applied are not applied again.
 func (c *Coordinator) replay(ctx context.Context, r *batchlogEntry) error {
 	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
 	defer cancel()

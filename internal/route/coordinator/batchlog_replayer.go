@@ -15,21 +15,22 @@ const (
 	replayAfter = 10 * time.Second
 )
 
-// Replayer finishes atomic batches whose coordinator is gone or has given up. Its fields must be set before use.
+// Replayer finishes atomic batches whose coordinators have stopped or have abandoned them. Its fields must be set
+// before use.
 type Replayer struct {
 	Coordinator *Coordinator
 	Log         *slog.Logger
 }
 
-// Run looks for batches every few seconds until ctx ends.
+// Run finishes such batches every few seconds until ctx ends.
 func (r *Replayer) Run(ctx context.Context) {
 	for r.Coordinator.sched.Sleep(ctx, replayEvery) == nil {
 		r.finish(ctx, replayAfter)
 	}
 }
 
-// FinishOwn finishes the batches that the previous process left, before clients connect. Only a node without other
-// nodes knows that all batches are its own.
+// FinishOwn finishes the batches that the previous process left unfinished, before clients connect. Only a node without
+// other nodes knows that it has created all batches.
 func (r *Replayer) FinishOwn(ctx context.Context) {
 	const whateverItsStamp = -24 * time.Hour // timestamps may be ahead of the clock
 	for r.finish(ctx, whateverItsStamp) > 0 && ctx.Err() == nil {

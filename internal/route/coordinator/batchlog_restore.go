@@ -11,8 +11,8 @@ import (
 )
 
 // RestoreBatch finishes an atomic batch of another cluster, given its batch log entry. It applies the remaining parts
-// with the batch's own timestamp. table maps table IDs of the other cluster to IDs of this cluster, and returns false
-// for tables that are not restored. applied reports whether a part is already contained in the rows.
+// with the batch's own timestamp. table maps table IDs of the other cluster to IDs of this cluster. It returns false
+// for tables that are not restored. applied reports whether the restored rows already contain a part.
 func (c *Coordinator) RestoreBatch(ctx context.Context, id [16]byte, recorded []byte,
 	table func(was uint32) (is uint32, ok bool), applied func(part uint64) bool) error {
 	r, err := decodeBatchlogEntry(id, recorded)

@@ -15,8 +15,8 @@ import (
 // retryReason classifies the outcome of an attempt for the retry decision.
 type retryReason uint8
 
-// Attempts that end with notLeader, moved, unreachable, busy, or dedupeUnknown have changed nothing. Attempts that end
-// with unknown may have. final means that the error is returned to the client.
+// Attempts that end with notLeader, moved, unreachable, busy, or dedupeUnknown have had no effect. Attempts that end
+// with unknown may have had an effect. final means that the error is returned to the client.
 const (
 	final retryReason = iota
 	notLeader
@@ -31,17 +31,17 @@ const (
 	reasonCount
 )
 
-// RetryReasons counts retries by the reason of the previous attempt's failure.
+// RetryReasons counts retries by the reason for the failure of the previous attempt.
 type RetryReasons struct {
-	// NotLeader counts replicas that did not lead. Moved counts replicas that were gone or hold another range.
-	// Unreachable counts nodes that could not be reached. Busy counts replicas and connections at a limit.
-	// DedupeUnknown counts replicas that cannot know whether the command was applied before. None of these attempts has
-	// changed anything.
+	// NotLeader counts attempts on replicas that were not the leader. Moved counts attempts on replicas that were
+	// removed or that contain another range. Unreachable counts attempts on nodes that could not be reached. Busy
+	// counts attempts rejected because a replica or a connection was at a limit. DedupeUnknown counts attempts on
+	// replicas that did not know whether the command had been applied before. None of these attempts has had an effect.
 	NotLeader, Moved, Unreachable, Busy, DedupeUnknown uint64
-	// Unconfirmed counts reads that could not be confirmed and were discarded. Unknown counts attempts with an unknown
-	// outcome.
+	// Unconfirmed counts reads that could not be confirmed and whose rows were discarded. Unknown counts attempts with
+	// an unknown outcome.
 	Unconfirmed, Unknown uint64
-	// Throttled counts partitions that had exceeded their throughput. Nothing was done.
+	// Throttled counts attempts on partitions that had exceeded their throughput. These attempts had no effect.
 	Throttled uint64
 }
 
@@ -54,7 +54,7 @@ func (s *stats) retryReasons() RetryReasons {
 	}
 }
 
-// classify returns the meaning of a replica's error, and the leader that it names.
+// classify returns the meaning of a replica's error, and the leader that the error names.
 func classify(err error) (retryReason, topology.NodeID) {
 	if e, ok := errors.AsType[*partition.NotLeader](err); ok {
 		return notLeader, e.Leader
@@ -89,8 +89,8 @@ func classifySentinel(err error) retryReason {
 	return final
 }
 
-// ErrRepeat is returned for a read that has passed on rows that turned out to be invalid or cannot be continued. The
-// caller must discard the rows and restart the read.
+// ErrRepeat is returned for a read that has delivered rows and cannot be continued, or whose rows have turned out to be
+// invalid. The caller must discard the rows and restart the read.
 var ErrRepeat = errors.New("the read must be restarted")
 
 // quorum returns the number of voters of a partition that a read or write needs.

@@ -18,7 +18,7 @@ import (
 
 // Cluster gives a coordinator access to the other nodes.
 type Cluster struct {
-	// Node is the ID of this node, and the first half of the dedupe IDs of its writes.
+	// Node is the ID of this node. It is also the first half of the dedupe IDs of its writes.
 	Node topology.NodeID
 	// Network reaches the other nodes, and Peers knows their state. Nil means no other nodes.
 	Network Network
@@ -60,7 +60,7 @@ type Peers interface {
 	SendAcknowledged(ctx context.Context, to map[topology.PartitionID]uint64)
 }
 
-// Member is a replica of a replica set; *partition.Replica and *remote.Replica implement it.
+// Member is a replica of a replica set. *partition.Replica and *remote.Replica implement it.
 type Member interface {
 	Replica
 	WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error
@@ -72,22 +72,22 @@ type Member interface {
 // Local is a replica on this node.
 type Local interface {
 	Member
-	// Leader returns the node that leads, as far as the replica knows.
+	// Leader returns the node of the leader, according to the replica's information.
 	Leader() (topology.NodeID, bool)
-	// Leading reports whether the replica leads.
+	// Leading reports whether the replica is the leader.
 	Leading() bool
 	// Throughput returns the throughput limit of the partition and the units that the replica has borrowed.
 	Throughput() *partition.Throughput
 	// Spend charges a principal for evaluating what was read.
 	Spend(who fairshare.Principal, t token.Token, key []byte, u ru.Units)
-	// ReadHere reads at any consistency level from a replica that need not lead. Above ONE, the replica asks the leader
-	// for the index that it must have applied.
+	// ReadHere reads at any consistency level from a replica that need not be the leader. For levels above ONE, the
+	// replica asks the leader for the index that it must have applied.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error
-	// NoteAcknowledged records that index was acknowledged to this node. Local reads must include it.
+	// NoteAcknowledged records that index has been acknowledged to this node. Local reads must include that index.
 	NoteAcknowledged(index uint64)
 }
 
-// cluster is a Cluster in use.
+// cluster is a Cluster with its current state.
 type cluster struct {
 	Cluster
 	sequence atomic.Uint64
@@ -157,7 +157,7 @@ type BatchLog interface {
 type route struct {
 	// leader is the last known leader, or nil.
 	leader atomic.Pointer[topology.NodeID]
-	// cached is the remote replica used last.
+	// cached is the most recently used remote replica.
 	cached atomic.Pointer[cachedMember]
 	// relayHint is the relay through which an unreachable leader was last reached, or nil.
 	relayHint atomic.Pointer[relayHint]
@@ -165,13 +165,13 @@ type route struct {
 	leaderElected atomic.Pointer[chan struct{}]
 }
 
-// relayHint records that node is reached through via. Until it expires, the direct connection is not tried.
+// relayHint records that node was reached through via. Until the hint expires, the direct connection is not tried.
 type relayHint struct {
 	node, via topology.NodeID
 	until     time.Time
 }
 
-// relayHintTTL is the time that a relay is used before the direct connection is tried again.
+// relayHintTTL is the time for which a relay is used before the direct connection is tried again.
 const relayHintTTL = 5 * time.Second
 
 type cachedMember struct {
@@ -179,8 +179,8 @@ type cachedMember struct {
 	member Member
 }
 
-// LeaderChanged tells the coordinator which node leads a partition; the zero NodeID means none. Requests that wait for
-// the partition are retried immediately.
+// LeaderChanged informs the coordinator of the node that leads a partition. A zero NodeID means that no node leads it.
+// Requests that wait for the partition are retried immediately.
 func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeID) {
 	if r := c.view.Load().routes[id]; r != nil {
 		r.learn(node)
@@ -213,7 +213,7 @@ func (r *route) wake() {
 	}
 }
 
-// learn stores the leader. It allocates only if the leader is new.
+// learn stores the leader of the partition. It allocates only if the leader has changed.
 func (r *route) learn(node topology.NodeID) {
 	old := r.leader.Load()
 	switch {
@@ -237,7 +237,7 @@ func (cl *cluster) member(r *route, node topology.NodeID, id topology.PartitionI
 	return m
 }
 
-// routesOf returns the routes for a topology and keeps existing ones.
+// routesOf returns the routes for a topology. It keeps existing routes.
 func routesOf(s *topology.Snapshot, old map[topology.PartitionID]*route) map[topology.PartitionID]*route {
 	out := make(map[topology.PartitionID]*route, s.Len()+1)
 	for p := range s.All() {

@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// inFleet runs a test with a fleet in virtual time, with requests at node 1; node 2 leads every partition.
+// inFleet runs a test with a fleet in virtual time. Requests are sent to node 1, and node 2 leads every partition.
 func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coordinator)) {
 	inFleetWith(t, partitions, Options{}, f)
 }
@@ -47,9 +47,9 @@ func inFleetWith(t *testing.T, partitions int, o Options, f func(t *testing.T, f
 	})
 }
 
-// TestForwardTargets checks the targets of requests: the leader that the local replica knows, or that the last
-// responses named, or the first replica of the map. A read at ONE goes to the local replica, and to the leader if that
-// one rejects it or does not exist.
+// TestForwardTargets checks the targets of requests. The target is the leader known to the local replica, the leader
+// named in the last response, or the first replica in the topology. A read at ONE goes to the local replica. It goes to
+// the leader if the local replica rejects it or does not exist.
 func TestForwardTargets(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		ok := func(err error) {
@@ -58,10 +58,11 @@ func TestForwardTargets(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// No replica here. The map's first is node 1 itself, which has none either, so node 2 comes next.
+		// Node 1 has no replica. The first node in the topology is node 1, which has no replica either, so node 2 comes
+		// next.
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 1)))
 		f.is(t, "write 1 at 2")
-		// The leader has changed: the old one names the new one, which is remembered.
+		// The leader has changed. The old leader names the new leader, which is remembered.
 		f.leader[1] = node(4)
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 2)))
 		f.is(t, "write 1 at 2", "write 1 at 4")
@@ -73,13 +74,13 @@ func TestForwardTargets(t *testing.T) {
 		_, err := readNow(t.Context(), c, dberr.One, "k")
 		ok(err)
 		f.is(t, "read(QUORUM) 1 at 3")
-		// A replica here knows better than a hint, though it would not ask the leader itself.
+		// A local replica takes precedence over a hint, although the replica would not ask the leader itself.
 		f.here[1] = true
 		f.leader[1] = node(2)
 		_, err = readNow(t.Context(), c, dberr.Quorum, "k")
 		ok(err)
 		f.is(t, "read(QUORUM) 1 at 2")
-		// At ONE the local replica gets the request, and may reject it.
+		// At ONE, the local replica gets the request, and may reject it.
 		_, err = readNow(t.Context(), c, dberr.LocalOne, "k")
 		ok(err)
 		f.is(t, "read(LOCAL_ONE) 1 at 1", "read(QUORUM) 1 at 2")
@@ -95,14 +96,14 @@ func TestForwardTargets(t *testing.T) {
 	})
 }
 
-// TestOneIsServedHereOrByTheLeader checks that a read at ONE that the local replica rejects is answered only by a
-// leader: another follower does not know which writes this node has acknowledged.
+// TestOneIsServedHereOrByTheLeader checks a read at ONE that the local replica rejects. Only a leader may serve it,
+// because another follower does not know which writes this node has acknowledged.
 func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1] = true
 		f.leader[1] = node(4)
 		f.script = func(a *asked) *verdict {
-			if a.n < 2 { // no replica knows the leader yet
+			if a.n < 2 { // no replica knows the leader at first
 				return &verdict{err: &partition.NotLeader{}}
 			}
 			return nil
@@ -114,8 +115,8 @@ func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	})
 }
 
-// TestLeaderThatHasMoved checks that a node that is remembered as the leader, but whose replica was moved away, does
-// not get requests indefinitely: other nodes get them, and name the leader.
+// TestLeaderThatHasMoved checks a node that is remembered as the leader after its replica has been moved. It must not
+// get requests indefinitely. Other nodes must get the requests and name the leader.
 func TestLeaderThatHasMoved(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(4)
@@ -138,7 +139,7 @@ func TestLeaderThatHasMoved(t *testing.T) {
 	})
 }
 
-// TestTraceNamesNodes checks that the trace names the node that served.
+// TestTraceNamesNodes checks that the trace names the node that served the request.
 func TestTraceNamesNodes(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(3)
@@ -160,12 +161,12 @@ func TestTraceNamesNodes(t *testing.T) {
 	})
 }
 
-// TestRetries checks that a write that fails temporarily is sent again: with the same id and the same bytes, and, if it
-// may have arrived, with its age. It is applied once.
+// TestRetries checks that a write that fails temporarily is sent again with the same ID and the same bytes. If the
+// first attempt may have arrived, the retry must contain its age. The write must be applied only once.
 func TestRetries(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first verdict
-		again bool // the second attempt has to say that there was one
+		again bool // the second attempt must state that an earlier attempt exists
 	}{
 		"not leader":       {first: verdict{err: &partition.NotLeader{}}},
 		"not leader later": {first: verdict{err: &partition.NotLeader{}, async: true}},
@@ -196,7 +197,7 @@ func TestRetries(t *testing.T) {
 						decided := make(result, 1)
 						cond := &command.Conditional{Mutation: ms[0]}
 						c.ConditionalWrite(t.Context(), cond, WriteOptions{}, decided)
-						clear(cond.Mutation.Ops[0].Operand) // the caller's again
+						clear(cond.Mutation.Ops[0].Operand) // the memory belongs to the caller again
 						if err := <-decided; err != nil {
 							t.Fatal(err)
 						}
@@ -204,7 +205,7 @@ func TestRetries(t *testing.T) {
 						done := make(result, 1)
 						c.Write(t.Context(), ms, WriteOptions{}, done)
 						if !tc.first.applied {
-							clear(ms[0].Ops[0].Operand) // the caller's again
+							clear(ms[0].Ops[0].Operand) // the memory belongs to the caller again
 						}
 						if err := <-done; err != nil {
 							t.Fatal(err)
@@ -237,7 +238,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// stamping is a leader on this node that stamps in place and fails.
+// stamping is a leader on this node that sets timestamps in place and then fails.
 type stamping struct {
 	*fake
 	err   error
@@ -257,8 +258,9 @@ func (r stamping) Write(ctx context.Context, m *command.Mutation, done command.C
 	return r.err
 }
 
-// TestStampsDoNotOutliveTheirLeader checks that a local leader that has stamped a write and fails has no effect on the
-// next attempt. Its stamp may be below a stamp that an unknown newer leader acknowledged before this write began.
+// TestStampsDoNotOutliveTheirLeader checks that a timestamp set by a failed local leader does not affect the next
+// attempt. The timestamp may be lower than the timestamp of a write that an unknown newer leader acknowledged before
+// this write began.
 func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -273,7 +275,7 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 				f.leader[1] = node(3)
 				return nil
 			}
-			f.last[1], f.next = 100, 100 // the stamp that node 3 has assigned and acknowledged
+			f.last[1], f.next = 100, 100 // the timestamp that node 3 has assigned and acknowledged
 			ms := []command.Mutation{put("k", "c", 1)}
 			if err := writeNow(c, WriteOptions{}, ms...); err != nil {
 				t.Fatal(err)
@@ -282,10 +284,10 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 			if err := command.DecodeMutation(&second, f.sent[1]); err != nil || !second.Sent {
 				t.Fatalf("sent: %t, %v", second.Sent, err)
 			}
-			second.Sent, second.Known = false, 0 // the first one was not
+			second.Sent, second.Known = false, 0 // the first attempt had no such fields
 			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 ||
 				!bytes.Equal(f.sent[0], command.AppendMutation(nil, &second)) {
-				t.Errorf("async %v: the second attempt carries stamp %d", async, ts)
+				t.Errorf("async %v: timestamp %d in the second attempt", async, ts)
 			}
 			for _, s := range f.rows {
 				if s.stamp <= 100 {
@@ -296,8 +298,9 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	}
 }
 
-// A replica on the coordinator's node serves a read at QUORUM where it follows, once it has asked the leader. One that
-// refuses is not asked again, the leader is; and where somebody reads is not taken for where writes go.
+// TestReadsAtTheFollowerHere checks that a follower on the coordinator's node serves a read at QUORUM after it has
+// asked the leader. If the follower rejects the read, the leader must get the next attempt. The node that served a read
+// must not be treated as the leader for writes.
 func TestReadsAtTheFollowerHere(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1], f.asks[1], f.leader[1] = true, true, node(3)
@@ -317,7 +320,7 @@ func TestReadsAtTheFollowerHere(t *testing.T) {
 			return nil
 		}
 		if got, err := readNow(t.Context(), c, dberr.Quorum, "k"); err != nil || len(got) == 0 {
-			t.Errorf("refused here: %v, %v", got, err)
+			t.Errorf("rejected on this node: %v, %v", got, err)
 		}
 		ms = []command.Mutation{put("k", "c", 1)}
 		if err := writeNow(c, WriteOptions{}, ms...); err != nil {
@@ -328,7 +331,8 @@ func TestReadsAtTheFollowerHere(t *testing.T) {
 	})
 }
 
-// A node that takes requests and answers none costs a third of the time, not all of it.
+// TestSilentNode checks that a node that accepts requests without responding delays a request by a third of its time
+// limit.
 func TestSilentNode(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(3)
@@ -347,8 +351,8 @@ func TestSilentNode(t *testing.T) {
 	})
 }
 
-// TestSilentLeaderIsReplaced checks that while the leader is silent the others get the requests, though they still name
-// it; and that the leader they elect is found immediately.
+// TestSilentLeaderIsReplaced checks that other nodes get the requests while the leader is silent, although they still
+// name it. The newly elected leader must be found immediately.
 func TestSilentLeaderIsReplaced(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		hold := time.Now().Add(900 * time.Millisecond)
@@ -369,8 +373,9 @@ func TestSilentLeaderIsReplaced(t *testing.T) {
 	})
 }
 
-// TestTruthOfErrors checks the errors that clients get: UNAVAILABLE immediately if too few replicas are alive and
-// nothing was done; a timeout, at the deadline, if the outcome is unknown or the request could still have succeeded.
+// TestTruthOfErrors checks the errors that clients receive. If too few replicas are alive and the request had no
+// effect, the error must be UNAVAILABLE, returned immediately. If the outcome is unknown or the request could still
+// have succeeded, it must be a timeout at the deadline.
 func TestTruthOfErrors(t *testing.T) {
 	type world func(f *fleet)
 	down := func(nodes ...int) world {
@@ -470,8 +475,8 @@ func TestTruthOfErrors(t *testing.T) {
 	}
 }
 
-// TestWaitingEnds checks that a waiting request continues immediately when a leader becomes known, and when there is a
-// new map.
+// TestWaitingEnds checks that a waiting request continues immediately when a leader becomes known or the topology
+// changes.
 func TestWaitingEnds(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		delete(f.leader, 1)
@@ -498,8 +503,8 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// TestUnconfirmedReads checks that a read that has delivered rows and could not be confirmed must be repeated by the
-// session; and that it need not be if no row of this physical partition was delivered.
+// TestUnconfirmedReads checks that the session must repeat a read that has delivered rows and could not be confirmed.
+// If no row of the current physical partition was delivered, the coordinator must retry the read itself.
 func TestUnconfirmedReads(t *testing.T) {
 	inFleet(t, 4, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -525,7 +530,7 @@ func TestUnconfirmedReads(t *testing.T) {
 				partition.ErrClosed} {
 				fail(at, verdict{err: reason, applied: true})
 				if _, err := readNow(t.Context(), c, dberr.Quorum, ""); !errors.Is(err, ErrRepeat) {
-					t.Errorf("%v behind the rows of partition %d: %v", reason, at, err)
+					t.Errorf("%v after the rows of partition %d: %v", reason, at, err)
 				}
 				fail(at, verdict{err: reason})
 				if got, err := readNow(t.Context(), c, dberr.Quorum, ""); err != nil || !slices.Equal(got, whole) {
@@ -544,9 +549,9 @@ func TestUnconfirmedReads(t *testing.T) {
 }
 
 // TestSentIsAttested checks that a replica can detect duplicates of forwarded writes. A forwarded write may arrive
-// late, after later attempts, at a process that does not know them. So it carries the dedupe epoch of the replica. A
-// replica that cannot decide returns its current epoch, and the write is sent again immediately with that one, as long
-// as no attempt may have been applied.
+// after later attempts, at a process that does not know these attempts. The write therefore contains the dedupe epoch
+// of the replica. A replica that cannot decide returns its current epoch. If no attempt may have been applied, the
+// write must be sent again immediately with this epoch.
 func TestSentIsAttested(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		c.cluster.Peers = fleetPeers{f, 5}
@@ -562,11 +567,11 @@ func TestSentIsAttested(t *testing.T) {
 		}
 		for _, via := range []topology.NodeID{{}, node(2)} {
 			if m := at(s, target{node: node(3), remote: true, via: via}); !m.Sent || m.Retried || m.Known != 5 {
-				t.Errorf("by way of node %v: %+v", via[0], m)
+				t.Errorf("through node %v: %+v", via[0], m)
 			}
 		}
 		if !s.handleFailure(&third, &partition.DedupeUnknown{Epoch: 9}) || s.maybeApplied || s.leaderHint != node(3) {
-			t.Errorf("after a refusal: %+v", s.routedRequest)
+			t.Errorf("after a rejection: %+v", s.routedRequest)
 		}
 		if m := at(s, third); !m.Sent || m.Known != 9 {
 			t.Errorf("the second time: %+v", m)
@@ -581,7 +586,7 @@ func TestSentIsAttested(t *testing.T) {
 	})
 }
 
-// TestSeenAtHome checks that reads at the local replica include a write that was forwarded.
+// TestSeenAtHome checks that reads from the local replica include a forwarded write.
 func TestSeenAtHome(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1] = true
@@ -589,12 +594,13 @@ func TestSeenAtHome(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f.seen[1] == 0 {
-			t.Error("the replica here does not know of the write")
+			t.Error("the local replica does not have the write")
 		}
 	})
 }
 
-// TRUNCATE empties every partition, and asks again like any other command.
+// TestTruncateInCluster checks that TRUNCATE removes the rows of every partition, and that it is retried like any other
+// command.
 func TestTruncateInCluster(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -625,7 +631,7 @@ func TestTruncateInCluster(t *testing.T) {
 }
 
 // TestWholeOfPartitions checks that TRUNCATE and Require reach every row of a table whose partitions split at the same
-// time. A request that was planned with the old map is rejected, and planned again.
+// time. A request that was planned with the old topology must be rejected and planned again.
 func TestWholeOfPartitions(t *testing.T) {
 	inFleet(t, 2, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -633,7 +639,8 @@ func TestWholeOfPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The first partition splits; its rows are the new one's from the middle on. The map comes later.
+		// The first partition splits. The rows of its right half now belong to the new partition. The topology is
+		// updated later.
 		old := c.Topology()
 		first := old.Partitions(table)[0]
 		halves, err := split(old, first.ID, topology.Position{Ring: 1 << 62})
@@ -658,7 +665,7 @@ func TestWholeOfPartitions(t *testing.T) {
 		if err := c.Truncate(t.Context(), table); err != nil || len(f.rows) != 0 {
 			t.Errorf("truncated: %v, %d rows are left", err, len(f.rows))
 		}
-		// And back, for the other command.
+		// The partitions are merged again for the other command.
 		merged, err := halves.BeginMerge(first.ID, right.ID, topology.ByOperator, time.Now())
 		if err == nil {
 			for _, m := range right.Sets[0].Replicas {
@@ -683,15 +690,16 @@ func TestWholeOfPartitions(t *testing.T) {
 				t.Errorf("partition %d requires revision %d", p.ID, f.required[p.ID])
 			}
 		}
-		// A map that never comes is an error of the caller's, not a success.
+		// If the topology is never updated, the caller must get an error instead of success.
 		f.epochs[first.ID] = 4
 		if err := c.Require(t.Context(), table, 8, time.Second); err == nil {
-			t.Error("a partition that is another one has been taken for this")
+			t.Error("another partition was accepted as this partition")
 		}
 	})
 }
 
-// TestClose checks that Close ends waiting requests, reports their outcome as unknown, and leaves nothing behind.
+// TestClose checks that Close ends waiting requests, reports their outcome as unknown, and leaves no goroutines
+// running.
 func TestClose(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(*asked) *verdict { return &verdict{err: partition.ErrUncertain, async: true} }

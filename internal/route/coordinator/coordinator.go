@@ -12,11 +12,11 @@
 //   - (O4) At most Options.RequestsMax requests are in flight.
 //   - (O5) A write that may have been applied never fails with an error that says it was not.
 //
-// The package does not know CQL and evaluates no conditions. On a node without other nodes, the only replica serves all
-// consistency levels alike, and reads see every write acknowledged before. The session decides whether a statement may
-// use a consistency level.
+// The package does not depend on CQL and evaluates no conditions. On a node without other nodes, the only replica
+// serves all consistency levels in the same way. Reads see every write acknowledged before. The session determines
+// whether a statement may use a consistency level.
 //
-// Start reading at Coordinator, then read.go and write.go.
+// Start reading at Coordinator, then read read.go and write.go.
 package coordinator
 
 import (
@@ -36,26 +36,27 @@ import (
 
 // Options configure a Coordinator. The zero value is ready for use.
 type Options struct {
-	// RequestsMax bounds the requests in flight; 16384 if 0.
+	// RequestsMax is the maximum number of requests in flight. The default is 16384.
 	RequestsMax int
-	// ReadTimeout is the timeout of a read; 5 s if 0.
+	// ReadTimeout is the timeout of a read. The default is 5 s.
 	ReadTimeout time.Duration
-	// WriteTimeout is the time that a write may wait for its turn and for a topology change; 2 s if 0.
+	// WriteTimeout is the time for which a write may wait for its turn and for a topology change. The default is 2 s.
 	WriteTimeout time.Duration
-	// ThrottledWait is the time that a request waits when its partition has exceeded its throughput; 0 rejects it
-	// immediately. ThrottledMax bounds the waiting requests, 1024 if 0. ThrottledReadsMax bounds the reads among them,
-	// each of which blocks a goroutine; 8 if 0. A request never waits longer than nine tenths of its timeout.
+	// ThrottledWait is the time for which a request waits when its partition has exceeded its throughput. With 0, the
+	// request is rejected immediately. ThrottledMax is the maximum number of waiting requests. The default is 1024.
+	// ThrottledReadsMax is the maximum number of waiting reads, each of which blocks a goroutine. The default is 8. A
+	// request never waits longer than nine tenths of its timeout.
 	ThrottledWait                   time.Duration
 	ThrottledMax, ThrottledReadsMax int
-	// TruncateTimeout is the timeout of a TRUNCATE; 60 s if 0.
+	// TruncateTimeout is the timeout of a TRUNCATE. The default is 60 s.
 	TruncateTimeout time.Duration
-	// Tables returns the names of tables in traces, in the form ks.t. It is a *catalog.Catalog. Nil uses table IDs.
+	// Tables returns the names of tables for traces, in the form ks.t. If it is nil, table ID is used.
 	Tables interface {
 		TableName(id uint32) string
 	}
-	// Cluster gives access to the other nodes. Nil means no other nodes.
+	// Cluster gives access to the other nodes. A zero Cluster means that the cluster has no other nodes.
 	Cluster *Cluster
-	// Clock differs from the clocks of other nodes by less than a second. It defaults to Scheduler.
+	// Clock differs from the clocks of other nodes by less than a second. It If it is nil, Scheduler is used.
 	Clock sched.Clock
 	// Scheduler is nil outside simulations.
 	Scheduler *sched.Scheduler
@@ -86,7 +87,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Replica is a replica on any node; *partition.Replica is a local one.
+// Replica is a replica on any node. *partition.Replica is a local replica.
 type Replica interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	Write(ctx context.Context, m *command.Mutation, done command.Completion) error
@@ -101,12 +102,12 @@ type Coordinator struct {
 	sched *sched.Scheduler
 
 	view       atomic.Pointer[view]
-	viewMu     sync.Mutex // serializes SetTopology
-	writes     sync.Pool  // *write
-	readRelays sync.Pool  // *readRelay
+	viewMu     sync.Mutex // serializes calls of SetTopology
+	writes     sync.Pool  // pool of *write
+	readRelays sync.Pool  // pool of *readRelay
 
 	cluster       *cluster
-	writeRequests sync.Pool // *writeRequest
+	writeRequests sync.Pool // pool of *writeRequest
 	deadlines     deadlineList
 	tasks         tasks
 	queues        queues
@@ -116,7 +117,7 @@ type Coordinator struct {
 	stats    stats
 }
 
-// view is a topology with a channel that is closed when a newer one is available.
+// view is a topology with a channel that is closed when a newer topology is available.
 type view struct {
 	snapshot *topology.Snapshot
 	changed  chan struct{}
@@ -132,7 +133,8 @@ type stats struct {
 // Stats holds counters since the Coordinator was created.
 type Stats struct {
 	Reads, Writes, ConditionalWrites uint64
-	// Touched counts the physical partitions accessed by all requests. A request for one partition key accesses one.
+	// Touched is the total number of physical partitions accessed by requests. A request for one partition key accesses
+	// one physical partition.
 	Touched uint64
 	// Retries counts requests that were retried because the topology had changed. Overloaded counts requests rejected
 	// at Options.RequestsMax.
@@ -214,7 +216,7 @@ func (c *Coordinator) leave() {
 	invariant.Check(n >= 0, "O4: %d requests are in flight", n)
 }
 
-// The delays between attempts while the topology does not change.
+// These are the delays between attempts while the topology does not change.
 const (
 	retryPauseMin = time.Millisecond
 	retryPauseMax = 50 * time.Millisecond

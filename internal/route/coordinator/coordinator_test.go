@@ -44,7 +44,7 @@ type testingT interface {
 	Error(...any)
 }
 
-// world is a node: a store in memory, a host and a coordinator.
+// world is a node with a store in memory, a host, and a coordinator.
 type world struct {
 	*Coordinator
 	store *storage.Store
@@ -126,7 +126,7 @@ func (w *world) write(ms []command.Mutation, o WriteOptions) error {
 	return <-done
 }
 
-// log is a visitor that records its calls and returns the result of its step function.
+// log is a visitor that records its calls and returns the results of its step function.
 type log struct {
 	lines []string
 	step  func(n int) command.Step
@@ -161,7 +161,7 @@ func (w *world) read(t testingT, q command.Read, step func(int) command.Step) []
 	}
 }
 
-// flaky is a replica that goes away in the middle of a read, more and more seldom.
+// flaky is a replica that becomes unavailable during reads, with decreasing frequency.
 type flaky struct {
 	Local
 	after int
@@ -175,7 +175,7 @@ func (f flaky) Read(ctx context.Context, q *command.Read, v command.Visitor) err
 	return f.Local.Read(ctx, q, &cutting{Visitor: v, left: f.after})
 }
 
-// cutting is a visitor that fails in place of its (left+1)th call.
+// cutting is a visitor that fails instead of accepting its (left+1)th call.
 type cutting struct {
 	command.Visitor
 	left int
@@ -197,7 +197,7 @@ func (c *cutting) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return c.Visitor.Row(clustering, r)
 }
 
-// stopper is a visitor that stops where a read has passed much, and remembers where that was.
+// stopper is a visitor that stops when a read has passed many keys, and records the position.
 type stopper struct {
 	log
 	tok token.Token
@@ -209,8 +209,8 @@ func (s *stopper) Passed(tok token.Token, key []byte, _ int) (command.Step, erro
 	return command.Stop, nil
 }
 
-// TestReadStopsOverNothing checks that a read over thousands of deleted keys of several partitions can stop at any
-// position, and resume there with another command, which has its own deadline.
+// TestReadStopsOverNothing checks a read over thousands of deleted keys in several partitions. It must be able to stop
+// at any position, and another command with its own deadline must be able to resume there.
 func TestReadStopsOverNothing(t *testing.T) {
 	w := newWorld(t, tableOf(t, 3), Options{}, partition.Options{})
 	defer w.close(t)
@@ -248,8 +248,9 @@ func TestReadStopsOverNothing(t *testing.T) {
 	}
 }
 
-// TestManyPartitionsAreOne checks that a table of 16 partitions, some of them split between keys, returns the same
-// results as a table of one partition; also if replicas leave during a read and the read continues at other nodes.
+// TestManyPartitionsAreOne checks that a table with 16 partitions, some of them split between keys, returns the same
+// results as a table with one partition. This also applies if replicas leave during a read and the read continues on
+// other nodes.
 func TestManyPartitionsAreOne(t *testing.T) {
 	var all [][]byte
 	for k := range 12 {
@@ -284,7 +285,7 @@ func TestManyPartitionsAreOne(t *testing.T) {
 		reads, after := 0, rapid.IntRange(0, 6).Draw(t, "cut after")
 		for range 8 {
 			q := drawRead(t, all)
-			// Steps that depend on how much was seen, as LIMIT and PER PARTITION LIMIT do.
+			// The steps depend on the number of rows seen, as in LIMIT and PER PARTITION LIMIT.
 			stop, next := rapid.IntRange(1, 40).Draw(t, "stop"), rapid.IntRange(2, 9).Draw(t, "next")
 			step := func(n int) command.Step {
 				switch {
@@ -313,7 +314,7 @@ func TestManyPartitionsAreOne(t *testing.T) {
 	})
 }
 
-// drawRead draws a read of a key or of a range, from the beginning or from somewhere.
+// drawRead draws a read of a key or of a range, from the beginning or from another position.
 func drawRead(t *rapid.T, all [][]byte) command.Read {
 	q := command.Read{Table: table, Now: 1, Statics: rapid.Bool().Draw(t, "statics"),
 		Reversed: rapid.Bool().Draw(t, "reversed")}
@@ -340,8 +341,8 @@ func drawRead(t *rapid.T, all [][]byte) command.Read {
 	return q
 }
 
-// TestTraceAndTouched checks that a request for one partition key uses one physical partition, which its trace names,
-// and that a scan uses all.
+// TestTraceAndTouched checks that a request for one partition key accesses one physical partition, which its trace
+// names, and that a scan accesses all partitions.
 func TestTraceAndTouched(t *testing.T) {
 	w := newWorld(t, tableOf(t, 16), Options{Tables: tableNames{}}, partition.Options{})
 	defer w.close(t)
@@ -377,8 +378,8 @@ func TestTraceAndTouched(t *testing.T) {
 	}
 }
 
-// A request that meets an old map waits for the new one and succeeds; without one it ends at its deadline, having done
-// nothing.
+// TestOldMap checks that a request with an old topology waits for the new topology and succeeds. Without a new
+// topology, it must end at its deadline without effect.
 func TestOldMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := tableOf(t, 1)
@@ -389,7 +390,7 @@ func TestOldMap(t *testing.T) {
 		w := newWorld(t, now, Options{}, partition.Options{})
 		defer w.close(t)
 		w.Coordinator = New(w.host, old, Options{Cluster: &Cluster{Node: node(1), Batches: new(fleet).batches()}})
-		key := "k" // in the part that the old map assigns to another partition
+		key := "k" // the key is in a range that the old topology assigns to another partition
 		for i := 0; now.Locate(table, token.Hash([]byte(key)), []byte(key)).ID == 1; i++ {
 			key = fmt.Sprint("k", i)
 		}
@@ -400,14 +401,14 @@ func TestOldMap(t *testing.T) {
 			&timeout) || timeout.WriteType != "SIMPLE" ||
 			timeout.Level != dberr.Quorum ||
 			time.Since(begin) != 2*time.Second {
-			t.Fatalf("a write by an old map: %v after %v", err, time.Since(begin))
+			t.Fatalf("a write with an old topology: %v after %v", err, time.Since(begin))
 		}
 		begin = time.Now()
 		var readTimeout *dberr.ReadTimeout
 		if err := w.Read(t.Context(), &command.Read{Table: table, Key: k, Token: token.Hash(k)},
 			&log{}); !errors.As(err, &readTimeout) ||
 			time.Since(begin) != 5*time.Second {
-			t.Fatalf("a read by an old map: %v after %v", err, time.Since(begin))
+			t.Fatalf("a read with an old topology: %v after %v", err, time.Since(begin))
 		}
 		errs := make(chan error, 5)
 		done, decided := make(result, 2), make(result, 1)
@@ -419,25 +420,25 @@ func TestOldMap(t *testing.T) {
 		go func() { errs <- w.Read(t.Context(), &command.Read{Table: table}, &log{}) }()
 		time.Sleep(time.Second)
 		w.SetTopology(now)
-		w.SetTopology(old) // too late: the newer one stays
+		w.SetTopology(old) // has no effect, because the current topology is newer
 		for _, err := range []error{<-done, <-done, <-decided, <-errs} {
 			if err != nil {
-				t.Errorf("after the new map: %v", err)
+				t.Errorf("after the new topology: %v", err)
 			}
 		}
 		if w.Stats().Retries == 0 || w.Topology() != now {
-			t.Error("nothing was tried again")
+			t.Error("no request was retried")
 		}
 		var invalid *dberr.Invalid
 		m := put("k", "c", 1)
 		m.Table++
 		if err := w.write([]command.Mutation{m}, WriteOptions{}); !errors.As(err, &invalid) {
-			t.Errorf("a table that is not there: %v", err)
+			t.Errorf("a missing table: %v", err)
 		}
 	})
 }
 
-// Requests beyond the bound are refused, and a place is given back when a request ends.
+// TestAdmission checks that requests above the limit are rejected, and that a slot is released when a request ends.
 func TestAdmission(t *testing.T) {
 	w := newWorld(t, tableOf(t, 2), Options{RequestsMax: 1}, partition.Options{})
 	defer w.close(t)
@@ -468,7 +469,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// visitorFunc is called for every partition.
+// visitorFunc is a visitor that is called for every partition.
 type visitorFunc func() error
 
 func (f visitorFunc) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
@@ -489,7 +490,8 @@ func TestVisitorError(t *testing.T) {
 	}
 }
 
-// Batches of many partitions, counters and truncation, over 16 partitions and under concurrency.
+// TestWritesOverPartitions checks batches of many partitions, counters, and truncation, over 16 partitions and under
+// concurrency.
 func TestWritesOverPartitions(t *testing.T) {
 	for _, mode := range []partition.Durability{partition.Periodic, partition.Synced} {
 		w := newWorld(t, tableOf(t, 16), Options{}, partition.Options{Durability: mode})
@@ -533,7 +535,7 @@ func TestWritesOverPartitions(t *testing.T) {
 	}
 }
 
-// TestFailures checks that a write error of the store reaches the client with its reason, and as a failure of the right
+// TestFailures checks that a write error of the store reaches the client with its reason, as a failure of the correct
 // type.
 func TestFailures(t *testing.T) {
 	e := &routedRequest{level: dberr.One}
@@ -574,12 +576,12 @@ func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { re
 
 func (blind) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
 
-// doneChan is a completion that a test waits for.
+// doneChan is a completion for which a test can wait.
 type doneChan chan error
 
 func (d doneChan) Done(o command.Outcome) { d <- o.Err }
 
-// TestAllocations checks that the coordinator and the replica do not allocate for a write or a read of one key; the
+// TestAllocations checks that the coordinator and the replica do not allocate for a write or a read of one key. The
 // remaining allocations are in the store.
 func TestAllocations(t *testing.T) {
 	if raceEnabled || invariant.Enabled {
@@ -607,7 +609,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite and BenchmarkRead go through coordinator, replica and store in memory: CPU.
+// BenchmarkWrite and BenchmarkRead measure the CPU time of requests through the coordinator, the replica, and the store
+// in memory.
 func BenchmarkWrite(b *testing.B) {
 	w := newWorld(b, tableOf(b, 16), Options{}, partition.Options{})
 	defer w.close(b)
@@ -636,7 +639,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// split cuts a partition in two, as its log does it.
+// split splits a partition in the same way as its log.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
 	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// deadlineList ends write requests at their deadlines. A leader on this node that is cut off from its peers cannot
-// determine the outcome of a write and has no deadline itself. The list is ordered by deadline. This is nearly always
-// the order of arrival, because only client timeouts differ. One timer watches the first request.
+// deadlineList ends write requests at their deadlines. A leader on this node that is disconnected from its peers cannot
+// determine the outcome of a write, and has no deadline itself. The list is ordered by deadline. This is nearly always
+// the order of arrival, because only requests with client timeouts have different limits. One timer is set for the
+// first request.
 type deadlineList struct {
 	mu          sync.Mutex
 	first, last *writeRequest
@@ -78,7 +79,7 @@ func (w *deadlineList) unlink(s *writeRequest) {
 	s.prev, s.next, s.watched = nil, nil, false
 }
 
-// expire ends all requests whose deadline has passed and sets the timer for the next one.
+// expire ends all requests whose deadline has passed, and sets the timer for the next request.
 func (w *deadlineList) expire() {
 	var late []*writeRequest
 	w.mu.Lock()
@@ -86,7 +87,7 @@ func (w *deadlineList) expire() {
 	for w.first != nil && !w.first.deadline.After(now) {
 		s := w.first
 		w.unlink(s)
-		// This must happen under the mutex: a completion that drops the request first keeps it and may reuse it
+		// This must happen under the mutex. A completion that drops the request first owns the request and may reuse it
 		// immediately.
 		if s.expire() {
 			late = append(late, s)

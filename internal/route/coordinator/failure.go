@@ -10,15 +10,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// errNoReplica is returned if the topology has no replica that this node can reach. The topology may change.
+// errNoReplica is returned if the topology contains no replica that this node can reach. The topology may change.
 var errNoReplica = errors.New("no replica is reachable")
 
 // ErrStaleSchema is returned for a write that was planned for an older revision of its table, and for a read that uses
-// a dropped index. Nothing was written. A read may already have passed on some of its rows. The session plans the
+// a dropped index. The write had no effect. A read may already have delivered some of its rows. The session plans the
 // statement again and repeats it.
 var ErrStaleSchema = partition.ErrStaleSchema
 
-// noReplica reports whether err means that there was no replica to ask. Nothing was done.
+// noReplica reports whether err means that no replica was available for the request. Such a request had no effect.
 func noReplica(err error) bool {
 	return errors.Is(err, errNoReplica) || errors.Is(err, partition.ErrClosed)
 }
@@ -34,9 +34,9 @@ func isClientError(err error) bool {
 	return false
 }
 
-// nothingDone reports whether a client error means that nothing was done. This refers only to the last attempt. An
-// earlier attempt without a response may have been applied, or may be applied later. A dropped table is reported in any
-// case, because anything that an attempt has written was dropped with it.
+// nothingDone reports whether a client error means that the request had no effect. This refers only to the last
+// attempt. An earlier attempt without a response may have been applied, or may be applied later. For a dropped table,
+// it always returns true, because any data that an attempt has written was dropped with the table.
 func nothingDone(err error) bool {
 	if errors.Is(err, ErrUnknownTable) {
 		return false
@@ -57,7 +57,7 @@ func timedOut(err error) bool {
 // does not know the name of the table.
 var ErrUnknownTable error = &dberr.Invalid{Message: "unconfigured table"}
 
-// writeError returns the error that a client gets for a failed write.
+// writeError returns the error that a client receives for a failed write.
 func (e *routedRequest) writeError(err error, kind string) error {
 	if err == nil {
 		return nil
@@ -93,7 +93,7 @@ func (e *routedRequest) writeAnswer(err error, kind string) error {
 		Message: err.Error()}
 }
 
-// readError returns the error that a client gets for a failed read.
+// readError returns the error that a client receives for a failed read.
 func (e *routedRequest) readError(err error, dataPresent bool) error {
 	if err == nil {
 		return nil

@@ -25,30 +25,31 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// batchTable is the fakes' table of atomic batches.
+// batchTable is the fakes' batch log table.
 const batchTable = keys.FirstTable + 100
 
-// fleet is the replica sets of some partitions, as a coordinator on node 1 sees them: each is one set of rows, which
-// the leader serves. Scripts control the behavior of nodes.
+// fleet is a set of replica sets, as seen by a coordinator on node 1. Each replica set is one set of rows, which the
+// leader serves. Scripts control the behavior of nodes.
 type fleet struct {
 	mu     sync.Mutex
 	leader map[topology.PartitionID]topology.NodeID
-	here   map[topology.PartitionID]bool // there is a replica on node 1
-	asks   map[topology.PartitionID]bool // and it reads at any level, having asked the leader
-	down   map[topology.NodeID]bool      // refuses connections, and Alive knows it
-	// script runs before a node does anything; a result other than nil ends the attempt.
+	here   map[topology.PartitionID]bool // a replica exists on node 1
+	asks   map[topology.PartitionID]bool // the replica reads at any level after asking the leader
+	down   map[topology.NodeID]bool      // the node refuses connections, and Alive returns false
+	// script runs before a node processes a request. A result other than nil ends the attempt.
 	script func(a *asked) *verdict
 	log    []string
 	rows   map[string]stored
 	ids    map[command.DedupeID]bool
 	seen   map[topology.PartitionID]uint64
-	// sent are the mutations as they arrived, encoded.
+	// sent holds the encoded mutations that have arrived.
 	sent [][]byte
 	last map[topology.PartitionID]int64
 	next int64
-	// epochs has the epochs of partitions, by default 1; required has the revisions that Require sent.
+	// epochs holds the epochs of partitions, which are 1 by default. required holds the revisions that Require has
+	// sent.
 	epochs, required map[topology.PartitionID]uint64
-	// revision is the revision of the test's table at the coordinator.
+	// revision is the revision of the test's table on the coordinator.
 	revision uint64
 }
 
@@ -66,17 +67,17 @@ type asked struct {
 	node topology.NodeID
 	id   topology.PartitionID
 	what string
-	n    int // how many there were before
+	n    int // number of earlier attempts
 	m    *command.Mutation
 }
 
-// verdict ends an attempt: err is returned, or passed to the completion later if async is set; applied applies the
-// write anyway; hang never ends.
+// verdict ends an attempt. err is returned, or passed to the completion later if async is set. If applied is set, the
+// write is applied in spite of err. If hang is set, the attempt never ends.
 type verdict struct {
 	err         error
 	async, hang bool
 	applied     bool
-	// slow is the time that an asynchronous failure takes.
+	// slow is the duration of an asynchronous failure.
 	slow time.Duration
 }
 
@@ -90,7 +91,7 @@ func newFleet() *fleet {
 		epochs: map[topology.PartitionID]uint64{}, required: map[topology.PartitionID]uint64{}}
 }
 
-// mapOf places the partitions of a table, and one of the table of batches, on nodes 1 to 4.
+// mapOf returns a topology that places the partitions of a table, and a partition of the batch log, on nodes 1 to 4.
 func mapOf(t testingT, n int) *topology.Snapshot {
 	places := []topology.Place{{Region: "here", Nodes: []topology.NodeID{node(1), node(2), node(3), node(4)}}}
 	s, err := topology.New().AddTable(table, n, places)
@@ -103,7 +104,7 @@ func mapOf(t testingT, n int) *topology.Snapshot {
 	return s
 }
 
-// join makes the coordinator of node 1.
+// join creates the coordinator of node 1.
 func (f *fleet) join(t testingT, s *topology.Snapshot, o Options) *Coordinator {
 	o.Cluster = &Cluster{Node: node(1), Network: f, Peers: fleetPeers{f, 0}, Sequence: 1000, Batches: f.batches()}
 	o.Tables = tableNames{}
@@ -158,14 +159,14 @@ func (p fleetPeers) Memory(n topology.NodeID, _ time.Time) uint64 {
 
 func (fleetPeers) SendAcknowledged(context.Context, map[topology.PartitionID]uint64) {}
 
-// fake is a replica of the fleet on a node.
+// fake is a node's replica in the fleet.
 type fake struct {
 	f    *fleet
 	node topology.NodeID
 	id   topology.PartitionID
 }
 
-// ask records an attempt and returns its verdict, nil for success.
+// ask records an attempt and returns its verdict, or nil for success.
 func (r *fake) ask(what string, m *command.Mutation) *verdict {
 	f := r.f
 	f.mu.Lock()
@@ -196,7 +197,7 @@ func (r *fake) ask(what string, m *command.Mutation) *verdict {
 // Change implements Member.
 func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.noted("change") }
 
-// noted records an attempt that does nothing.
+// noted records an attempt that has no effect.
 func (r *fake) noted(what string) error {
 	if v := r.ask(what, nil); v != nil {
 		return v.err
@@ -204,7 +205,7 @@ func (r *fake) noted(what string) error {
 	return nil
 }
 
-// carry ends an attempt by its verdict; work runs if the verdict is nil.
+// carry ends an attempt with its verdict. work runs if the verdict is nil.
 func (r *fake) carry(v *verdict, work func(), done func(error)) error {
 	switch {
 	case v == nil:
@@ -231,7 +232,7 @@ func (r *fake) carry(v *verdict, work func(), done func(error)) error {
 	return v.err
 }
 
-// apply merges a mutation by timestamp, as stores do; an id that was applied is not applied again.
+// apply merges a mutation by timestamp, like a store. A mutation whose ID has been applied is not applied again.
 func (f *fleet) apply(id topology.PartitionID, m *command.Mutation) {
 	if m.Dedupe != (command.DedupeID{}) {
 		if f.ids[m.Dedupe] {
@@ -321,7 +322,7 @@ func (r *fake) Require(_ context.Context, x partition.Extent, revision uint64) e
 	return nil
 }
 
-// whole rejects a command for a whole partition whose extent differs from the sender's.
+// whole rejects a command for a whole partition whose extent differs from the extent that the sender expects.
 func (r *fake) whole(x partition.Extent) *verdict {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
@@ -340,8 +341,8 @@ func (r *fake) Last(_ context.Context, x partition.Extent, _ fairshare.Principal
 	return r.f.last[r.id], nil
 }
 
-// Read passes the rows of the partition on in ring order; a verdict comes behind them if applied is set, else
-// in their place.
+// Read delivers the rows of the partition in ring order. A verdict follows the rows if applied is set, and replaces
+// them otherwise.
 func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	what := fmt.Sprintf("read(%s)", c.Level)
 	if c.Owed > 0 {
@@ -350,7 +351,7 @@ func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) err
 	return r.pass(ctx, c, v, r.ask(what, nil))
 }
 
-// ReadHere does not lead and has asked the leader, or refuses.
+// ReadHere reads as a follower that has asked the leader, or rejects the read.
 func (r *fake) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
 	if c.Level.OneReplica() {
 		return r.Read(ctx, c, v)
@@ -375,7 +376,7 @@ func (r *fake) ReadHere(ctx context.Context, c *command.Read, v command.Visitor)
 	return r.pass(ctx, c, v, w)
 }
 
-// pass passes on rows, or acts according to a verdict.
+// pass delivers rows, or acts according to a verdict.
 func (r *fake) pass(ctx context.Context, c *command.Read, v command.Visitor, w *verdict) error {
 	if w != nil && w.hang {
 		<-ctx.Done()
@@ -423,7 +424,7 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 	return l, ok
 }
 
-// Throughput returns an unlimited throughput.
+// Throughput returns following methods unlimited throughput.
 func (r *fake) Throughput() *partition.Throughput { return new(partition.Throughput) }
 
 // Spend records the charge.
@@ -440,14 +441,14 @@ func (r *fake) NoteAcknowledged(index uint64) {
 	r.f.change(func() { r.f.seen[r.id] = max(r.f.seen[r.id], index) })
 }
 
-// change guards state that tests change while requests may be in progress.
+// change locks state that tests change while requests may be in progress.
 func (f *fleet) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
 }
 
-// batchRows is the log of batches: a row whose one cell is the batch, deleted by a later stamp.
+// batchRows implements a batch log. A row has one cell with the batch, and is deleted with a later timestamp.
 type batchRows struct{ f *fleet }
 
 func (f *fleet) batches() BatchLog { return batchRows{f} }

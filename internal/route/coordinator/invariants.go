@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// invariants is the state of a read that checks itself, with the build tag invariants.
+// invariants is the state for checking the invariants of a read, with the build tag invariants.
 type invariants struct {
-	// last is the logical partition passed on last, if any.
+	// last is the logical partition that was delivered last, if any.
 	last topology.Position
 	any  bool
 }
 
-// checkOrder checks that a range read passes on each logical partition once, in ring order (O1).
+// checkOrder checks that a range read delivers each logical partition once, in ring order (O1).
 func (l *invariants) checkOrder(r *readRelay, t token.Token, key []byte) {
 	if !invariant.Enabled || r.sub.Key != nil || r.sub.Index != nil {
 		return
@@ -29,7 +29,7 @@ func (l *invariants) checkOrder(r *readRelay, t token.Token, key []byte) {
 	l.last, l.any = at, true
 }
 
-// checkAnswer checks that an error does not claim more than is known (O5).
+// checkAnswer checks that an error does not report more than is known about the outcome (O5).
 func (e *routedRequest) checkAnswer(err error) error {
 	if invariant.Enabled && e.maybeApplied {
 		_, unavailable := errors.AsType[*dberr.Unavailable](err)

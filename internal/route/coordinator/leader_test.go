@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// TestIndexQueriesOfLeaders checks that a required revision reaches the leader of every partition of the table, that a
-// change of records reaches the leader of its partition, and that both find a leader that the coordinator did not know.
+// TestIndexQueriesOfLeaders checks that a required revision reaches the leader of every partition of the table. A
+// change of records must reach the leader of its partition. Both must find a leader that the coordinator does not know.
 func TestIndexQueriesOfLeaders(t *testing.T) {
 	f := newFleet()
 	s := mapOf(t, 3)

@@ -21,17 +21,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// register is an operation on one key: a read of value to, a write of to, or a swap of from for to, which was applied
-// or not.
+// register is an operation on one key: a read that returned to, a write of to, or a swap from from to to. A swap may or
+// may not have been applied.
 type register struct {
 	key      int
-	kind     byte // 'r', 'w', 's'
+	kind     byte // is 'r', 'w', or 's'
 	from, to int64
-	// applied is for a swap; unknown marks a write or a swap with an unknown outcome.
+	// applied is used for a swap. unknown marks a write or a swap with an unknown outcome.
 	applied, unknown bool
 }
 
-// registers is the specification of a register, which begins with 0.
+// registers is the specification of a register with the initial value 0.
 var registers = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{int64(0)} },
 	Step: func(state, in, _ any) []any {
@@ -63,7 +63,7 @@ func newJournal() *journal { return &journal{ops: map[int][]porcupine.Operation{
 
 func (j *journal) now() int64 { return time.Since(j.began).Nanoseconds() }
 
-// add notes an operation; one of unknown outcome never ends.
+// add records an operation. An operation with an unknown outcome never ends.
 func (j *journal) add(client int, r register, call int64) {
 	at := j.now()
 	if r.unknown {
@@ -74,7 +74,7 @@ func (j *journal) add(client int, r register, call int64) {
 	j.ops[r.key] = append(j.ops[r.key], porcupine.Operation{ClientId: client, Input: r, Call: call, Return: at})
 }
 
-// check fails for every key whose operations no order explains.
+// check fails the test for every key whose operations cannot be linearized.
 func (j *journal) check(t *testing.T) {
 	t.Helper()
 	wrong, model := 0, registers.ToModel()
@@ -85,13 +85,13 @@ func (j *journal) check(t *testing.T) {
 		}
 	}
 	if wrong > 0 {
-		t.Errorf("no order explains the answers of %d keys of %d", wrong, len(j.ops))
+		t.Errorf("the responses of %d of %d keys are not linearizable", wrong, len(j.ops))
 	}
 }
 
 func keyName(key int) string { return fmt.Sprint("key", key) }
 
-// swapOf is UPDATE .. SET v = to .. IF v = from.
+// swapOf returns a conditional write that sets v to the value to if v equals from.
 func swapOf(key string, from, to int64) *command.Conditional {
 	return &command.Conditional{
 		Mutation: put(key, "c", to), Serial: dberr.Serial, Rows: []command.RowRef{{Clustering: []byte("c")}},
@@ -127,7 +127,7 @@ func apart(c *Coordinator, a, b int) bool {
 	return place(a) != place(b)
 }
 
-// work reads, swaps, and writes pairs of keys in different partitions as one batch, n operations.
+// work executes n operations. It reads and swaps keys, and writes pairs of keys in different partitions as one batch.
 func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 	rng := rand.New(rand.NewPCG(uint64(client), 1))
 	seen := make([]int64, keys)
@@ -159,7 +159,7 @@ func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 			seen[k], seen[o] = r.to, r.to
 		default:
 			r.kind, r.from = 's', seen[k]
-			if r.from == 0 { // the row may not be there yet, and is not equal to 0 then
+			if r.from == 0 { // the row may not exist yet, and then does not equal 0
 				continue
 			}
 			var err error
@@ -172,8 +172,8 @@ func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 	}
 }
 
-// Logged batches over two partitions, conditions and reads of single keys have one order for each key that explains all
-// answers.
+// TestBatchesAndConditionsAreLinearizable checks logged batches over two partitions, conditions, and reads of single
+// keys. For each key, an order of the operations must exist that explains all responses.
 func TestBatchesAndConditionsAreLinearizable(t *testing.T) {
 	all := newCluster4(t, 4)
 	const keys, clients = 8, 12

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// ServesLocally reports whether a read of a partition key can be served on this node without contacting another one. At
-// a consistency level of one replica, this node needs a replica whose budget allows the read. At other levels, it must
-// lead. The result is a hint: the replica may turn out to be stale, or not to lead any longer. It returns true for an
-// unknown table, because the error is immediate.
+// ServesLocally reports whether a read of a partition key can be served on this node without contacting another node.
+// At a consistency level of one replica, this node must have a replica whose budget allows the read. At other levels,
+// this node must lead the partition. The result is a hint. The replica may be stale, or may no longer be the leader.
+// For an unknown table, it returns true, because the error is returned immediately.
 func (c *Coordinator) ServesLocally(table uint32, t token.Token, level dberr.Consistency,
 	who fairshare.Principal) bool {
 	s := c.Topology()

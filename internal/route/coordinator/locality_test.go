@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestLocalReads checks which reads a node serves itself: reads of one replica if it has one, all reads if it leads;
-// and that the local replica serves them.
+// TestLocalReads checks which reads a node serves itself. It must serve reads of one replica if it has a replica, and
+// all reads if it leads. The local replica must serve these reads.
 func TestLocalReads(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		levels := []dberr.Consistency{dberr.One, dberr.LocalOne, dberr.Quorum, dberr.LocalQuorum, dberr.Serial,
@@ -51,7 +51,7 @@ func TestLocalReads(t *testing.T) {
 			}
 		}
 		if !c.ServesLocally(table+50, 1, dberr.Quorum, fairshare.Principal{}) {
-			t.Error("a table that is not there is looked for elsewhere")
+			t.Error("a missing table is searched on other nodes")
 		}
 	})
 }

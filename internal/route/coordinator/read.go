@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// Read passes the result of q to v: one logical partition, or all partitions of a range in ring order. It sets the
-// epoch.
+// Read passes the result of q to v. The result is one logical partition, or all partitions of a range in ring order.
+// Read sets the epoch of q.
 func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := c.admit(); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	r.begin(v, e.deadline)
 	whole := &r.ctx
 	if !c.cluster.singleNode() {
-		whole = new(readContext) // a replica set may still use it after the read has ended
+		whole = new(readContext) // a replica set may still use the context after the read has ended
 	}
 	*whole = readContext{Context: ctx, sched: c.sched, until: r.deadline}
 	e.anyReplica, e.localFollower, e.who, e.blocking = q.Level.OneReplica(), true, q.Principal, true
@@ -51,17 +51,18 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 		err = r.failure // errors of the visitor are returned unchanged
 	}
 	if !whole.end() {
-		return err // another goroutine may still use it
+		return err // another goroutine may still use the request
 	}
 	r.v, r.failure, r.sub, r.ctx = nil, nil, command.Read{}, readContext{}
 	c.readRelays.Put(r)
 	return err
 }
 
-// readOn reads one physical partition after the other; a read of a key needs only one. Each partition confirms its rows
-// at the end. After a confirmed partition, the read continues from the position up to which everything has been read.
-// It does not depend on partition IDs, so the topology may change in the meantime. If a partition passes on rows and
-// does not confirm them, all rows are useless, and the session must restart the read (ErrRepeat).
+// readOn reads one physical partition after the other. A read of a key needs only one partition. Each partition
+// confirms its rows at the end. After a confirmed partition, the read continues from the position up to which all rows
+// have been read. The position does not depend on partition IDs, so the topology may change in the meantime. If a
+// partition delivers rows and does not confirm them, all rows are invalid, and the session must restart the read
+// (ErrRepeat).
 func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay, e *routedRequest) error {
 	tr := trace.From(ctx)
 	sub := &r.sub
@@ -82,7 +83,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
 			if sub.Pushdown = q.Pushdown; !exact {
-				sub.Pushdown = nil // rows that were already read and that a merge has brought in must be skipped
+				sub.Pushdown = nil // rows that were already read and that a merge has added must be skipped
 			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
@@ -95,7 +96,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 			e.succeeded(&t)
 			ru.Tell(r.v, r.price)
 			noteCharge(tr, p.ID, r.price)
-			sub.Continued = false // nothing has been read from the next physical partition
+			sub.Continued = false // no row of the next physical partition has been read
 			cursor = p.Span.Limit
 			exact = len(cursor.Key) == 0 && cursor.Low == 0
 			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 &&
@@ -144,18 +145,19 @@ func find(v *view, q *command.Read, cursor topology.Position) *topology.Partitio
 	return nil
 }
 
-// readRelay is the visitor between a replica and the caller's visitor. It enforces the deadline, remembers that the
-// caller has stopped, and tracks where to continue.
+// readRelay is the visitor between a replica and the caller's visitor. It enforces the deadline, records that the
+// caller has stopped, and tracks the position at which to continue.
 type readRelay struct {
 	sched    *sched.Scheduler
 	v        command.Visitor
 	deadline time.Time
-	// from is the position before which rows are skipped: they were already read, and a merge of partitions has brought
-	// them in again.
+	// from is the position before which rows are skipped. These rows have already been read, and a merge of partitions
+	// has added them again.
 	from topology.Position
-	// stopped is set when the visitor wants no more. seen is set once the visitor has received anything.
+	// stopped means that the visitor accepts no more rows. seen means that the visitor has received a row or a
+	// partition.
 	stopped, seen bool
-	// failure is an error of the visitor.
+	// failure is an error that the visitor has returned.
 	failure error
 	rows    uint
 	// received is set by the first call. A timer on another goroutine reads it.
@@ -163,8 +165,8 @@ type readRelay struct {
 	// sub is the command for one physical partition. ctx is the context of the read.
 	sub command.Read
 	ctx readContext
-	// inPartition is set once rows of the current physical partition have been passed on. price is the cost of reading
-	// it.
+	// inPartition means that rows of the current physical partition have been delivered. price is the cost of reading
+	// the current physical partition.
 	inPartition bool
 	// lent is the number of units that the leader has lent to the replica on this node.
 	price, lent ru.Units
@@ -190,7 +192,8 @@ func (r *readRelay) Partition(t token.Token, key []byte, static *row.Row) (comma
 		if r.sub.Changes == nil || !r.sub.Changes.Horizon {
 			return command.NextPartition, nil
 		}
-		t, key = token.AtPosition(r.from.Ring), r.from.Key // a part of a partition counts as the whole partition
+		// a partially read partition is treated as a complete partition
+		t, key = token.AtPosition(r.from.Ring), r.from.Key
 	}
 	if err := r.tick(); err != nil {
 		return command.Stop, err
@@ -227,7 +230,7 @@ func (r *readRelay) Passed(t token.Token, key []byte, looked int) (command.Step,
 }
 
 // PushedDown implements command.PushdownVisitor. If the physical partition has more rows, the read does not continue
-// with the next one.
+// with the next partition.
 func (r *readRelay) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	r.received.Store(true)
 	r.seen, r.inPartition = true, true

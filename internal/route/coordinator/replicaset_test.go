@@ -38,7 +38,7 @@ type member struct {
 	transport *transport.Transport
 	up        atomic.Bool
 	net       *memnet.Network
-	// away is a node that this one takes for dead, nil for none.
+	// away is a node that this node considers to be down, or nil.
 	away atomic.Pointer[topology.NodeID]
 }
 
@@ -138,7 +138,7 @@ func newCluster4(t *testing.T, n int) []*member {
 	return all
 }
 
-// stop ends a node.
+// stop stops a node.
 func (m *member) stop(t *testing.T) {
 	if m.up.Swap(false) {
 		m.Coordinator.Close()
@@ -148,9 +148,9 @@ func (m *member) stop(t *testing.T) {
 	}
 }
 
-// TestRealCluster checks that on four nodes every coordinator serves every request, for all placements of leaders, and
-// continues when the node that leads is gone: acknowledged writes are visible, counters have counted each update once,
-// and batches are complete.
+// TestRealCluster checks that every coordinator of four nodes serves every request, for all placements of leaders and
+// after a leader's node has stopped. Acknowledged writes must be visible, counters must have counted each update once,
+// and batches must be complete.
 func TestRealCluster(t *testing.T) {
 	all := newCluster4(t, 2)
 	sum := func(c *Coordinator, key string) (int64, error) {
@@ -203,7 +203,7 @@ func TestRealCluster(t *testing.T) {
 	for i := range 5 {
 		round(all, i+1)
 	}
-	// Stop the leader of the counter.
+	// Stop the node that leads the counter's partition.
 	k := []byte("counter")
 	p := all[0].Topology().Locate(table, token.Hash(k), k)
 	leader := -1
@@ -213,7 +213,7 @@ func TestRealCluster(t *testing.T) {
 		}
 	}
 	if leader < 0 {
-		t.Fatal("nobody leads")
+		t.Fatal("no leader")
 	}
 	all[leader].stop(t)
 	live := append(append([]*member(nil), all[:leader]...), all[leader+1:]...)
@@ -235,15 +235,16 @@ func TestRealCluster(t *testing.T) {
 	}
 }
 
-// TestGoesRoundACutLink checks that a coordinator whose link to a partition's leader is cut completes every request
-// through a node that reaches the leader: whether it already knows that it cannot reach the leader, or detects it.
+// TestGoesRoundACutLink checks a coordinator whose connection to a partition's leader is cut. Every request must
+// complete through a node that can reach the leader, whether or not the coordinator already knows that the leader is
+// unreachable.
 func TestGoesRoundACutLink(t *testing.T) {
 	all := newCluster4(t, 1)
 	ctx := t.Context()
 	if err := writeNow(all[0].Coordinator, WriteOptions{Level: dberr.Quorum}, put("k", "c", 1)); err != nil {
 		t.Fatal(err)
 	}
-	const rows = 6000 // several pages
+	const rows = 6000 // sufficient for several pages
 	many := put("many", "", 0)
 	for i := range rows {
 		many.Ops = append(many.Ops, put("many", fmt.Sprintf("row%010d", i), int64(i)).Ops...)
@@ -285,7 +286,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 			_, err := m.Last(ctx, partition.ExtentOf(p), fairshare.Principal{})
 			return err
 		}); err != nil {
-			t.Errorf("round %d: a question to the leader: %v", i, err)
+			t.Errorf("round %d: a query to the leader: %v", i, err)
 		}
 	}
 	if err := c.Truncate(ctx, table); err != nil {
@@ -295,13 +296,13 @@ func TestGoesRoundACutLink(t *testing.T) {
 		t.Errorf("%d requests found out by themselves that the link is cut, of which %d had to", n, most)
 	}
 	if !all[leader].host.Replica(p.ID).Leading() {
-		t.Error("somebody else leads: the test proves nothing")
+		t.Error("another node leads, so the test checks nothing")
 	}
 	all[0].net.Cut(from, to, false)
 	all[0].net.Cut(to, from, false)
 }
 
-// cells is a visitor that is given rows.
+// cells is a visitor that collects rows.
 type cells func(r *row.Row)
 
 func (cells) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }

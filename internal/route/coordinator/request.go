@@ -18,20 +18,20 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// routedRequest is the routing and retry state of one command. It selects the replica to ask next, decides whether to
+// routedRequest is the routing and retry state of one command. It selects the next replica to ask, decides whether to
 // retry, and determines the error for the client. It blocks only in waitToRetry.
 //
-// The leader is determined from the best source available: the response to this command (leaderHint), then the replica
-// on this node, then the last success or LeaderChanged (route). Without any of these, the replicas are tried in the
-// order of the topology: each of them leads or knows the leader.
+// The leader is determined from the best available source. The sources are the response to this command (leaderHint),
+// the replica on this node, and the last success or LeaderChanged (route). Without any of these, the replicas are tried
+// in the order of the topology, because each of them is the leader or knows the leader.
 type routedRequest struct {
 	c        *Coordinator
 	level    dberr.Consistency
 	who      fairshare.Principal
 	began    time.Time
 	deadline time.Time
-	// bootStart is the boot clock at the start of a conditional write, and 0 for other commands. The deadline does not
-	// advance while the machine is suspended, but the replicas' knowledge of the command ages.
+	// bootStart is the boot clock at the start of a conditional write. It is 0 for other commands. The deadline does
+	// not advance while the machine is suspended, but the replicas' information about the command ages.
 	bootStart time.Duration
 	pause     time.Duration
 	// anyReplica allows one replica to answer alone. localFollower allows the local replica to answer after asking the
@@ -54,8 +54,8 @@ type dedupe struct {
 	localEpoch uint64
 	// maybeApplied is set once an attempt may have been applied.
 	maybeApplied bool
-	// dedupeEpoch is the epoch that dedupeNode reported when it rejected an attempt, before any attempt that may have
-	// been applied.
+	// dedupeEpoch is the epoch that dedupeNode reported when it rejected an attempt. At that time, no attempt could
+	// have been applied.
 	dedupeEpoch uint64
 	dedupeNode  topology.NodeID
 }
@@ -64,13 +64,13 @@ type dedupe struct {
 type routing struct {
 	// leaderHint is the leader named in the last response. exclude is a node that could not answer; it is skipped once.
 	leaderHint, exclude topology.NodeID
-	// timedOutNode let an attempt run into its deadline. It gets no requests before backoffUntil, even if it is said to
-	// lead, because another leader may be elected in the meantime. It then gets requests again, because it may only be
-	// slow.
+	// timedOutNode is a node on which an attempt has reached its deadline. It gets no requests before backoffUntil,
+	// even if another node names it as the leader. Another leader may be elected in that time. After that, the node
+	// gets requests again, because it may only be slow.
 	timedOutNode topology.NodeID
 	backoffUntil time.Time
-	// unreachable is a node that could not be reached. relay is the node that named leaderHint. It has recently been in
-	// contact with the leader and may relay the request.
+	// unreachable is a node that could not be reached. relay is the node that named leaderHint. The relay has recently
+	// been in contact with the leader and may forward the request.
 	unreachable, relay topology.NodeID
 	nextVoter          int
 }
@@ -89,17 +89,17 @@ type queueing struct {
 // target is a replica to ask.
 type target struct {
 	sched *sched.Scheduler
-	// cluster and id look up the replica on this node, which may have been created since.
+	// cluster and id are used to look up the replica on this node, which may have been created in the meantime.
 	cluster *cluster
 	id      topology.PartitionID
 	member  Member
 	node    topology.NodeID
-	// local is the partition's replica on this node, or nil. It is set even if the request goes to another replica.
+	// local is the partition's replica on this node, or nil. local is set even if the request goes to another replica.
 	local  Local
 	remote bool
 	// via is the node that relays the request, or zero.
 	via topology.NodeID
-	// follower makes the local replica ask the leader first.
+	// follower means that the local replica asks the leader first.
 	follower bool
 	route    *route
 }
@@ -108,12 +108,12 @@ func (c *Coordinator) newRequest(level dberr.Consistency, limit time.Duration) r
 	now := c.sched.Now()
 	e := routedRequest{c: c, level: level, began: now, deadline: now.Add(limit)}
 	if wait := c.opts.ThrottledWait; wait > 0 {
-		e.throttleDeadline = now.Add(min(wait, limit*9/10)) // an error must not arrive late
+		e.throttleDeadline = now.Add(min(wait, limit*9/10)) // the error must not arrive too late
 	}
 	return e
 }
 
-// capDeadline moves the deadline forward to the given time if the current one is later.
+// capDeadline sets the deadline to the given time if the current deadline is later.
 func (e *routedRequest) capDeadline(deadline time.Time) {
 	if !deadline.Before(e.deadline) {
 		return
@@ -124,10 +124,10 @@ func (e *routedRequest) capDeadline(deadline time.Time) {
 	}
 }
 
-// setDedupe sets the dedupe fields of a write: whether an earlier attempt may have been applied, and which dedupe epoch
-// the target had reported before that. The replica then verifies that the write has not been applied. A first attempt
-// at another node needs this, too. It may arrive long after it was sent and after later attempts, at a process or a
-// replica that does not know of them.
+// setDedupe sets the dedupe fields of a write. They state whether an earlier attempt may have been applied, and which
+// dedupe epoch the target had reported before that. The replica then verifies that the write has not been applied. A
+// first attempt on another node needs these fields, too. It may arrive after a long delay and after later attempts, at
+// a process or a replica that does not know these attempts.
 func (e *routedRequest) setDedupe(m *command.Mutation, t *target) {
 	m.Retried, m.Sent, m.Known = e.maybeApplied, t.remote && !e.maybeApplied, 0
 	switch {
@@ -140,8 +140,8 @@ func (e *routedRequest) setDedupe(m *command.Mutation, t *target) {
 	}
 }
 
-// attemptDeadline returns the deadline of an attempt at another node. It is a third of the total time, so that a
-// stopped process does not use up all of it. After two timeouts, an attempt may use all remaining time.
+// attemptDeadline returns the deadline of an attempt on another node. It allows a third of the total time, so that a
+// stopped process does not use up the complete time. After two timeouts, an attempt may use all remaining time.
 func (e *routedRequest) attemptDeadline() time.Time {
 	if e.timeouts >= 2 {
 		return e.deadline
@@ -153,12 +153,12 @@ func (e *routedRequest) attemptDeadline() time.Time {
 	return until
 }
 
-// pickReplica selects the replica to ask. It returns errNoReplica, which may be temporary, or *dberr.Unavailable.
+// pickReplica selects the replica to ask. It returns errNoReplica, which may be temporary, or a *dberr.Unavailable.
 func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, error) {
 	cl := e.c.cluster
 	t := target{sched: e.c.sched, cluster: cl, id: p.ID, local: cl.local.Replica(p.ID), route: v.routes[p.ID]}
 	if t.route == nil {
-		t.route = new(route) // the partition is not in the ring of any table
+		t.route = new(route) // the partition does not belong to the ring of any table
 	}
 	avoid := e.exclude
 	e.exclude = topology.NodeID{}
@@ -184,7 +184,7 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 		if !known && !e.maybeApplied {
 			if alive := cl.alive(p); alive < required {
 				if e.anyReplica {
-					alive = 0 // replicas that are up cannot answer alone without a leader
+					alive = 0 // the living replicas cannot respond without a leader
 				}
 				return t, &dberr.Unavailable{Level: e.level, Required: e.required, Alive: alive}
 			}
@@ -198,9 +198,9 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 	return t.toNode(cl, node, p)
 }
 
-// levelAt returns the consistency level to request. At ONE, the replica on this node may answer alone because it has
-// applied everything acknowledged to this node. A replica on another node does not know what was acknowledged here, so
-// it must answer as the leader.
+// levelAt returns the consistency level to request. At ONE, the replica on this node may respond without asking the
+// leader, because it has applied all writes acknowledged to this node. A replica on another node does not know which
+// writes were acknowledged here, so it must respond as the leader.
 func (e *routedRequest) levelAt(t *target) dberr.Consistency {
 	if e.anyReplica && t.remote {
 		return dberr.Quorum
@@ -208,7 +208,7 @@ func (e *routedRequest) levelAt(t *target) dberr.Consistency {
 	return e.level
 }
 
-// toNode returns the target with the replica on node as the replica to ask.
+// toNode returns a target with the replica on the given node.
 func (t target) toNode(cl *cluster, node topology.NodeID, p *topology.Partition) (target, error) {
 	t.node = node
 	if node == cl.Node {
@@ -241,7 +241,7 @@ func (e *routedRequest) useRelay(t *target, avoid topology.NodeID) bool {
 	return e.leaderHint == e.unreachable || e.leaderHint == e.timedOutNode || !cl.isAlive(e.leaderHint)
 }
 
-// viaRelay returns the target with leaderHint as the node to ask, through relay.
+// viaRelay returns a target with the replica on leaderHint, reached through relay.
 func (t target) viaRelay(cl *cluster, e *routedRequest, p *topology.Partition) target {
 	t.node, t.via, t.remote = e.leaderHint, e.relay, true
 	t.member = cl.Relays.Via(t.via, t.node, p.ID)
@@ -252,7 +252,7 @@ func (t target) viaRelay(cl *cluster, e *routedRequest, p *topology.Partition) t
 	return t
 }
 
-// knownLeader returns the leader, as far as this node knows, if it is eligible.
+// knownLeader returns the leader according to this node's information if the leader is eligible.
 func (e *routedRequest) knownLeader(t *target, avoid topology.NodeID) (topology.NodeID, bool) {
 	next := e.leaderHint
 	e.leaderHint = topology.NodeID{}
@@ -321,7 +321,7 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 	e.leaveQueue()
 	why, leader := classify(err)
 	if e.maybeApplied && why == final && overloaded(err) {
-		why = busy // the error would say that nothing was done, which is unknown by then
+		why = busy // the error would state that the request had no effect, which is unknown
 	}
 	if why == final {
 		return false
@@ -338,7 +338,7 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 		}
 		t.forgetLeader()
 	case moved:
-		// The replica was moved away, and its node does not know the leader. No other node may correct the hint.
+		// The replica has been moved, and its node does not know the leader. No other node may correct the hint.
 		if t.remote && errors.Is(err, partition.ErrClosed) {
 			e.exclude = t.node
 			t.forgetLeader()
@@ -367,7 +367,8 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 	return true
 }
 
-// recordDedupeEpoch stores the dedupe epoch that a node has reported, and asks the node again immediately.
+// recordDedupeEpoch stores the dedupe epoch that a node has reported, and makes the next attempt go to that node
+// immediately.
 func (e *routedRequest) recordDedupeEpoch(t *target, err error) {
 	f, _ := errors.AsType[*partition.DedupeUnknown](err)
 	if e.dedupeNode, e.dedupeEpoch = t.node, f.Epoch; t.via == (topology.NodeID{}) {
@@ -375,8 +376,8 @@ func (e *routedRequest) recordDedupeEpoch(t *target, err error) {
 	}
 }
 
-// noteAcknowledged tells the replica on this node which index another replica has acknowledged. The local replica may
-// have been created since the request was sent.
+// noteAcknowledged notifies the replica on this node of the index that another replica has acknowledged. The local
+// replica may have been created since the request was sent.
 func (t *target) noteAcknowledged(index uint64) {
 	if !t.remote || index == 0 {
 		return
@@ -390,7 +391,7 @@ func (t *target) noteAcknowledged(index uint64) {
 	}
 }
 
-// forgetLeader drops the hint that the asked node leads.
+// forgetLeader removes the hint that the asked node is the leader.
 func (t *target) forgetLeader() {
 	if t.route == nil {
 		return
@@ -403,7 +404,7 @@ func (t *target) forgetLeader() {
 	}
 }
 
-// succeeded records which replica answered.
+// succeeded records which replica has responded.
 func (e *routedRequest) succeeded(t *target) {
 	e.leaveQueue()
 	if !e.anyReplica && !t.follower {
@@ -414,11 +415,12 @@ func (e *routedRequest) succeeded(t *target) {
 	}
 }
 
-// immediateRetriesMax bounds the consecutive retries without a delay: two replicas may name each other as the leader.
+// immediateRetriesMax is the maximum number of consecutive retries without a delay. Two replicas may name each other as
+// the leader.
 const immediateRetriesMax = 2
 
-// waitToRetry returns nil when it is time to retry: a leader was named or elected, the topology changed, or a delay
-// passed. Otherwise it returns the reason why a retry is useless.
+// waitToRetry returns nil when it is time to retry. This is the case if a leader was named or elected, the topology has
+// changed, or a delay has passed. Otherwise it returns the reason why a retry would fail.
 func (e *routedRequest) waitToRetry(ctx context.Context, t *target, seen *view) error {
 	e.c.stats.retries.Add(1)
 	if e.slot != nil {
@@ -444,8 +446,8 @@ func (e *routedRequest) waitToRetry(ctx context.Context, t *target, seen *view) 
 	return e.c.sched.Sleep(ctx, min(e.pause, left), seen.changed, led)
 }
 
-// noteAt adds "<what> physical partition 3 of table ks.t at node <name>" to a trace. The node is omitted if there is
-// only one.
+// noteAt adds a message such as "read physical partition 3 of table ks.t at node <name>" to a trace. The node is
+// omitted if the cluster has only one node.
 func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition, t *target) {
 	c.stats.touched.Add(1)
 	if t.remote {
@@ -468,7 +470,7 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	tr.Add(text)
 }
 
-// noteCharge adds the cost of a request at a physical partition to a trace.
+// noteCharge adds the cost of a request to a physical partition to a trace.
 func noteCharge(tr *trace.Trace, at topology.PartitionID, u ru.Units) {
 	if tr != nil && u > 0 {
 		tr.Add("Charged " + u.String() + " RU at physical partition " + strconv.FormatUint(uint64(at), 10))

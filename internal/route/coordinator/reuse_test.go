@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// signalWaiter is a local replica that waits for the key for longer than the write timeout and then reads the command
+// signalWaiter is a local replica that waits for the key for longer than the write timeout, and then reads the command
 // again.
 type signalWaiter struct {
 	*fake
@@ -54,9 +54,9 @@ func (s *spoiler) Done(o command.Outcome) {
 	s.done <- o.Err
 }
 
-// TestTimeoutWhileAsking checks that a write whose deadline has passed while a local replica still waits with it is
-// completed only when the replica no longer uses it: until then its memory must not be reused. The replica knows the
-// deadline.
+// TestTimeoutWhileAsking checks a write whose deadline passes while a local replica waits. The write must only be
+// completed when the replica has finished with it, because its memory must not be reused before. The replica receives
+// the deadline.
 func TestTimeoutWhileAsking(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		w := &signalWaiter{fake: &fake{f, node(1), 1}}
@@ -93,8 +93,8 @@ func TestTimeoutWhileAsking(t *testing.T) {
 	})
 }
 
-// TestTimeoutOfTheClient checks that a request ends at the timeout that its client has set, which may be shorter than
-// the coordinator's bound but not longer, and that one with less time does not wait behind others that came before it.
+// TestTimeoutOfTheClient checks that a request ends at its client's timeout, which can only shorten the coordinator's
+// timeout. A request with less time must not wait behind earlier requests.
 func TestTimeoutOfTheClient(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(*asked) *verdict { return &verdict{hang: true} }

@@ -12,16 +12,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// debts are request units that this node owes to partitions without a replica here. They are paid with the next read
-// that this node sends to the partition.
+// debts holds request units that this node owes to partitions without a replica on this node. A debt is paid with the
+// next read that this node sends to the partition.
 type debts struct {
-	// some is how many partitions are owed something.
+	// some is the number of partitions with debts.
 	some atomic.Int32
 	mu   sync.Mutex
 	of   map[topology.PartitionID]ru.Units
 }
 
-// debtsMax bounds the partitions that are owed something; beyond it, the node forgets what it owes to one of them.
+// debtsMax is the maximum number of partitions with debts. If more partitions have debts, the node forgets the debt to
+// one of them.
 const debtsMax = 4096
 
 func (d *debts) add(id topology.PartitionID, u ru.Units) {
@@ -40,7 +41,7 @@ func (d *debts) add(id topology.PartitionID, u ru.Units) {
 	d.some.Store(int32(len(d.of)))
 }
 
-// take returns the debt to a partition and deletes it.
+// take returns the debt to a partition and deletes the debt.
 func (d *debts) take(id topology.PartitionID) ru.Units {
 	if d.some.Load() == 0 {
 		return 0
@@ -53,9 +54,9 @@ func (d *debts) take(id topology.PartitionID) ru.Units {
 	return u
 }
 
-// Spend charges the physical partition of a logical one for evaluating, on this node, what a claimant has read there:
-// the work beyond what the reads pay for. key is nil if the request has read a range; t is a token in it then. Nothing
-// is refused: the partition admits requests again when its balance is positive.
+// Spend charges a logical partition's physical partition for the evaluation of rows that a principal has read there. It
+// charges only the work that the reads do not pay for. key is nil if the request has read a range. t is then a token in
+// that range. Spend rejects no request. The partition admits further requests once its balance is positive.
 func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units) {
 	if u <= 0 {
 		return
@@ -67,7 +68,7 @@ func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who fairsha
 	s := c.Topology()
 	i := s.Find(table, at)
 	if i < 0 {
-		return // the table is gone
+		return // the table has been dropped
 	}
 	id := s.Partitions(table)[i].ID
 	if here := c.cluster.local.Replica(id); here != nil {

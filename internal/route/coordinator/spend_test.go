@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestSpend checks that the price of an evaluation goes to the replica on this node if there is one, and otherwise is
-// paid once, with the next read of the partition that succeeds.
+// TestSpend checks that the price of an evaluation is charged to the replica on this node if it exists. Otherwise the
+// price must be paid exactly once, with the next successful read of the partition.
 func TestSpend(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		key := []byte("k")
@@ -29,7 +29,7 @@ func TestSpend(t *testing.T) {
 		f.here[1] = false
 		spend(key)
 		spend(nil)
-		c.Spend(table+100, token.Hash(key), key, fairshare.Principal{}, 5) // the table is gone
+		c.Spend(table+100, token.Hash(key), key, fairshare.Principal{}, 5) // the table has been dropped
 		read()
 		f.is(t, "read(QUORUM), which pays 10, 1 at 2")
 		read()

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Truncate removes all rows of a table and all entries of the given indexes, which must belong to the table.
+// Truncate removes all rows of a table and all entries of the given indexes of the table.
 func (c *Coordinator) Truncate(ctx context.Context, table uint32, indexes ...uint32) error {
 	if err := c.admit(); err != nil {
 		return err
@@ -71,7 +71,8 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 type applied interface{ Applied() uint64 }
 
 // Require makes all partitions of a table reject mutations planned for a schema older than revision, with
-// ErrStaleSchema. When it returns, all mutations accepted before have been applied. It takes at most limit.
+// ErrStaleSchema. When it returns, all mutations that were accepted before have been applied. Require takes at most the
+// time limit.
 func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()
@@ -84,8 +85,8 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
-// Newest returns a timestamp, in microseconds, that is not lower than any timestamp that the partitions of a
-// table assigned before the call. It waits for leaders no longer than limit.
+// Newest returns a timestamp in microseconds. It equals or exceeds all timestamps that the partitions of a table
+// assigned before the call. It waits for leaders for at most the time limit.
 func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()
@@ -102,16 +103,16 @@ func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Durat
 	return newest, err
 }
 
-// tableCommand is a command for the leader of every partition of a table. A leader rejects it unless the partition is
-// unchanged since the command was planned.
+// tableCommand is a command for the leader of every partition of a table. A leader rejects the command unless the
+// partition is unchanged since the command was planned.
 type tableCommand struct {
 	what  string
 	level dberr.Consistency
 	limit time.Duration
-	// once prevents a delayed attempt from being applied after the caller has received the response. The command then
-	// has an ID at each partition.
+	// once prevents a delayed attempt from being applied after the caller has received the response. If it is set, the
+	// command has an ID at each partition.
 	once bool
-	// do returns the index of the resulting entry, if any, or another number for the caller of onAllPartitions. It is
+	// do returns the index of the resulting entry, if any, or another number for the caller of onAllPartitions. do is
 	// called again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is nil if once
 	// is not set, and below feature.TruncationIDs.
 	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
@@ -123,9 +124,10 @@ var errChanged = errors.New("the partition has changed")
 // partitionsAtOnce is the number of partitions on which a command runs concurrently.
 const partitionsAtOnce = 8
 
-// onAllPartitions runs a command on every partition of a table and returns the indexes of its entries. The partitions
-// of one topology cover the table without gaps, and each partition rejects the command if it differs from the topology.
-// In that case the command starts over with a newer topology. No row is missed (O1), and clients do not notice (O2).
+// onAllPartitions runs a command on every partition of a table and returns the indexes of the command's entries. The
+// partitions of one topology cover the table without gaps. Each partition rejects the command if the partition differs
+// from the topology. In that case, the command starts again with a newer topology. The command therefore misses no row
+// (O1), and clients do not notice the change (O2).
 func (c *Coordinator) onAllPartitions(ctx context.Context, table uint32,
 	tc *tableCommand) (map[topology.PartitionID]uint64, error) {
 	again := c.newRequest(tc.level, tc.limit)
@@ -156,8 +158,8 @@ func (c *Coordinator) onAllPartitions(ctx context.Context, table uint32,
 	}
 }
 
-// onPartition runs a command on one partition. It returns errChanged if the topology contains another partition in its
-// place.
+// onPartition runs a command on one partition. It returns errChanged if the topology contains another partition
+// instead.
 func (c *Coordinator) onPartition(ctx context.Context, p *topology.Partition, tc *tableCommand) (index uint64,
 	err error) {
 	e := c.newRequest(tc.level, tc.limit)

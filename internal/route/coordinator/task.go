@@ -18,7 +18,7 @@ type tasks struct {
 	all    sched.Group
 }
 
-// start runs f on a goroutine that Close waits for. It returns false if the coordinator is closed.
+// start runs f on a goroutine. Close waits for the goroutine. It returns false if the coordinator is closed.
 func (t *tasks) start(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,8 +29,8 @@ func (t *tasks) start(f func()) bool {
 	return true
 }
 
-// Close stops retries and batches in progress, with an error if the outcome is unknown, and waits for their goroutines.
-// It must be called before the replicas are closed. Later requests get a single attempt.
+// Close stops retries and batches in progress, and waits for their goroutines. If their outcome is unknown, they return
+// an error. It must be called before the replicas are closed. Later requests make only a single attempt.
 func (c *Coordinator) Close() {
 	t := &c.tasks
 	t.mu.Lock()

@@ -14,12 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// queues holds the requests that wait because their partition has exceeded its throughput. There is one queue per
-// partition and claimant. The first request of a queue retries when it may, the others after it. Only one request per
-// claimant is therefore sent to a partition at a time, and still divides its throughput among claimants. The requests
-// of a claimant are served in order.
+// queues holds the requests that wait because their partition has exceeded its throughput. Each pair of a partition and
+// a principal has a queue. The first request of a queue retries when it is allowed to, and the other requests follow.
+// Only one request per principal is therefore sent to a partition at a time. The partition still divides its throughput
+// among all principals. The requests of a principal are served in order.
 type queues struct {
-	// max bounds the waiting requests, maxReads the reads among them.
+	// max is the maximum number of waiting requests. maxReads is the maximum number of waiting reads.
 	max, maxReads int
 	// waiting is the number of waiting requests.
 	waiting atomic.Int64
@@ -36,11 +36,11 @@ type claim struct {
 
 type queue struct {
 	first, last *slot
-	// refusal is the last error returned by the partition.
+	// refusal is the last error that the partition has returned.
 	refusal *dberr.Overloaded
 }
 
-// slot is the place of a request in its queue. ready is closed when the request is first.
+// slot is the place of a request in its queue. ready is closed when the request is the first in its queue.
 type slot struct {
 	claim      claim
 	read       bool
@@ -48,7 +48,7 @@ type slot struct {
 	prev, next *slot
 }
 
-// enter appends a request to its queue. It returns nil if too many requests are waiting.
+// enter appends a request to its queue. It returns nil if too many requests are already waiting.
 func (q *queues) enter(c claim, read bool) *slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +78,7 @@ func (q *queues) enter(c claim, read bool) *slot {
 	return p
 }
 
-// leave gives up a slot.
+// leave removes a slot from its queue.
 func (q *queues) leave(p *slot) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,14 +103,14 @@ func (q *queues) leave(p *slot) {
 	}
 }
 
-// refused records the error returned by the partition of a slot.
+// refused records the error that a slot's partition has returned.
 func (q *queues) refused(p *slot, why *dberr.Overloaded) {
 	q.mu.Lock()
 	q.all[p.claim].refusal = why
 	q.mu.Unlock()
 }
 
-// ahead returns the last error for requests of a claimant that wait for a partition, or nil if none is waiting.
+// ahead returns the last error for a principal's requests that wait for a partition, or nil if no request waits.
 func (q *queues) ahead(c claim) *dberr.Overloaded {
 	if q.waiting.Load() == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (q *queues) ahead(c claim) *dberr.Overloaded {
 // QueuesThrottled reports whether requests wait for a throttled partition before they are rejected.
 func (c *Coordinator) QueuesThrottled() bool { return c.opts.ThrottledWait > 0 }
 
-// queuedError returns an error if other requests of the same claimant are already waiting for the partition.
+// queuedError returns an error if other requests of the same principal already wait for the partition.
 func (e *routedRequest) queuedError(t *target) error {
 	if e.throttleDeadline.IsZero() || e.slot != nil || e.who.IsInternal() {
 		return nil
@@ -157,7 +157,7 @@ func (e *routedRequest) enqueueThrottled(t *target, err error) bool {
 	return true
 }
 
-// leaveQueue gives up the slot of the request, if it has one.
+// leaveQueue removes the request from its queue, if it is in a queue.
 func (e *routedRequest) leaveQueue() {
 	if e.slot != nil {
 		e.c.queues.leave(e.slot)
@@ -169,7 +169,7 @@ func (e *routedRequest) leaveQueue() {
 func (e *routedRequest) awaitTurn(ctx context.Context) error {
 	left := e.c.sched.Until(e.throttleDeadline)
 	select {
-	case <-e.slot.ready: // it is first and was itself rejected
+	case <-e.slot.ready: // the request is the first and was itself rejected
 		if e.retryAfter > left {
 			return context.DeadlineExceeded
 		}
@@ -185,6 +185,6 @@ func (e *routedRequest) awaitTurn(ctx context.Context) error {
 	if !e.c.sched.Now().Before(e.throttleDeadline) {
 		return context.DeadlineExceeded
 	}
-	e.retryAfter = time.Millisecond // in case the next error does not come from the partition
+	e.retryAfter = time.Millisecond // used if the next error does not come from the partition
 	return nil
 }

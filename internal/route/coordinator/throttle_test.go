@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
-// spent has the leaders of a fleet refuse everything until a time, and say so.
+// spent makes the leaders of a fleet reject all requests until a given time, which the errors contain.
 func (f *fleet) spent(until time.Time) {
 	f.script = func(*asked) *verdict {
 		if left := time.Until(until); left > 0 {
@@ -26,8 +26,8 @@ func (f *fleet) spent(until time.Time) {
 	}
 }
 
-// TestThrottledWaits checks that a throttled request is sent again when its partition has units again, if that is soon
-// enough, and is rejected otherwise, or if the caller does not wait. No request is completed too late.
+// TestThrottledWaits checks that a throttled request is sent again when its partition has units again. If that is too
+// late, or if the caller does not wait, the request must be rejected. No request may be completed after its deadline.
 func TestThrottledWaits(t *testing.T) {
 	asks := map[string]func(c *Coordinator) error{
 		"write": func(c *Coordinator) error { return writeNow(c, WriteOptions{}, put("k", "c", 1)) },
@@ -72,8 +72,8 @@ func TestThrottledWaits(t *testing.T) {
 	}
 }
 
-// TestThrottledInOrder checks that waiting requests are sent in the order of their arrival, one at a time, that what
-// comes later waits, too, and that another claimant does not wait for it.
+// TestThrottledInOrder checks that waiting requests are sent one at a time in the order of their arrival, and that
+// later requests wait, too. Requests of another principal must not wait for them.
 func TestThrottledInOrder(t *testing.T) {
 	inFleetWith(t, 1, Options{ThrottledWait: time.Second}, func(t *testing.T, f *fleet, c *Coordinator) {
 		began := time.Now()
@@ -101,7 +101,7 @@ func TestThrottledInOrder(t *testing.T) {
 		other := put("k", "other", 1)
 		other.Principal.User = 7
 		if err := writeNow(c, WriteOptions{}, other); err != nil || time.Since(began) > 0 {
-			t.Errorf("another claimant: %v after %v", err, time.Since(began))
+			t.Errorf("another principal: %v after %v", err, time.Since(began))
 		}
 		for range 10 {
 			if err := <-done; err != nil {
@@ -117,8 +117,8 @@ func TestThrottledInOrder(t *testing.T) {
 	})
 }
 
-// TestThrottledBound checks that no more requests wait than may, reads least of all, and that what waits gives up its
-// place when it is refused for another reason.
+// TestThrottledBound checks the limits of waiting requests and of waiting reads. A waiting request that is rejected for
+// another reason must release its place.
 func TestThrottledBound(t *testing.T) {
 	o := Options{ThrottledWait: time.Second, ThrottledMax: 3, ThrottledReadsMax: 1}
 	inFleetWith(t, 1, o, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -136,7 +136,7 @@ func TestThrottledBound(t *testing.T) {
 			synctest.Wait()
 		}
 		if n := c.queues.waiting.Load(); n != 3 || len(done) != 2 {
-			t.Errorf("%d wait, %d are refused", n, len(done))
+			t.Errorf("%d wait, %d are rejected", n, len(done))
 		}
 		for range 2 {
 			if err := <-done; !errors.As(err, new(*dberr.Overloaded)) {

@@ -17,13 +17,13 @@ import (
 // WriteOptions configure a write.
 type WriteOptions struct {
 	Level dberr.Consistency
-	// Atomic requires that all mutations are applied or none, as in a logged batch.
+	// Atomic means that either all mutations or none must be applied, as in a logged batch.
 	Atomic bool
 	// Updates are applied together with the mutations of an Atomic write. They have no conditions. If one of them is
-	// not possible, nothing is applied.
+	// not possible, no mutation is applied.
 	Updates []*command.Conditional
-	// Timeout is the client's timeout if it is shorter than the coordinator's; 0 means that the client has set none. A
-	// longer timeout would outlast the dedupe records.
+	// Timeout is the client's timeout if it is shorter than the coordinator's timeout. It is 0 if the client has not
+	// set a timeout. A longer timeout would exceed the lifetime of the dedupe records.
 	Timeout time.Duration
 	// Type is the write type in errors: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER, or CAS. An empty string means SIMPLE.
 	Type string
@@ -37,9 +37,9 @@ func (o *Options) writeTime(timeout time.Duration) time.Duration {
 	return o.WriteTimeout
 }
 
-// Write sends mutations to their partitions and completes done once, possibly before it returns. It copies everything
-// that it keeps. It sets the timestamps of Unstamped operands in place and sets Epoch. Without Atomic, the mutations
-// are independent: after an error, some of them may have been applied.
+// Write sends mutations to their partitions and completes done exactly once, possibly before it returns. It copies all
+// data that it keeps. It sets Epoch, and sets the timestamps of Unstamped operands in place. Without Atomic, the
+// mutations are independent. After an error, some of them may have been applied.
 func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteOptions, done command.Completion) {
 	if len(ms)+len(o.Updates) == 0 {
 		done.Done(command.Outcome{})
@@ -63,8 +63,9 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 	}
 }
 
-// ConditionalWrite evaluates a conditional write at its partition and completes done once, possibly before it returns.
-// It waits for earlier conditional writes of the same partition key. It keeps nothing of cond after it returns.
+// ConditionalWrite evaluates a conditional write in its partition and completes done exactly once, possibly before it
+// returns. It waits for earlier conditional writes of the same partition key. It keeps no reference to cond after it
+// returns.
 func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Conditional, o WriteOptions,
 	done command.Completion) {
 	if err := c.admit(); err != nil {
@@ -89,11 +90,11 @@ type write struct {
 	kind    string
 	timeout time.Duration
 	pending atomic.Int64
-	// wrote counts the mutations that were written. charge is their total cost.
+	// wrote is the number of mutations that have been written. charge is their total cost.
 	wrote   atomic.Int64
 	charge  atomic.Int64
-	failure atomic.Pointer[error] // the first
-	cas     *command.CASResult    // of a ConditionalWrite
+	failure atomic.Pointer[error] // the first error
+	cas     *command.CASResult    // result of a ConditionalWrite
 }
 
 func (c *Coordinator) newWrite(o *WriteOptions, kind string, done command.Completion) *write {
@@ -117,10 +118,10 @@ func (w *write) Done(o command.Outcome) {
 	w.tell(o)
 }
 
-// tell counts one completed mutation, whose error is the client's. The last one completes the write.
+// tell counts one completed mutation. The error is the error for the client. The last mutation completes the write.
 func (w *write) tell(o command.Outcome) {
 	if o.Err != nil {
-		first := o.Err // a copy, so that only failures allocate
+		first := o.Err // this is a copy, so that only failures allocate
 		w.failure.CompareAndSwap(nil, &first)
 	} else {
 		w.wrote.Add(1)
@@ -138,7 +139,7 @@ func (w *write) tell(o command.Outcome) {
 	if p := w.failure.Load(); p != nil {
 		o = command.Failed(*p)
 		if e, ok := o.Err.(*dberr.Unavailable); ok && wrote > 0 { //nolint:errorlint // a failure is not wrapped
-			// The error would say that nothing was done.
+			// The error would state that the request had no effect.
 			o.Err = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
 		}
 		w.failure.Store(nil)
@@ -149,7 +150,7 @@ func (w *write) tell(o command.Outcome) {
 	done.Done(o)
 }
 
-// inParallel calls do with 0 to n-1, at most atOnce calls at a time, and returns the first error.
+// inParallel calls do with the numbers from 0 to n-1. Up to atOnce calls run concurrently. It returns the first error.
 func inParallel(s *sched.Scheduler, atOnce, n int, do func(i int) error) error {
 	var next atomic.Int64
 	all := sched.Group{Scheduler: s}

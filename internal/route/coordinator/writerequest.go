@@ -16,40 +16,42 @@ import (
 )
 
 // writeRequest is a mutation or a conditional write in flight. The first attempt runs on the caller's goroutine and
-// uses the caller's memory. Further attempts run on a goroutine of their own, from a copy with the same ID and the same
-// operands. The ID ensures that nothing is applied twice.
+// uses the caller's memory. Later attempts run on a separate goroutine. They use a copy with the same ID and the same
+// operands. The ID ensures that no operand is applied twice.
 type writeRequest struct {
 	routedRequest
 	write *write // notified once, by the goroutine that sets answered
 
 	conditional bool
-	copy        []byte // encoded
+	copy        []byte // encoded mutation or conditional write
 	table       uint32
 	token       token.Token
-	key         []byte // key of copy; separate, so that locating the partition decodes nothing
+	key         []byte // key of copy, stored separately so that the partition can be found without decoding
 	trace       *trace.Trace
 
-	// mu guards the states below.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// calling is true until the call of the first attempt returns: until then, it reads the caller's memory. waiting is
-	// true until the first attempt has an outcome. The event that ends both releases the request or retries it.
+	// calling is true until the call of the first attempt returns. Until then, the call reads the caller's memory.
+	// waiting is true until the first attempt has an outcome. The event that ends both states either releases the
+	// request or retries it.
 	calling, waiting bool
-	// answered is true once the write has been notified, or is about to be. expired is true if that is because of the
-	// deadline.
+	// answered is true if the write has been notified or is about to be notified. expired is true if the deadline is
+	// the reason for that.
 	answered, expired bool
 
-	quorum  int // of the partition of the first attempt, for reportTimeout
+	quorum  int // quorum of the first attempt's partition, for reportTimeout
 	target  target
 	view    *view
-	outcome command.Outcome // of the first attempt
+	outcome command.Outcome // outcome of the first attempt
 	ctx     deadlineCtx
 
-	// The links of the deadline list, guarded by its mutex.
+	// These are the links of the deadline list, guarded by the list's mutex.
 	prev, next *writeRequest
 	watched    bool
 }
 
-// deadlineCtx is a context that has a deadline but does not end when it passes. The receiver enforces the deadline.
+// deadlineCtx is a context that has a deadline but does not end when the deadline passes. The receiver enforces the
+// deadline.
 type deadlineCtx struct {
 	context.Context
 	until time.Time
@@ -57,9 +59,9 @@ type deadlineCtx struct {
 
 func (b *deadlineCtx) Deadline() (time.Time, bool) { return b.until, true }
 
-// localFastPath returns the replica to use on a node without other nodes. A request to it cannot get lost, so it needs
-// no ID, no copy, and no deadline unless the client has set a timeout. localFastPath returns nil if there are other
-// nodes or if no replica exists. A rejected request takes the normal path.
+// localFastPath returns the replica to use on a node without other nodes. A request to this replica cannot be lost, so
+// it needs no ID and no copy. It needs a deadline only if the client has set a timeout. localFastPath returns nil if
+// the cluster has other nodes or if the replica does not exist. A rejected request uses the normal path.
 func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what string, timeout time.Duration) Local {
 	if timeout > 0 || !c.cluster.singleNode() {
 		return nil
@@ -76,17 +78,18 @@ func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what s
 		m.Epoch, m.Dedupe, m.Retried, m.Sent = p.Epoch, command.DedupeID{}, false, false
 		c.noteAt(tr, what, p, &target{})
 		if tr != nil && what == writing {
-			price, _ := ru.Write(m) // m may be reused once the write completes
+			price, _ := ru.Write(m) // m may be reused as soon as the write completes
 			noteCharge(tr, p.ID, price)
 		}
 	}
 	return here
 }
 
-// writing is the trace text of a plain write, whose price is known in advance.
+// writing returns the trace text of a plain write, whose price is known in advance.
 const writing = "Writing to"
 
-// send makes the first attempt of a mutation or, unless cond is nil, of the conditional write that contains it.
+// send makes the first attempt of a mutation or, if cond is not nil, of the conditional write that contains the
+// mutation.
 func (c *Coordinator) send(ctx context.Context, tr *trace.Trace, m *command.Mutation, cond *command.Conditional,
 	w *write) {
 	what := writing
@@ -111,7 +114,7 @@ func (c *Coordinator) send(ctx context.Context, tr *trace.Trace, m *command.Muta
 	s.callReturned(err)
 }
 
-// ask passes a mutation, or the conditional write that contains it, to a replica.
+// ask passes a mutation, or the conditional write that contains the mutation, to a replica.
 func ask(ctx context.Context, r Member, m *command.Mutation, cond *command.Conditional, done command.Completion) error {
 	if cond != nil {
 		return r.ConditionalWrite(ctx, cond, done)
@@ -164,7 +167,7 @@ func (s *writeRequest) locate(v *view) *topology.Partition {
 	return v.snapshot.Locate(s.table, s.token, s.key)
 }
 
-// callReturned processes the return of the first attempt's call. After an error, Done is not called.
+// callReturned processes the return of the first attempt's call. If the call returns an error, Done is not called.
 func (s *writeRequest) callReturned(err error) {
 	s.mu.Lock()
 	s.calling = false
@@ -210,7 +213,7 @@ func (s *writeRequest) firstEnded() {
 	switch {
 	case s.outcome.Err != nil:
 		s.firstFailed(s.outcome.Err)
-	case !s.expired: // otherwise the deadline list may still use it
+	case !s.expired: // otherwise the deadline list may still use the request
 		s.release()
 	}
 }
@@ -226,12 +229,12 @@ func (s *writeRequest) release() {
 	c.writeRequests.Put(s)
 }
 
-// keepBytesMax is the maximum size of a copy whose memory is kept.
+// keepBytesMax is the maximum size, in bytes, of a copy whose memory is kept.
 const keepBytesMax = 64 << 10
 
 // expire marks a request as answered at its deadline, even if an attempt is still in flight. It reports whether the
-// caller must call reportTimeout. If not, the request was answered before, or the call of the first attempt reports the
-// timeout when it returns: until then, it reads the memory of the client's request.
+// caller must call reportTimeout. If it returns false, the request was already answered, or the call of the first
+// attempt will report the timeout when it returns. Until then, that call reads the memory of the client's request.
 func (s *writeRequest) expire() (report bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// firstFailed decides what to do after a failed first attempt.
+// firstFailed determines the next step after a failed first attempt.
 func (s *writeRequest) firstFailed(err error) {
 	if !s.handleFailure(&s.target, err) {
 		s.finish(command.Failed(err))
@@ -25,7 +25,7 @@ func (s *writeRequest) firstFailed(err error) {
 	}
 }
 
-// retry makes the further attempts and ends the request.
+// retry makes the later attempts and ends the request.
 func (s *writeRequest) retry(err error) {
 	ctx, cancel := s.c.sched.WithDeadline(trace.With(s.c.tasks.ctx, s.trace), s.deadline)
 	defer cancel()
@@ -72,8 +72,8 @@ func (s *writeRequest) isAnswered() bool {
 	return s.answered
 }
 
-// attemptCopy sends the copy and waits. It sends a copy of the copy because a replica on this node sets timestamps in
-// place.
+// attemptCopy sends the copy of the command and waits for the outcome. It sends a copy of the copy, because a replica
+// on this node sets timestamps in place.
 func (s *writeRequest) attemptCopy(ctx context.Context, t *target, p *topology.Partition) command.Outcome {
 	done := newWaiter(t)
 	var cond *command.Conditional
@@ -120,7 +120,7 @@ func (e *waiter) Done(o command.Outcome) {
 	close(e.done)
 }
 
-// wait returns the outcome. If the context ends first, it returns an error, and the outcome is unknown.
+// wait returns the outcome. If the context ends first, wait returns an error, and the outcome is unknown.
 func (e *waiter) wait(ctx context.Context) command.Outcome {
 	if _, err := sched.Await(e.target.sched, ctx, e.done, 0); err != nil {
 		return command.Failed(context.DeadlineExceeded)

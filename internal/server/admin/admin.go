@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package admin serves the HTTP interface for operators: health, readiness, metrics, status, and administrative
-// commands. It computes nothing itself: status and metrics come from the parts of the node (Reporter), and commands
-// are passed to other parts (Options). Start reading at Handler, then Reporter.Status.
+// commands. The package computes no data itself. Status and metrics come from the parts of the node (Reporter), and
+// commands are passed to other parts (Options). Start reading at Handler, then read Reporter.Status.
 package admin
 
 import (
@@ -26,9 +26,9 @@ type handler struct {
 	mux  *http.ServeMux
 }
 
-// Handler returns the HTTP handler. It serves /healthz and /readyz (200 or 503) to all clients. To clients that the
-// gate admits it serves /metrics (Prometheus text), /status, /history and /advise (JSON), POST /checkpoint and the
-// other commands, and profiles if enabled. A nil gate admits all clients.
+// Handler returns the HTTP handler. It serves /healthz and /readyz (200 or 503) to all clients. For clients that the
+// gate admits, it serves /metrics (Prometheus text), /status, /history and /advise (JSON), POST /checkpoint and the
+// other commands, and profiles if they are enabled. A nil gate admits all clients.
 func Handler(o Options, gate *Gate) http.Handler {
 	h := &handler{o, gate, http.NewServeMux()}
 	h.mux.HandleFunc("GET /healthz", h.health)
@@ -50,8 +50,8 @@ func Handler(o Options, gate *Gate) http.Handler {
 		h.mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
 	}
 	h.addPage()
-	// Requests that a browser sends on behalf of another website also come from this machine, and must not count as
-	// commands of its user.
+	// Requests that a browser sends on behalf of another website also come from this machine. They must not be treated
+	// as commands of its user.
 	return http.NewCrossOriginProtection().Handler(byAddress(h.mux))
 }
 
@@ -172,7 +172,7 @@ POST /node/decommission?node=..  move everything away from a node
 POST /node/resume?node=..        cancel drain or decommission
 `
 
-// byAddress rejects requests from this machine with a host name other than an address or localhost: an attacker may
+// byAddress rejects requests from this machine with a host name other than an address or localhost. An attacker may
 // have pointed the name of a website to this machine (DNS rebinding).
 func byAddress(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -198,7 +198,7 @@ func writeJSON(w http.ResponseWriter, page any) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	// A client that disconnected cannot receive an error.
+	// if the client has disconnected, it cannot receive an error
 	_ = enc.Encode(page)
 }
 
@@ -209,6 +209,6 @@ func write(w http.ResponseWriter, answer string, err error) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		answer = err.Error()
 	}
-	// A client that disconnected cannot receive an error.
+	// if the client has disconnected, it cannot receive an error
 	_, _ = w.Write([]byte(answer + "\n"))
 }

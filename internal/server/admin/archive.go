@@ -7,12 +7,13 @@ import (
 	"net/http"
 )
 
-// archiveOrders lists the requests of the backup and restore tools. Package archive defines their bodies and
-// responses.
+// archiveOrders lists the requests of the backup and restore tools. Package archive defines the bodies and responses of
+// these requests.
 var archiveOrders = []string{"backup/begin", "backup/mark", "backup/entries", "backup/page", "backup/drop",
 	"restore/tables", "restore/rows", "restore/batches", "restore/end"}
 
-// archiveBodyMax is the maximum size of the body of such a request, in bytes: a file, or the metadata of a cluster.
+// archiveBodyMax is the maximum size, in bytes, of the body of such a request. The body is a file, or the metadata of a
+// cluster.
 const archiveBodyMax = 128 << 20
 
 // archiveOrder serves one of these requests.
@@ -28,7 +29,7 @@ func (h *handler) archiveOrder(what string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
-		// A client that disconnected cannot receive an error.
+		// if the client has disconnected, it cannot receive an error
 		_, _ = w.Write(answer)
 	}
 }

@@ -87,8 +87,8 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 	return problems
 }
 
-// likeness reports properties that are equal on all nodes but should differ, and properties that differ but should be
-// equal.
+// likeness reports properties that should differ but are equal on all nodes, and properties that should be equal but
+// differ.
 func likeness(nodes []NodeStatus) (notes []string) {
 	zones, builds := map[string]int{}, map[string]int{}
 	for i := range nodes {
@@ -112,7 +112,7 @@ func likeness(nodes []NodeStatus) (notes []string) {
 	return notes
 }
 
-// comingReplicas counts the replicas that have not become voters yet.
+// comingReplicas returns the number of replicas that have not become voters yet.
 func comingReplicas(m *topology.Snapshot) (n int) {
 	for p := range m.InMotion() {
 		for i := range p.Sets {
@@ -140,7 +140,7 @@ func nodeStatus(node *meta.Node, k peers.PeerStatus, heard bool) NodeStatus {
 		out.HeldBytes = k.ReplicaBytes
 		out.ClockSkewMillis, out.Software = k.Skew.Milliseconds(), k.Software
 		out.WriteMemory = strconv.FormatUint(k.Memory, 16)
-		if k.Alive { // an unreachable node leads nothing
+		if k.Alive { // an unreachable node leads no partitions
 			out.Leading = k.Leading
 			out.UpSeconds = int64(time.Since(k.Started) / time.Second)
 		}

@@ -27,13 +27,13 @@ type TableReport struct {
 	// Kind is table, view, or container.
 	Kind string `json:"kind"`
 	// PhysicalPartitions is the number of physical partitions. LogicalPartitions and DiskBytes are estimates for one
-	// replica of each.
+	// replica of each physical partition.
 	PhysicalPartitions int    `json:"physical_partitions"`
 	LogicalPartitions  uint64 `json:"logical_partitions"`
 	DiskBytes          uint64 `json:"disk_bytes"`
 	catalog.TableStats
-	// Throughput is the provisioned throughput of the table in request units per second, or 0. Shared is set if the
-	// throughput is shared with other tables of the keyspace.
+	// Throughput is the provisioned throughput of the table in request units per second, or 0 if it is not limited.
+	// Shared is true if the table shares the throughput with other tables of the keyspace.
 	Throughput     int64   `json:"throughput"`
 	Shared         bool    `json:"shared_throughput"`
 	PerSecond      float64 `json:"ru_per_second"`
@@ -42,8 +42,8 @@ type TableReport struct {
 	TotalUnits     float64 `json:"request_units_total"`
 	TotalRequests  uint64  `json:"requests_total"`
 	TotalThrottled uint64  `json:"throttled_total"`
-	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones, up to
-	// ten each.
+	// HotKeys are up to ten logical partitions with the highest current consumption. LargeKeys are up to ten of the
+	// largest logical partitions.
 	HotKeys   []HotKey               `json:"hot_keys"`
 	LargeKeys []usage.LargePartition `json:"large_keys"`
 	Indexes   []IndexReport          `json:"indexes"`
@@ -65,7 +65,8 @@ type IndexReport struct {
 type ViewReport struct {
 	Name  string `json:"name"`
 	Built bool   `json:"built"`
-	// Due is the number of pending updates for rows or ranges of rows, and DueSeconds is the age of the oldest one.
+	// Due is the number of pending updates for rows or ranges of rows, and DueSeconds is the age of the oldest pending
+	// update.
 	Due        int64   `json:"due"`
 	DueSeconds float64 `json:"due_seconds"`
 }
@@ -76,7 +77,8 @@ const keysShown = 10
 // Users returns the consumption of the users with the highest consumption on all nodes.
 func (n *Reporter) Users(ctx context.Context) []usage.User { return n.Statistics.Users(ctx) }
 
-// Latency returns the latencies of a table's requests on this node in milliseconds. ok is false without requests.
+// Latency returns the latencies of a table's requests on this node in milliseconds. ok is false if there were no
+// requests.
 func (n *Reporter) Latency(table string, writes bool) (median, p99 float64, ok bool) {
 	t, err := n.Catalog.UserTableNamed(table)
 	if err != nil {
@@ -162,7 +164,7 @@ func sortMost[T any](list []T, of func(*T) float64) {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(of(&b), of(&a)) })
 }
 
-// Ring returns the nodes on the token ring that drivers see, with their actual data.
+// Ring returns the nodes on the token ring that drivers see, with the data that they store.
 func (n *Reporter) Ring() []catalog.RingNode {
 	info := n.Catalog.Info()
 	var nodes []NodeStatus
@@ -217,7 +219,8 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 	return shares
 }
 
-// known returns the reports of a node of the cluster, including this one. heard is false if there are no reports.
+// known returns the reports of a node of the cluster, including this node. heard is false if the node has sent no
+// reports.
 func (n *Reporter) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {
 		return peers.PeerStatus{Report: n.Cluster.Describe(), Alive: true}, true
@@ -225,7 +228,7 @@ func (n *Reporter) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	return n.Cluster.Peers.Report(node.ID)
 }
 
-// nodes returns the nodes of the cluster that have not left it.
+// nodes returns the nodes of the cluster, except nodes that have left it.
 func (n *Reporter) nodes() (out []NodeStatus) {
 	for _, node := range n.Records.State().Nodes {
 		if node.State != meta.Left {
@@ -236,12 +239,12 @@ func (n *Reporter) nodes() (out []NodeStatus) {
 	return out
 }
 
-// keyForm is the maximum size of the body of a request for endpoints, in bytes: a key of 64 KiB as an escaped blob
-// literal.
+// keyForm is the maximum size, in bytes, of the body of a request for endpoints. The body contains a key of up to 64
+// KiB as an escaped blob literal.
 const keyForm = 1 << 20
 
-// addDiagnostics adds the endpoints of the cluster-wide diagnostics. They require the permission of the other read
-// endpoints; canceling a session requires the permission for commands.
+// addDiagnostics adds the endpoints of the cluster-wide diagnostics. They require the same permission as the other read
+// endpoints. Canceling a session requires the permission for commands.
 func (h *handler) addDiagnostics() {
 	h.get("table", func(w http.ResponseWriter, r *http.Request) {
 		report, err := h.Reports.Table(r.Context(), r.URL.Query().Get("table"))

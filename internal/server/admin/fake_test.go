@@ -17,7 +17,7 @@ import (
 
 // fakeNode is a node whose data is the word secret. It records the executed commands.
 type fakeNode struct {
-	err     error    // of Err
+	err     error    // result of Err
 	reached []string // commands, and reads of the status
 }
 

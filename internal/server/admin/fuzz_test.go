@@ -50,7 +50,7 @@ func FuzzHandler(f *testing.F) {
 			t.Fatalf("%q reached %s without a password", text, node.reached)
 		}
 		if path := strings.Trim(r.URL.Path, "/"); w.Code == http.StatusOK && path != "healthz" && path != "readyz" {
-			t.Fatalf("%q is answered with 200", text)
+			t.Fatalf("request %q: got 200", text)
 		}
 	})
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Gate authorizes requests. It does not apply to requests through the admin socket in the data directory, whose owner
-// may do everything.
+// Gate authorizes requests. It does not apply to requests through the admin socket in the data directory. The owner of
+// this directory may use all endpoints.
 type Gate struct {
-	// Login returns the subject for a user name and a password; nil means that no login is required. It returns the
+	// Login returns the subject for a user name and a password. If Login is nil, no login is required. It returns the
 	// errors of logins, and dberr.Unauthorized.
 	Login func(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error)
-	// Open lists the endpoints that require no login, without the slash: metrics, status, history.
+	// Open lists the endpoints that require no login, without the slash, such as metrics, status, or history.
 	Open []string
-	// Socket is the path of the admin socket, or empty if the node has no admin socket. Without a socket and without
+	// Socket is the path of the admin socket, or empty if the node has no admin socket. If there is no socket and no
 	// login, commands are accepted from this machine.
 	Socket string
-	// Log receives messages about rejected commands; nil discards them.
+	// Log receives messages about rejected commands. If it is nil, they are discarded.
 	Log *slog.Logger
 }
 
@@ -33,12 +33,12 @@ type Gate struct {
 // credentials.
 const SocketHeader = "Ilion-Socket"
 
-// The required permissions are the permissions with which Cassandra protects its management interface: SELECT ON ALL
-// MBEANS to read, EXECUTE ON ALL MBEANS for commands.
+// These permissions are the permissions with which Cassandra protects its management interface. Reading requires SELECT
+// ON ALL MBEANS, and commands require EXECUTE ON ALL MBEANS.
 const (
 	look  = access.Select
 	order = access.Execute
-	// enter requires only a login: the permissions of the role are checked elsewhere.
+	// enter requires only a login, because other code checks the permissions of the role.
 	enter access.Permission = 0
 )
 
@@ -50,9 +50,9 @@ func Role(ctx context.Context) string {
 	return role
 }
 
-// named admits requests that require only a login, and stores the role; see Role. If no login is required, the request
-// must address this machine by an IP address or localhost: the request may change data, and a website whose name
-// points to this machine must not be able to send it.
+// named admits requests that require only a login, and stores the role (see Role). If no login is required, the request
+// must address this machine by an IP address or localhost. The request may change data, and a website whose name points
+// to this machine must not be able to send it.
 func (g *Gate) named(page string, h http.Handler) http.HandlerFunc {
 	return g.wrap(page, enter, func(w http.ResponseWriter, r *http.Request) {
 		if g == nil || g.Login == nil {
@@ -85,8 +85,8 @@ func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.H
 	}
 }
 
-// admits reports whether a request may see partition keys, which are data. An endpoint without login shows keys only
-// to clients that could also see them with login.
+// admits reports whether a request may read partition keys, which are data. An endpoint without login shows keys only
+// to clients that could also read them with login.
 func (g *Gate) admits(r *http.Request) bool {
 	if g == nil || !slices.Contains(g.Open, "status") {
 		return true

@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestGate checks who can read pages and run commands. If users are configured, the role needs the permission, and its
-// password must not cross the network unencrypted. Without users, commands are accepted from the admin socket, or from
-// the same machine if there is no socket.
+// TestGate checks who can read pages and run commands. If users are configured, the role must have the permission, and
+// its password must not cross the network unencrypted. If no users are configured, commands must be accepted from the
+// admin socket, or from the same machine if there is no socket.
 func TestGate(t *testing.T) {
 	state := &access.State{}
 	for name, p := range map[string]access.Permissions{"nobody": 0, "watcher": access.Of(access.Select),
@@ -42,7 +42,7 @@ func TestGate(t *testing.T) {
 		encrypted      bool
 		role, password string
 		health         int
-		see, do        int // GET /status, POST /compact
+		see, do        int // status of GET /status and of POST /compact
 	}{
 		{"socket", nil, "@", false, "", "", 200, 200, 200},
 		{"no users, no socket, near", &Gate{}, near, false, "", "", 200, 200, 200},
@@ -88,7 +88,7 @@ func TestGate(t *testing.T) {
 }
 
 // TestKeysAreGuarded checks that pages that name logical partitions require a permission even if other pages are open,
-// because keys are data. Canceling a session requires the permission to run commands. The open status page shows no
+// because keys are data. Canceling a session requires the permission to run commands. The open status page must show no
 // keys to clients that have not logged in.
 func TestKeysAreGuarded(t *testing.T) {
 	state := (&access.State{}).WithRole(&access.Role{Name: "nobody", Login: true}).WithRole(&access.Role{

@@ -18,22 +18,22 @@ type ChangeStatus struct {
 	Kind      string `json:"kind"`
 	Table     string `json:"table"`
 	Partition uint64 `json:"partition"`
-	// Other is the partition that was split off or merged. From and To are the nodes of a move. Without From, a
-	// replica is added; without To, a replica is removed.
+	// Other is the partition that was split off or merged. From and To are the nodes of a move. If From is empty, a
+	// replica is added. If To is empty, a replica is removed.
 	Other uint64 `json:"other,omitempty"`
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 	Cause string `json:"cause"`
-	// Began is the time of the request, and Ended the time at which the topology contained the result, in RFC 3339;
-	// empty if unknown.
+	// Began is the time of the request, and Ended is the time at which the topology contained the result. Both are in
+	// RFC 3339, or empty if unknown.
 	Began string `json:"began,omitempty"`
 	Ended string `json:"ended,omitempty"`
 	// Outcome is done or abandoned, or empty while the operation is in progress.
 	Outcome string `json:"outcome,omitempty"`
 	// Millis is the duration so far, in milliseconds.
 	Millis int64 `json:"took_ms"`
-	// DiskBytes is the amount of moved data, or the size of the split or merged partition. PauseMicros is the time for
-	// which some keys were not writable. 0 means unknown.
+	// DiskBytes is the amount of moved data, or the size of the split or merged partition. PauseMicros is the time, in
+	// microseconds, for which some keys were not writable. It is 0 if the time is unknown.
 	DiskBytes   uint64 `json:"disk_bytes,omitempty"`
 	PauseMicros int64  `json:"pause_us,omitempty"`
 }

@@ -28,18 +28,19 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	Reports Reports
 	Advisor Advisor
-	// Diagnostics serves the cluster-wide diagnostics; nil disables these endpoints.
+	// Diagnostics serves the cluster-wide diagnostics. If it is nil, these endpoints are disabled.
 	Diagnostics Diagnostics
 	Partitions  PartitionOperations
-	// Nodes changes the states of nodes; nil on a standalone node.
+	// Nodes changes the states of nodes. It is nil on a standalone node.
 	Nodes       NodeOperations
 	Maintenance Maintenance
 	Verifier    Verifier
 	Archive     Archive
-	// Keys is served at /keys as JSON; nil disables the endpoint. Only the owner of the data directory has access.
+	// Keys is served at /keys as JSON. If it is nil, the endpoint is disabled. Only the owner of the data directory has
+	// access.
 	Keys *AccountKeys
-	// Page serves the web UI below /ui/; nil disables it. /ui/explore is available to every role that has logged in
-	// (Role).
+	// Page serves the web UI below /ui/. If it is nil, the web UI is disabled. /ui/explore is available to every role
+	// that has logged in (Role).
 	Page http.Handler
 	// Profile enables Go's profiles under /debug/pprof/. They require the permission for commands, because they reveal
 	// the structure of statements and use processor time.
@@ -54,7 +55,7 @@ type Health interface {
 
 // Reports describes the node, its tables, and its partitions. It is a *Reporter.
 type Reports interface {
-	// Status is served at /status as JSON. StatusWithoutKeys contains no logical partition keys.
+	// Status is served at /status as JSON. StatusWithoutKeys contains no keys of logical partitions.
 	Status() Status
 	StatusWithoutKeys() Status
 	// History is served at /history as JSON.
@@ -78,15 +79,15 @@ type Advisor interface {
 type Diagnostics interface {
 	// Endpoints is served at /endpoints?keyspace=ks&table=t&key=..&key=...
 	Endpoints(ctx context.Context, table string, key []string) (catalog.Endpoints, error)
-	// ListSessions is served at /sessions. most is the requested number of sessions, or 0.
+	// ListSessions is served at /sessions. most is the requested number of sessions, or 0 if the request contains none.
 	ListSessions(ctx context.Context, most int) catalog.Sessions
-	// CancelSession closes a session and returns a message. POST /sessions/cancel?id=.. calls it.
+	// CancelSession closes a session and returns a message. POST /sessions/cancel calls it.
 	CancelSession(ctx context.Context, id string) (string, error)
 	// SlowQueries is served at /slow.
 	SlowQueries(ctx context.Context) slowlog.Report
 }
 
-// PartitionOperations changes physical partitions. Its methods return messages; POST /partition/split and similar
+// PartitionOperations changes physical partitions. Its methods return messages. POST /partition/split and similar
 // endpoints call them. It is an *operations.Partitions.
 type PartitionOperations interface {
 	Split(ctx context.Context, o operations.Split) (string, error)
@@ -141,11 +142,11 @@ func (a *AccountKeys) show() *Keys {
 		ReadOnly: text(k.ReadOnly)}
 }
 
-// Keys are the keys with which REST clients sign requests and with which some CQL clients log in, in base64. A key is
+// Keys are the keys with which REST clients sign requests and some CQL clients log in. They are in base64. A key is
 // empty if it has not been generated yet.
 type Keys struct {
-	// Endpoint is the URL of the REST API, and CQL the address that accepts a key as a password. Each is empty if the
-	// node does not serve it.
+	// Endpoint is the URL of the REST API. CQL is the address that accepts a key as a password. Each of them is empty
+	// if the node does not serve it.
 	Endpoint  string `json:"endpoint"`
 	CQL       string `json:"cql,omitempty"`
 	Primary   string `json:"primary"`

@@ -14,7 +14,7 @@ import (
 // renamedMetric is a metric that had another name in an earlier release.
 type renamedMetric struct {
 	name, former string
-	// factor converts a value to the unit of the former metric; 0 stands for 1.
+	// factor converts a value to the unit of the former metric. The value 0 represents 1.
 	factor float64
 }
 

@@ -28,12 +28,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// Reporter reports the state of a node for status pages and metrics. Every value is read from the part that owns it, at
-// the time of the request.
+// Reporter reports the state of a node for status pages and metrics. Every value is read from the component that owns
+// it, at the time of the request.
 type Reporter struct {
 	Process
 
-	// Certificates knows the certificates of the node that have expired or expire soon. It may be nil.
+	// Certificates reports the certificates of the node that have expired or expire soon. It may be nil.
 	Certificates interface{ Problems() []string }
 	Store        *storage.Statistics
 	Directory    *storage.Directory
@@ -44,13 +44,13 @@ type Reporter struct {
 	Catalog      *catalog.Catalog
 	Engine       *session.Engine
 	CQL          *cql.Server
-	// REST holds the counters of the REST server; nil if REST is disabled.
+	// REST holds the counters of the REST server. It is nil if REST is disabled.
 	REST *rest.Stats
-	// Views updates materialized views; nil in some tests.
+	// Views updates materialized views. It is nil in some tests.
 	Views *view.Keeper
 	// Logins counts the logins of clients. It is empty if no login is required.
 	Logins []LoginCounter
-	// Audit is the audit log; nil without one.
+	// Audit is the audit log, or nil if the audit log is disabled.
 	Audit interface{ Dropped() uint64 }
 	// Slow is the slow-query log.
 	Slow *slowlog.Log
@@ -62,7 +62,7 @@ type Reporter struct {
 	ChangeBuffer *changebuffer.Buffer
 	// Cluster is nil for a single node.
 	Cluster *Cluster
-	// Clock determines the age of view updates.
+	// Clock determines the current time. It is used view updates.
 	Clock sched.Clock
 }
 
@@ -97,7 +97,7 @@ type Statistics interface {
 	BecameHot() uint64
 }
 
-// Cluster refers to the parts that exist only in a cluster.
+// Cluster refers to the components that exist only in a cluster.
 type Cluster struct {
 	Self      topology.NodeID
 	Peers     *peers.Peers
@@ -109,7 +109,7 @@ type Cluster struct {
 	Describe func() peers.Report
 }
 
-// leading counts the leaders on this node.
+// leading returns the number of leaders on this node.
 func (n *Reporter) leading() (count int) {
 	for _, r := range n.Host.Replicas() {
 		if r.Leading() {

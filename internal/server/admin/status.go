@@ -25,11 +25,11 @@ type Status struct {
 	DiskBytes uint64 `json:"disk_bytes"`
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
-	// Nodes lists the nodes of the cluster, including this one; empty for a single node.
+	// Nodes lists the nodes of the cluster, including this node. It is empty for a single node.
 	Nodes []NodeStatus `json:"nodes,omitempty"`
 	// Problems describes conditions that need attention.
 	Problems []string `json:"problems"`
-	// Notes describes conditions that are worth knowing and need no action.
+	// Notes describes conditions that are useful to know and need no action.
 	Notes []string `json:"notes,omitempty"`
 	// Changes lists the splits, merges, and moves in progress, up to 100.
 	Changes []ChangeStatus `json:"changes"`
@@ -52,14 +52,14 @@ type NodeStatus struct {
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
 	DiskBytes uint64 `json:"disk_bytes"`
-	// HeldBytes is the part of it that the replicas of the node use, measured some seconds ago.
+	// HeldBytes is the part of the used space that the replicas of the node use, measured some seconds ago.
 	HeldBytes       uint64 `json:"held_bytes,omitempty"`
 	ClockSkewMillis int64  `json:"clock_skew_ms"`
 	UpSeconds       int64  `json:"up_seconds"`
 	Software        string `json:"software"`
-	// WriteMemory identifies, in hex, the time since which all replicas of the node remember the writes that they have
-	// applied, as known to this node. If it equals the value that the node itself reports, then writes of this node
-	// survive a failover to that node.
+	// WriteMemory identifies a time in hexadecimal. Since this time, all replicas of the node remember the writes that
+	// they have applied, according to this node. If it equals the value that the node itself reports, writes of this
+	// node survive a failover to that node.
 	WriteMemory string `json:"write_memory,omitempty"`
 }
 
@@ -71,8 +71,8 @@ type TableStatus struct {
 	Partitions        []PartitionStatus `json:"physical_partitions"`
 }
 
-// PartitionStatus is a physical partition. Sizes and counts refer to the replica on this node and are 0 without one.
-// Counts start when the node starts. Sizes are logical, except DiskBytes.
+// PartitionStatus is a physical partition. Sizes and counts refer to the replica on this node, and are 0 if it has
+// none. Counts start when the node starts. Sizes are logical, except DiskBytes.
 type PartitionStatus struct {
 	ID                uint64 `json:"id"`
 	Span              string `json:"span"`
@@ -85,12 +85,12 @@ type PartitionStatus struct {
 	Writes       uint64  `json:"writes"`
 	Conditions   uint64  `json:"conditions"`
 	RequestUnits float64 `json:"request_units"`
-	// Parent is the partition from which this one was split. SplitsAt and SplitsOff describe a split in progress: the
-	// first token and the ID of the new partition.
+	// Parent is the partition from which this partition was split. SplitsAt and SplitsOff describe a split in progress:
+	// the first token and the ID of the new partition.
 	Parent    uint64 `json:"parent,omitempty"`
 	SplitsAt  string `json:"splits_at,omitempty"`
 	SplitsOff uint64 `json:"splits_off,omitempty"`
-	// SplitRecalled is set if the split was canceled. The split still completes if the partition's log already
+	// SplitRecalled is true if the split has been canceled. The split still completes if the partition's log already
 	// contains it.
 	SplitRecalled bool `json:"split_recalled,omitempty"`
 	MergeStatus
@@ -99,16 +99,17 @@ type PartitionStatus struct {
 	HeldUntil string   `json:"held_until,omitempty"`
 	// SplitCause is the cause of the split: a command, size, or load.
 	SplitCause string `json:"split_cause,omitempty"`
-	// CapBytes is the size limit of the partition on disk. Load is its load in the last seconds in request units per
-	// second. Stuck is the reason why it cannot split. Only the leader knows these values.
+	// CapBytes is the size limit of the partition on disk. Load is the partition's load in the last seconds, in request
+	// units per second. Stuck is the reason why the partition cannot split. Only the leader knows these values.
 	CapBytes uint64  `json:"cap_bytes,omitempty"`
 	Load     float64 `json:"request_units_per_second,omitempty"`
 	Stuck    string  `json:"not_split_because,omitempty"`
-	// Hot is the logical partition with the highest load in a saturated partition, and HotShare its fraction of the
-	// load, 0 to 1. Only the leader knows these values.
+	// Hot is the logical partition with the highest load in a saturated partition. HotShare is its fraction of the
+	// load, from 0 to 1. Only the leader knows these values.
 	Hot      string  `json:"hot_key,omitempty"`
 	HotShare float64 `json:"hot_key_share,omitempty"`
-	// Leader is the leader known to this node. Replicas are the members of the replica set; empty for a single node.
+	// Leader is the leader known to this node. Replicas are the members of the replica set. The list is empty for a
+	// single node.
 	Leader   string          `json:"leader,omitempty"`
 	Replicas []ReplicaStatus `json:"replicas,omitempty"`
 }

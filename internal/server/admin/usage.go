@@ -29,7 +29,7 @@ type PartitionUsage struct {
 	ID         uint64 `json:"id"`
 	BeginToken int64  `json:"begin_token"`
 	EndToken   int64  `json:"end_token"`
-	// DiskBytes and LogicalPartitions are estimates for one replica; not set in a history.
+	// DiskBytes and LogicalPartitions are estimates for one replica. They are not set in a history.
 	DiskBytes         uint64 `json:"disk_bytes"`
 	LogicalPartitions uint64 `json:"logical_partitions"`
 	// Share is the fraction of the table's consumption.
@@ -46,10 +46,11 @@ type PartitionUsage struct {
 	TotalThrottled uint64  `json:"throttled_total"`
 	// Kinds counts the requests by kind.
 	Kinds map[string]uint64 `json:"requests_by_kind"`
-	// HotKeys are the logical partitions with the highest current consumption, and LargeKeys the largest ones.
+	// HotKeys are the logical partitions with the highest current consumption. LargeKeys are the largest logical
+	// partitions.
 	HotKeys   []HotKey               `json:"hot_keys,omitempty"`
 	LargeKeys []usage.LargePartition `json:"large_keys,omitempty"`
-	// Minutes lists the minutes of the last hour with requests, oldest first; only set in a history.
+	// Minutes lists the minutes of the last hour with requests, oldest first. It is only set in a history.
 	Minutes []MinuteUsage `json:"minutes,omitempty"`
 }
 
@@ -60,8 +61,8 @@ type HotKey struct {
 	// PerSecond mostly covers the last three seconds. Share is the fraction of the physical partition's consumption.
 	PerSecond float64 `json:"ru_per_second"`
 	Share     float64 `json:"share"`
-	// MinuteUnits are the request units of the current minute: at most TooHighBy too high, and accurate to Noise if
-	// requests are sampled.
+	// MinuteUnits is the number of request units in the current minute. It may be too high by up to TooHighBy. If
+	// requests are sampled, it is accurate to Noise.
 	MinuteUnits float64 `json:"minute_units"`
 	TooHighBy   float64 `json:"too_high_by"`
 	Noise       float64 `json:"noise,omitempty"`
@@ -82,8 +83,9 @@ type MinuteUsage struct {
 	TopKey string `json:"top_key,omitempty"`
 }
 
-// ShowUsage returns the consumption in the cluster by table and physical partition. table, as in ks.t, selects a
-// single table; empty means all tables. With history, it contains the consumption by minute instead of keys.
+// ShowUsage returns the consumption in the cluster by table and physical partition. table selects a single table in the
+// form ks.t. If it is empty, all tables are included. With history, the result contains the consumption by minute
+// instead of keys.
 func (n *Reporter) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
 	q := usage.ReportOptions{Keys: usage.TopMax, Largest: true, Sizes: true}
 	if history {
@@ -134,8 +136,8 @@ func (n *Reporter) ShowUsage(ctx context.Context, table string, history bool) []
 	return out
 }
 
-// sharedPart returns a table's fraction of the consumption of the tables that share the throughput of a keyspace, 0 to
-// 1.
+// sharedPart returns a table's fraction, from 0 to 1, of the consumption of the tables that share the throughput of a
+// keyspace.
 func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float64 {
 	var own, all float64
 	for i := range list {
@@ -194,7 +196,7 @@ func rfc3339(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(t
 // Usage is the response of /usage.
 type Usage struct {
 	Tables []TableUsage `json:"tables"`
-	// Users are the users with the highest consumption of all tables; not set in a history.
+	// Users are the users with the highest consumption in all tables. They are not set in a history.
 	Users []usage.User `json:"users,omitempty"`
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
-// viewLag returns the number of pending view updates of the partitions that the node leads, and the age of the oldest
-// one.
+// viewLag returns the number of pending view updates in the partitions that the node leads, and the age of the oldest
+// update.
 func (n *Reporter) viewLag() (due int, oldest time.Duration) {
 	if n.Views == nil {
 		return 0, 0

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package admission implements admission control for the node. When clients request more than the node can process, it
-// rejects requests before any work is done for them, so that admitted requests are answered in time.
+// rejects requests before any work is done for them. The admitted requests then receive their responses in time.
 //
 // Guarantees: (GA1) No request is rejected while the queue delay is below the limit, or while fewer requests wait than
 // are needed to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the node,
-// and the queue delay is about the limit. (GA3) Capacity is shared as package fairshare defines: evenly among users and
-// their connections, low priority last. (GA4) A rejection takes no lock and does not allocate.
+// and the queue delay is about the limit. (GA3) Capacity is shared according to package fairshare: evenly among users
+// and their connections, with low priority last. (GA4) A rejection takes no lock and does not allocate.
 //
 // The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
-// the limit, the gate closes: it admits a fraction of the requested load, measured by price. The fraction decreases
-// while the delay exceeds the limit and does not shrink, and increases while the delay is below the limit. Requests
-// that have already waited longer than the limit are admitted at a lower rate, so that the backlog of a stall is
-// cleared quickly and new requests are served. The gate opens when no request has been rejected for a while. The gate
-// admits a fraction of the load instead of a rate, because requests that are executed sequentially also arrive here
-// sequentially, no matter how many are waiting. The package does not read the clock.
+// the limit, the gate closes. It then admits a fraction of the requested load, measured by price. The fraction
+// decreases while the delay exceeds the limit and does not shrink. It increases while the delay is below the limit.
+// Requests that have already waited longer than the limit are admitted at a lower rate. The backlog after a stall is
+// therefore cleared quickly, and new requests are served. The gate opens when no request has been rejected for some
+// time. The gate admits a fraction of the load instead of a rate. Requests that are executed sequentially also arrive
+// here sequentially, regardless of how many are waiting. The package does not read the clock.
 package admission
 
 import (
@@ -32,13 +32,14 @@ const (
 	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is
 	// the time without a rejection after which the gate opens.
 	closeAfter, openAfter = 100 * time.Millisecond, time.Second
-	// grain is the amount of load that can be admitted later in addition to the current fraction, as the time in which
-	// that load is requested. reserve is the part of it that the heaviest users must leave to others.
+	// grain is the amount of load that can be admitted later in addition to the current fraction. It is measured as the
+	// time in which that load is requested. reserve is the part of grain that the heaviest users must leave to other
+	// users.
 	grain, reserve = 20 * time.Millisecond, 0.6
 	grainMin       = 64
-	// service is the factor by which the service time of requests that wait for other resources than processors may
-	// exceed their service time without load, if that is above the limit. Such requests may wait for a slow disk or
-	// for other regions.
+	// service is the allowed ratio between the service time and the service time without load. It applies if the
+	// service time without load exceeds the limit. It applies to requests that wait for resources other than
+	// processors. Such requests may wait for a slow disk or for other regions.
 	service = 5
 	// lightLoad is the number of requests in flight per processor up to which the load counts as light. That many
 	// requests are always allowed.
@@ -51,7 +52,7 @@ const (
 	least = ru.Unit
 )
 
-// Gate admits or rejects requests. It is safe for concurrent use, except for Sample, which must not run concurrently.
+// Gate admits or rejects requests. All methods except Sample are safe for concurrent use.
 type Gate struct {
 	bound time.Duration
 	// floor is the number of requests that are always allowed to wait.
@@ -59,13 +60,13 @@ type Gate struct {
 
 	closed atomic.Bool
 	// balance is the load that can be admitted, in units. The admitted fraction of the requested load is added, up to
-	// saved (as the bits of a float64); admitted requests are subtracted.
+	// saved (the bits of a float64). Admitted requests are subtracted.
 	balance atomic.Int64
 	part    atomic.Uint64
 	saved   atomic.Int64
 	// Requests that have waited longer than this number of nanoseconds are admitted at a lower rate.
 	waitLimit atomic.Int64
-	// asked is the load that was requested while the gate was closed, in units.
+	// asked is the load, in units, that was requested while the gate was closed.
 	asked  atomic.Int64
 	shares fairshare.Shares
 
@@ -75,15 +76,17 @@ type Gate struct {
 	last Sample
 	// under and doing are the number of requests in flight and the completed requests per second under light load.
 	under, doing float64
-	// done is the recent number of completed requests per second, and wants the requested units per second.
+	// done is the recent number of completed requests per second. wants is the recent number of requested units per
+	// second.
 	done, wants float64
 	// over is the ratio of the last queue delay or service time to its limit. lately is the average ratio of the queue
 	// delay over several samples.
 	over, lately float64
-	// lets is the fraction that is admitted while the queue delay is at the limit. haste is the factor by which it
+	// lets is the fraction that is admitted while the queue delay is at the limit. haste is the factor by which lets
 	// currently changes faster.
 	lets, haste float64
-	// above and eager count consecutive samples with long and with short delays, calm those without a rejection.
+	// above and eager are the numbers of consecutive samples with long and with short delays. calm is the number of
+	// consecutive samples without a rejection.
 	above, calm time.Duration
 	eager       int
 	told        uint64
@@ -91,7 +94,7 @@ type Gate struct {
 }
 
 // New returns a gate for a machine with the given number of processors. It rejects requests when the queue delay
-// exceeds bound; 0 disables it.
+// exceeds bound. If bound is 0, no request is rejected.
 func New(bound time.Duration, processors int) *Gate {
 	return &Gate{bound: bound, floor: lightLoad * int64(processors)}
 }
@@ -99,8 +102,8 @@ func New(bound time.Duration, processors int) *Gate {
 // Closed reports whether requests must be admitted with Admit.
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Admit reports whether to admit a request with an estimated cost that has already waited. now is the time since a
-// fixed instant, as in samples.
+// Admit reports whether to admit a request. The request has an estimated cost and has already waited for some time. now
+// is the time since a fixed instant, as in samples.
 func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Duration) bool {
 	cost = max(cost, least)
 	g.asked.Add(int64(cost))

@@ -12,28 +12,28 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// wait is the limit for the time that requests wait.
+// wait is the limit of the time for which requests wait.
 const wait = 50 * time.Millisecond
 
 // refusal is the cost of rejecting a request, as a fraction of the cost of executing one.
 const refusal = 0.05
 
-// possible returns the maximum fraction of the machine's capacity that is left for requests if clients send times as
-// many requests as the machine can execute.
+// possible returns the maximum fraction of the machine's capacity that is left for requests. Clients send times as many
+// requests as the machine can execute.
 func possible(times float64) float64 { return (1 - refusal*times) / (1 - refusal) }
 
 // machine simulates a machine that executes a number of requests per second sequentially, in virtual time.
 type machine struct {
 	*Gate
 	perSecond float64
-	// pending is set if requests are admitted when they arrive and count as in flight while they wait, like writes.
+	// pending means that requests are admitted when they arrive and count as in flight while they wait, like writes.
 	// Otherwise, they wait in their connections until the machine reads them.
 	pending bool
 	now     time.Duration
-	queue   []time.Duration // the arrival times
+	queue   []time.Duration // arrival times of waiting requests
 	room    float64
 	done    int64
-	waits   []time.Duration // the delays of completed requests
+	waits   []time.Duration // delays of completed requests
 	refused int
 	waited  time.Duration
 	seen    int
@@ -44,7 +44,7 @@ func newMachine(perSecond float64, pending bool) *machine {
 	return &machine{Gate: New(wait, 1), perSecond: perSecond, pending: pending, rng: rand.New(rand.NewPCG(1, 1))}
 }
 
-// run sends requests at a rate for a while, after resetting the measurements.
+// run sends requests at a rate for some time, after resetting the measurements.
 func (m *machine) run(perSecond float64, d time.Duration, who func() fairshare.Principal) {
 	m.waits, m.refused = nil, 0
 	const step = time.Millisecond
@@ -100,10 +100,10 @@ func (m *machine) sample() {
 
 func somebody() fairshare.Principal { return fairshare.Principal{} }
 
-// TestOverload checks GA2 with up to ten times as many requests as the machine can execute. The machine must complete
-// at least 95 % of the requests for which rejections leave it time. Their delay must stay below three times the limit.
-// When the load decreases, the gate opens and no request is rejected. This applies to requests in flight and to
-// requests that wait in their connections.
+// TestOverload checks overload with up to ten times as many requests as the machine can execute (GA2). The machine must
+// complete at least 95 % of the requests for which rejections leave it time. Their delay must stay below three times
+// the limit. When the load decreases, the gate must open, and no request may be rejected. The test covers requests in
+// flight and requests that wait in their connections.
 func TestOverload(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		for _, does := range []float64{20_000, 80_000} {
@@ -132,8 +132,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestOldIsRefusedFirst checks that fewer requests that have waited long are admitted than requests that have just
-// arrived.
+// TestOldIsRefusedFirst checks that requests that have waited long are admitted at a lower rate than requests that have
+// just arrived.
 func TestOldIsRefusedFirst(t *testing.T) {
 	m := newMachine(20_000, false)
 	m.run(60_000, 3*time.Second, somebody)
@@ -162,8 +162,8 @@ func TestCapacityChanges(t *testing.T) {
 	}
 }
 
-// TestFewNeverWait checks GA1: the gate stays open for a few slow requests on a machine that is slow or waits for a
-// disk. It also stays open for many requests that take as long without load, and for a short burst.
+// TestFewNeverWait checks that the gate stays open for a few slow requests on a machine that is slow or waits for a
+// disk (GA1). It must also stay open for a short burst, and for many requests that take the same time without load.
 func TestFewNeverWait(t *testing.T) {
 	m := newMachine(20, true)
 	m.run(30, 4*time.Second, somebody) // in the end, 40 requests wait for 2 s
@@ -172,7 +172,7 @@ func TestFewNeverWait(t *testing.T) {
 	}
 	g := New(wait, 1)
 	s := Sample{}
-	for i := range 200 { // 300 ms each, to another region: 60 in flight, later 900
+	for i := range 200 { // 300 ms for each request to another region; 60 requests in flight, later 900
 		s.Now += SampleEvery
 		s.UnderWay = 60
 		if i > 100 {
@@ -211,8 +211,9 @@ func TestFewNeverWait(t *testing.T) {
 	}
 }
 
-// TestSharesOfMachine checks GA3 under overload. A user that sends ten times as many requests as another user gets no
-// more capacity. Low priority gets no capacity while normal priority requests all of it.
+// TestSharesOfMachine checks how capacity is shared under overload (GA3). A user that sends ten times as many requests
+// as another user must get no more capacity. Low priority must get no capacity while normal priority requests all of
+// it.
 func TestSharesOfMachine(t *testing.T) {
 	m := newMachine(20_000, true)
 	got, rng := map[fairshare.Principal]int{}, rand.New(rand.NewPCG(3, 4))

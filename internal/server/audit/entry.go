@@ -13,8 +13,8 @@ import (
 
 // Entry describes a completed request.
 type Entry struct {
-	// User is the role, or empty if no login is required. Source is the address of the client, and Host the address
-	// that the client connected to.
+	// User is the role, or empty if no login is required. Source is the address of the client, and Host is the address
+	// to which the client has connected.
 	User         string
 	Host, Source netip.AddrPort
 	At           time.Time

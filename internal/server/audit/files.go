@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// filesMax is the maximum number of files: the current file audit.log, and older files audit.log.1 and so on. The
-// oldest file has the highest number.
+// filesMax is the maximum number of files. The current file is audit.log, and older files are audit.log.1 and so on.
+// The oldest file has the highest number.
 const filesMax = 8
 
 // files writes to a file until it is full, and then rotates.
 type files struct {
 	dir   string
-	each  int64 // bytes
+	each  int64 // maximum size of a file in bytes
 	f     *os.File
 	bytes int64
 }
@@ -73,7 +73,7 @@ func (w *files) Write(lines []byte) (int, error) {
 	return n, err
 }
 
-// rotate increments the number of every file and replaces the oldest one.
+// rotate increments the number of every file and deletes the oldest file.
 func (w *files) rotate() error {
 	_ = w.f.Close() // write errors have already been reported
 	w.f = nil

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit writes the audit log: one line per request with the user, the client address, the statement, and the
-// outcome, to a bounded number of size-limited files or to syslog.
+// Package audit writes the audit log. It writes one line per request with the user, the client address, the statement,
+// and the outcome. The destination is a bounded number of size-limited files, or syslog.
 //
 // Guarantees: (AL1) Write never waits for the disk, unless Block is set to prevent lost entries. (AL2) The queue of
 // unwritten entries is bounded. Dropped entries are counted, logged, and recorded in the audit log. (AL3) No client
 // input can start a line or a field.
 //
-// The package does not parse statements: passwords have been removed from the entries that it receives. Start reading
+// The package does not parse statements. Passwords have been removed from the entries that it receives. Start reading
 // at Log.Write.
 package audit
 
@@ -33,13 +33,13 @@ type Log struct {
 	categories, users, keyspaces filter
 
 	mu      sync.Mutex
-	room    sync.Cond // waiting has free space, or closed is true
-	work    sync.Cond // waiting is not empty, or closed is true
+	room    sync.Cond // signaled when waiting has free space or closed is true
+	work    sync.Cond // signaled when waiting is not empty or closed is true
 	waiting []byte    // complete lines; at most Options.QueueBytes
 	closed  bool
 	dropped uint64 // entries whose loss has not been recorded yet
 	total   uint64
-	said    time.Time // the last time that dropped entries were logged
+	said    time.Time // time at which dropped entries were last logged
 	done    chan struct{}
 	closing chan struct{} // closed when the log is closed
 }
@@ -51,8 +51,8 @@ const (
 	againAfter = 100 * time.Millisecond
 )
 
-// Open opens a log. dir is the directory of its files unless the options specify another one. log receives messages
-// about lines that could not be written; nil discards them.
+// Open opens a log. dir is the directory of the log's files unless the options specify another directory. log receives
+// messages about lines that could not be written. If it is nil, they are discarded.
 func Open(o Options, dir string, log *slog.Logger) (*Log, error) {
 	o = o.withDefaults(dir)
 	if err := o.Validate(); err != nil {
@@ -159,7 +159,7 @@ func (l *Log) run() {
 			continue
 		}
 		l.mu.Lock()
-		if dropped > 0 { // the last line, which reports them, is lost as well
+		if dropped > 0 { // the last line, which reports the dropped entries, has been lost, too
 			lost--
 			l.dropped += dropped
 		}
@@ -173,7 +173,7 @@ func (l *Log) run() {
 
 // writer holds the state of the output.
 type writer struct {
-	failing bool // the last write failed
+	failing bool // the last write has failed
 	torn    bool // the last line is incomplete
 }
 

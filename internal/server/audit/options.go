@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// The destinations of a log.
+// These are the destinations of a log.
 const (
 	File   = "file"
 	Syslog = "syslog"
 )
 
-// Options selects the entries and the destination. The names match audit_logging_options in Cassandra's configuration.
-// Lists are separated by commas.
+// Options selects the entries and the destination. The names of the options match audit_logging_options in Cassandra's
+// configuration. Lists are separated by commas.
 type Options struct {
 	Enabled bool `yaml:"enabled"`
-	// Logger is file or syslog; empty means file.
+	// Logger is file or syslog. An empty value means file.
 	Logger string `yaml:"logger"`
-	// Dir is the directory of the files; empty means the subdirectory audit of the data directory.
+	// Dir is the directory of the files. An empty value means the subdirectory audit of the data directory.
 	Dir string `yaml:"audit_logs_dir"`
 	// Included items are logged unless they are excluded. An empty list includes all items. The default of
 	// ExcludedKeyspaces is system, system_schema, system_virtual_schema.
@@ -32,15 +32,15 @@ type Options struct {
 	ExcludedUsers      string  `yaml:"excluded_users"`
 	// Block makes requests wait if the queue is full, instead of dropping entries.
 	Block bool `yaml:"block"`
-	// QueueBytes is the maximum size of the queue in bytes; 0 means 16 MiB. FileBytes is the maximum size of all files
-	// together; 0 means 1 GiB.
+	// QueueBytes is the maximum size of the queue in bytes. The value 0 means 16 MiB. FileBytes is the maximum size of
+	// all files together. The value 0 means 1 GiB.
 	QueueBytes int   `yaml:"max_queue_weight"`
 	FileBytes  int64 `yaml:"max_log_size"`
-	// NoLiterals replaces constants in statements by question marks.
+	// NoLiterals replaces constants in statements with question marks.
 	NoLiterals bool `yaml:"no_literals"`
 }
 
-// filter is a pair of lists.
+// filter is a pair of lists for one property.
 type filter struct{ included, excluded []string }
 
 func newFilter(included, excluded string) filter { return filter{list(included), list(excluded)} }

@@ -19,7 +19,7 @@ import (
 type CQLAuditor struct {
 	// Log records all requests. It is nil if the audit log is disabled.
 	Log *Log
-	// Security logs changes of roles and denied requests. It is nil if authentication is off.
+	// Security logs changes of roles and denied requests. It is nil if authentication is disabled.
 	Security *SecurityLogger
 }
 
@@ -64,7 +64,8 @@ func (l *Log) WriteREST(a *rest.Audited) {
 	l.Write(&e)
 }
 
-// WriteLogin writes a login attempt at the address host. outcome is nil if it succeeded. A nil Log writes nothing.
+// WriteLogin writes a login attempt at the address host. outcome is nil if the attempt succeeded. A nil Log writes
+// nothing.
 func (l *Log) WriteLogin(host netip.AddrPort, from netip.Addr, name string, outcome error) {
 	if l == nil {
 		return

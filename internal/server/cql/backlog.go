@@ -11,18 +11,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The backlog is the memory of responses that clients have not read. Each connection's share is limited, but a
-// response can be large and there are many connections, so Options.BacklogMax limits the sum as well. Above the limit,
-// the server does not read from a client that has unread responses, and sessions end their pages early
-// (Server.Pressed). It disconnects clients that have not read anything for a while, largest backlog first, until the
-// sum is well below the limit. A client that reads is not affected. Only above twice the limit do all requests wait;
-// they are rejected after backlogWait.
+// The backlog is the memory of responses that clients have not read. The limit of each connection's share is not
+// sufficient, because a response can be large and there are many connections. Options.BacklogMax therefore limits the
+// sum, too. Above the limit, the server does not read from a client that has unread responses, and sessions end their
+// pages early (Server.Pressed). It disconnects clients that have not read anything for a while, largest backlog first,
+// until the sum is well below the limit. A client that reads is not affected. All requests wait only if the backlog
+// exceeds twice the limit. They are rejected after backlogWait.
 
 const (
-	// backlogStep is the amount by which a connection's share may differ from the counted value, in bytes.
+	// backlogStep is the maximum difference between a connection's share and the counted value, in bytes.
 	backlogStep = 16 << 10
-	// backlogPatience is the time for which a client may block a write while other clients wait for it. More than one
-	// second per megabyte is then too slow.
+	// backlogPatience is the time for which a client may block a write while other clients wait for memory. A client
+	// that reads less than one megabyte per second is then too slow.
 	backlogPatience = 300 * time.Millisecond
 	// backlogWait is the time for which a request waits until other clients have read their responses or have been
 	// disconnected.
@@ -33,11 +33,11 @@ const (
 
 var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of responses are waiting for clients to read them"}
 
-// Pressed reports whether the backlog exceeds its limit, and only the necessary data should be read for clients.
+// Pressed reports whether the backlog exceeds its limit. If so, only the necessary data should be read for clients.
 func (s *Server) Pressed() bool { return s.stats.Backlog.Load() > s.opts.BacklogMax }
 
-// account counts the connection's share of the backlog in whole buffers, because a client may leave little data in
-// each of many buffers. mu must be held.
+// account counts the connection's share of the backlog in whole buffers, because a client may leave little data in each
+// of many buffers. The caller must hold mu.
 func (o *output) account() {
 	share := int64(o.unsent)
 	if o.unsent > 0 || len(o.w.Buf) > backlogStep {
@@ -51,8 +51,8 @@ func (o *output) account() {
 	}
 }
 
-// yield is called before a request is executed while the backlog exceeds its limit. It waits until the client has read
-// its responses, and until the backlog is below twice its limit. It returns an error if that takes too long.
+// yield must be called before a request is executed while the backlog exceeds its limit. It waits until the client has
+// read its responses, and until the backlog is below twice its limit. It returns an error if that takes too long.
 func (o *output) yield(ctx context.Context) error {
 	o.flushUntil(func() bool { return !o.writing && len(o.w.Buf) == 0 })
 	s := o.srv

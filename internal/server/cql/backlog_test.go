@@ -25,7 +25,7 @@ func TestBacklog(t *testing.T) {
 			c.query(i, "big 4000000")
 		}
 		c.flush()
-		<-time.After(10 * time.Millisecond) // prevents that all clients arrive at the same time
+		<-time.After(10 * time.Millisecond) // prevents all clients from arriving at the same time
 		most = max(most, st.Backlog.Load())
 	}
 	for range 100 {
@@ -34,7 +34,7 @@ func TestBacklog(t *testing.T) {
 		other.flush()
 		other.rows()
 	}
-	if most > 5*bound/2 { // without a limit, the backlog contains all responses: four times as much
+	if most > 5*bound/2 { // without a limit, the backlog would contain all responses, which is four times as much
 		t.Errorf("%d bytes waited for clients, the bound is %d", most, bound)
 	}
 	eventually.True(t, "some are cut off", func() bool {

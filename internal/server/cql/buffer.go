@@ -21,7 +21,7 @@ const (
 // buffer is a pooled byte slice. The pool stores the pointer, so that returning a buffer does not allocate.
 type buffer struct {
 	b []byte
-	// r and w delimit the data that has been read from a socket and not yet consumed.
+	// r and w delimit the data that has been read from a socket and has not been consumed.
 	r, w int
 }
 
@@ -51,7 +51,7 @@ func putBuffer(b *buffer) {
 	b.b = b.b[:cap(b.b)]
 	switch n := cap(b.b); {
 	case n < bufferSize || n > largeKeepMax:
-		b.b = nil // the next user of the buffer should not hold that much memory
+		b.b = nil // the next user of the buffer should not hold this much memory
 	case n > bufferKeepMax:
 		large.Put(b)
 	default:

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestNodeEvents checks the node events that clients of each protocol version receive: every change once, in order,
-// and only the event types that the client registered for.
+// TestNodeEvents checks the node events that clients of each protocol version receive. They must receive every change
+// once, in order, and only the event types for which they registered.
 func TestNodeEvents(t *testing.T) {
 	b := start(t, Options{})
 	var all []*client
@@ -71,12 +71,12 @@ func TestNodeEvents(t *testing.T) {
 	for _, c := range append(all, schemaOnly) {
 		c.query(1, "x")
 		c.flush()
-		c.rows() // no event arrives before it
+		c.rows() // no event arrives before this response
 	}
 }
 
-// TestNodeEventsAreBounded checks that the server remembers a bounded number of nodes, even if a cluster reports new
-// addresses without end.
+// TestNodeEventsAreBounded checks that the server stores a bounded number of nodes, even if a cluster continuously
+// reports new addresses.
 func TestNodeEventsAreBounded(t *testing.T) {
 	b := start(t, Options{})
 	for i := range nodesMax + 10 {
@@ -90,7 +90,7 @@ func TestNodeEventsAreBounded(t *testing.T) {
 }
 
 // TestTabletsAreOffered checks that the server offers tablets-routing-v1 only if it is enabled. The session must know
-// whether its client requested the extension and can receive a payload.
+// whether its client has requested the extension and can receive a payload.
 func TestTabletsAreOffered(t *testing.T) {
 	for _, test := range []struct {
 		name    string

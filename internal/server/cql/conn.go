@@ -20,14 +20,14 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// conn is a connection. Its goroutine runs serve. Fields without a comment belong to that goroutine.
+// conn is a connection. Its goroutine runs serve. Fields without a comment belong to this goroutine.
 type conn struct {
 	srv *Server
 	// number is unique among all connections of the node, including those before a restart. since is the time at which
 	// the connection was accepted.
 	number        uint64
 	since         time.Time
-	nc            net.Conn // the connection to read from and write to: the socket, or TLS on top of it
+	nc            net.Conn // connection to read from and write to, which is the socket or TLS on top of it
 	remote, local netip.AddrPort
 	ctx           context.Context
 	cancel        context.CancelFunc
@@ -36,7 +36,7 @@ type conn struct {
 	delay     socketDelay
 	tally     tally
 	handshake handshake
-	// lastMessage is set if the connection ends after the output has been written.
+	// lastMessage means that the connection ends after the output has been written.
 	lastMessage bool
 
 	// exec and out synchronize themselves.
@@ -108,7 +108,7 @@ func (c *conn) serve() error {
 	return c.end()
 }
 
-// end releases the resources of the connection, after it has failed or was closed, and returns the reason.
+// end releases the resources of the connection after it has failed or has been closed. It returns the reason.
 func (c *conn) end() error {
 	c.cancel()
 	c.srv.events.remove(c)
@@ -182,16 +182,16 @@ func (c *conn) consume() error {
 	return nil
 }
 
-// message executes or answers one message.
+// message executes a message or responds to it.
 func (c *conn) message(h cqlwire.Header, body []byte) {
 	c.tally.count(h.Opcode)
 	if c.handshake.phase == expectStartup {
-		c.out.version = h.Version // not negotiated yet: respond in the requested version
+		c.out.version = h.Version // no version has been negotiated, so respond in the requested version
 	}
 	if err := c.handshake.validate(h, c.out.version); err != nil {
 		stream := h.Stream
 		if c.handshake.phase == expectStartup {
-			stream = 0 // like Cassandra
+			stream = 0 // as in Cassandra
 		}
 		c.out.respondError(stream, err)
 		return
@@ -218,8 +218,8 @@ func (c *conn) message(h cqlwire.Header, body []byte) {
 	}
 }
 
-// finishRead completes the processing of one read: counters, output, and buffers that are not needed while the
-// connection waits.
+// finishRead completes the processing of one read. It handles counters, output, and buffers that are not needed while
+// the connection waits.
 func (c *conn) finishRead() {
 	n := c.tally.flush(&c.srv.stats)
 	c.delay.brought = n
@@ -231,12 +231,12 @@ func (c *conn) finishRead() {
 	c.out.drain()
 }
 
-// refuseClear sends an error to a client that speaks unencrypted CQL to a TLS listener. Otherwise the client would
-// wait for a response. start is the beginning of its first message.
+// refuseClear sends an error to a client that speaks unencrypted CQL to a TLS listener. Without the error, the client
+// would wait for a response. start is the beginning of the client's first message.
 func (c *conn) refuseClear(start [5]byte) {
 	v := start[0] & 0x7f
 	if v < cqlwire.VersionMin || v > cqlwire.VersionMax {
-		return // not CQL
+		return // the client does not speak CQL
 	}
 	var w cqlwire.Writer
 	stream := int16(binary.BigEndian.Uint16(start[2:]))
@@ -273,7 +273,7 @@ func (c *conn) enter() {
 	client.Version, client.Account = c.out.version, c.handshake.keys != nil
 	c.exec.sess = c.srv.newSession(client)
 	c.exec.client, c.exec.claimant = &client, client.Claimant()
-	c.client.Store(&client) // publishes the session as well
+	c.client.Store(&client) // this also publishes the session
 	c.out.charges.user = c.srv.users.Connect(client.Identity())
 	c.handshake.phase, c.in.trusted = ready, true
 	c.srv.mu.Lock()

@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// crowd counts connections by address and by handshake state, so that neither a single machine nor clients that never
+// crowd counts connections by address and by handshake state. Therefore neither a single machine nor clients that never
 // log in can use all connections. Server.mu guards it.
 type crowd struct {
 	byAddress map[netip.Addr]int
-	// arriving are the connections in their handshake, oldest first.
+	// arriving holds the connections in their handshake, oldest first.
 	arriving list.List
 }
 
 // slot is the state of a connection for the limits of this file.
 type slot struct {
-	// arriving is the entry in the list of connections in their handshake, nil afterward.
+	// arriving is the connection's entry in the list of connections in their handshake. It is nil after the handshake.
 	arriving *list.Element
-	// seen and idle are the number of requests, and of scans without requests, at the last scan of endIdle.
+	// seen is the number of requests at the last scan of endIdle. idle is the number of consecutive scans without
+	// requests.
 	seen int64
 	idle int
 }
@@ -32,7 +33,7 @@ var (
 )
 
 // admit adds a connection unless its address has reached its limit. If too many connections are in their handshake,
-// admit returns the oldest of them, which must be closed: a client with a valid password completes its handshake
+// admit returns the oldest of them, which must be closed. A client with a valid password completes its handshake
 // quickly.
 func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool) {
 	a := c.remote.Addr()
@@ -77,8 +78,8 @@ func (w *crowd) leave(c *conn) {
 	}
 }
 
-// idleScans is the number of consecutive scans in which a connection must be idle to be closed. It is then idle for
-// three quarters of the timeout to the whole timeout.
+// idleScans is the number of consecutive scans in which a connection must be idle to be closed. The connection is then
+// idle for between three quarters of the timeout and the whole timeout.
 const idleScans = 4
 
 // endIdle closes connections without requests until the server is closed. Connections that are registered for events
@@ -99,7 +100,7 @@ func (s *Server) endIdle() {
 				c.slot.seen, c.slot.idle = n, 0
 			} else if c.slot.idle++; c.slot.idle == idleScans {
 				s.stats.Idle.Add(1)
-				go c.out.fail(errIdle) // it may wait for the goroutine that writes to the client
+				go c.out.fail(errIdle) // this may wait for the goroutine that writes to the client
 			}
 		}
 		s.mu.Unlock()

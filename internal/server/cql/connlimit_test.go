@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestStrangersDoNotCrowdOut checks that connections that never complete their handshake cannot keep other clients
-// out. Each new connection replaces the oldest of them. Ready connections are not closed.
+// TestStrangersDoNotCrowdOut checks that connections that never complete their handshake cannot prevent other clients
+// from connecting. Each new connection must replace the oldest of them. Connections that have completed the handshake
+// must not be closed.
 func TestStrangersDoNotCrowdOut(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 200, AddressConnectionsMax: 200, ArrivingMax: 10})
 	first := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -36,8 +37,8 @@ func TestStrangersDoNotCrowdOut(t *testing.T) {
 	}
 }
 
-// TestOneAddress checks that a single machine cannot use all connections, and that a closed connection makes room for
-// a new one.
+// TestOneAddress checks that a single machine cannot use all connections, and that a closed connection makes room for a
+// new connection.
 func TestOneAddress(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 40, AddressConnectionsMax: 2})
 	kept := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)

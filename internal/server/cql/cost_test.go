@@ -29,7 +29,7 @@ func executes(c *client, n int) []byte {
 }
 
 // load returns a function that sends the requests and reads their responses. Each round reads as many bytes as the
-// first one.
+// first round.
 func load(t testing.TB, c *client, data []byte, n int) (round func()) {
 	t.Helper()
 	if _, err := c.nc.Write(data); err != nil {
@@ -54,7 +54,8 @@ func load(t testing.TB, c *client, data []byte, n int) (round func()) {
 	}
 }
 
-// TestAllocations checks that executing a prepared statement in place does not allocate, from socket to socket.
+// TestAllocations checks that executing a prepared statement synchronously does not allocate, from reading the socket
+// to writing it.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -70,7 +71,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestIdleConnections checks that an idle connection uses less than 24 KiB: 10,000 connections must fit into 240 MB.
+// TestIdleConnections checks that an idle connection uses less than 24 KiB, so that 10,000 connections fit into 240 MB.
 func TestIdleConnections(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector costs memory")
@@ -84,7 +85,7 @@ func TestIdleConnections(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapInuse + m.StackInuse
 	}
-	// The client sides are kept as small as possible, but they count too.
+	// The client sides are kept as small as possible, but they are included.
 	conns := make([]net.Conn, n)
 	before := used()
 	var w cqlwire.Writer
@@ -126,8 +127,8 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// BenchmarkEcho measures the cost of the server without a database: c connections with m requests in flight each. A
-// request binds 1 KB and returns 1 KB. The CPU time includes client and server.
+// BenchmarkEcho measures the cost of the server without a database. It uses c connections, each with m requests in
+// flight. A request binds 1 KB and returns 1 KB. The CPU time includes client and server.
 func BenchmarkEcho(bb *testing.B) {
 	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {

@@ -63,7 +63,7 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 }
 
 // SchemaChanged sends a schema change to all clients that registered for it. When it returns, the event is in their
-// output. A session that calls it before it answers the statement satisfies (CQ3).
+// output. A session that calls it before it responds to the statement satisfies (CQ3).
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
 	s.push(schemaEvents, func(c *conn, dst []byte) []byte {
@@ -72,8 +72,8 @@ func (s *Server) SchemaChanged(change session.SchemaChange) {
 }
 
 // StatusChanged notifies clients that a node of the cluster is up or down. node is the address that clients dial. A
-// state that is the same as the last one sent is not sent again. For a node that joins, TopologyChanged is called
-// first. For a node that leaves, clients may receive DOWN before that, or not at all.
+// state that equals the last sent state is not sent again. For a node that joins, TopologyChanged is called first. For
+// a node that leaves, clients may receive DOWN before that, or not at all.
 func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	change := "DOWN"
 	if up {
@@ -82,8 +82,8 @@ func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	s.nodes.tell(s.nodes.up, node, up, func() { s.pushNode(statusEvents, cqlwire.StatusChange, change, node) })
 }
 
-// TopologyChanged notifies clients that a node joined or left the cluster; see StatusChanged. Clients then read
-// system.peers, so the node must have been added there or removed before the call.
+// TopologyChanged notifies clients that a node has joined or left the cluster (see StatusChanged). Clients then read
+// system.peers. The node must therefore have been added to or removed from system.peers before the call.
 func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 	change := "REMOVED_NODE"
 	if added {
@@ -91,7 +91,7 @@ func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 	}
 	s.nodes.tell(s.nodes.added, node, added, func() {
 		if !added {
-			delete(s.nodes.up, node) // if it returns, clients are notified that it is up
+			delete(s.nodes.up, node) // if the node returns, clients are notified that it is up
 		}
 		s.pushNode(topologyEvents, cqlwire.TopologyChange, change, node)
 	})
@@ -104,7 +104,7 @@ func (s *Server) pushNode(mask eventMask, kind, change string, node netip.AddrPo
 }
 
 // reaches returns the address at which the client reaches a node. A client that logs in with an account key uses its
-// present port for all nodes.
+// current port for all nodes.
 func (c *conn) reaches(node netip.AddrPort) netip.AddrPort {
 	if c.handshake.keys == nil {
 		return node
@@ -114,14 +114,14 @@ func (c *conn) reaches(node netip.AddrPort) netip.AddrPort {
 
 // nodeStates holds the state that was last sent to clients for each node.
 type nodeStates struct {
-	mu        sync.Mutex // also serializes the events
+	mu        sync.Mutex // mu also serializes the events
 	up, added map[netip.AddrPort]bool
 }
 
-// nodesMax is the maximum number of nodes to remember. The state of an evicted node may be sent again.
+// nodesMax is the maximum number of nodes whose state is stored. The state of an evicted node may be sent again.
 const nodesMax = 4096
 
-// tell calls push unless the state is the one that was sent last.
+// tell calls push unless the state equals the last sent state.
 func (n *nodeStates) tell(states map[netip.AddrPort]bool, node netip.AddrPort, state bool, push func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Server) push(mask eventMask, body func(c *conn, dst []byte) []byte) {
 	}
 }
 
-// register answers REGISTER: from now on, the connection receives the requested events.
+// register responds to REGISTER. After that, the connection receives the requested events.
 func (c *conn) register(h cqlwire.Header, body []byte) {
 	names, err := cqlwire.DecodeRegister(body)
 	var mask eventMask

@@ -13,21 +13,21 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// executor admits the requests of a connection, passes them to its session, and tracks them until they are answered.
-// Fields without a comment belong to the goroutine of the connection, and do not change after the handshake.
+// executor admits the requests of a connection, passes them to its session, and tracks them until their responses have
+// been sent. Fields without a comment belong to the goroutine of the connection, and do not change after the handshake.
 type executor struct {
 	srv  *Server
 	out  *output
-	ctx  context.Context // of the connection
+	ctx  context.Context // context of the connection
 	sess Session
-	// client and claimant identify the client.
+	// client and claimant identify the client and its principal.
 	client          *session.Client
 	claimant        fairshare.Principal
 	throwOnOverload bool
-	current         *request // for synchronous execution, nil when idle
+	current         *request // request for synchronous execution, or nil when idle
 	// pending is the number of requests that execute asynchronously.
 	pending atomic.Int32
-	// inFlight are these requests. out.mu guards it.
+	// inFlight holds these requests. out.mu guards it.
 	inFlight requestList
 }
 
@@ -37,7 +37,8 @@ var (
 	errQueueFull          error = &dberr.Overloaded{Message: "Too many long-running requests are waiting on this node"}
 )
 
-// execute passes a request to the session unless a limit is reached. waited is the time that it was in the socket.
+// execute passes a request to the session unless a limit is reached. waited is the time for which the request was in
+// the socket.
 func (x *executor) execute(h cqlwire.Header, body []byte, waited time.Duration) {
 	if x.srv.gate.Closed() && !x.letIn(h, body, waited) {
 		x.out.overloaded(h.Stream, errOverload)
@@ -114,7 +115,8 @@ func (x *executor) admit() error {
 	return nil
 }
 
-// run executes a request synchronously, and answers it unless it is pending or went to a worker.
+// run executes a request synchronously. It sends the response unless the request is pending or has been passed to a
+// worker.
 func (x *executor) run(r *request, body []byte) {
 	switch r.run() {
 	case session.Done:
@@ -135,7 +137,7 @@ func (x *executor) run(r *request, body []byte) {
 	}
 }
 
-// depart counts a request as in flight. It returns false if the connection is closed.
+// depart marks a request as in flight. It returns false if the connection is closed.
 func (x *executor) depart(r *request, size int) bool {
 	x.current = nil
 	r.size = int64(size) + requestBytes
@@ -170,7 +172,7 @@ func (r *request) work() {
 	o := r.x.out
 	defer o.tasks.Done()
 	if r.x.ctx.Err() != nil {
-		r.finish() // the client is gone
+		r.finish() // the client has disconnected
 		return
 	}
 	if o.park(r) {
@@ -223,7 +225,7 @@ func (l *requestList) remove(r *request) {
 	r.older, r.newer = nil, nil
 }
 
-// lookedMax is the number of a connection's requests that are searched for a running one.
+// lookedMax is the maximum number of a connection's requests that are searched for a running statement.
 const lookedMax = 64
 
 func (l *requestList) longest() (text string, began time.Time) {

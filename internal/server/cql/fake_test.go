@@ -26,17 +26,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a session that echoes: it returns a row with the values that it receives. Keywords in a QUERY select other
-// behavior.
+// fake is a session that returns a row with the values that it receives. Keywords in a QUERY select other behavior.
 type fake struct {
 	srv    *Server
 	client session.Client
 	closed atomic.Bool
-	// worked counts the requests that workers executed.
+	// worked is the number of requests that workers have executed.
 	worked atomic.Int64
 
 	mu   sync.Mutex
-	late []*session.Call // pending until release is called
+	late []*session.Call // calls that are pending until release is called
 }
 
 var blobs = func() []*session.Metadata {
@@ -65,10 +64,10 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 	word, arg, _ := strings.Cut(string(call.Request.Text), " ")
 	r := &call.Result
 	switch word {
-	case "big": // a cell of that many bytes
+	case "big": // returns a cell of that many bytes
 		n, _ := strconv.Atoi(arg)
 		return echo(call, [][]byte{make([]byte, n)})
-	case "page": // a cell of that many bytes, or a small cell if the backlog of clients is high
+	case "page": // returns a cell of that many bytes, or a small cell if the backlog of clients is high
 		n, _ := strconv.Atoi(arg)
 		if f.srv.Pressed() {
 			n = 1000
@@ -80,7 +79,7 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 		echo(call, call.Request.Values)
 		f.late = append(f.late, call)
 		return session.Pending
-	case "soon": // pending; another goroutine completes it, perhaps before Query returns
+	case "soon": // pending; another goroutine completes it, possibly before Query returns
 		echo(call, call.Request.Values)
 		go call.Complete()
 		return session.Pending
@@ -186,7 +185,7 @@ type bench struct {
 
 func start(t testing.TB, opts Options) *bench {
 	if opts.WaitMax == 0 {
-		opts.WaitMax = -1 // a busy machine must not reject requests in tests of other features
+		opts.WaitMax = -1 // a slow machine must not reject requests in tests of other features
 	}
 	t.Helper()
 	b := &bench{t: t}
@@ -225,7 +224,7 @@ func start(t testing.TB, opts Options) *bench {
 	return b
 }
 
-// watched is a listener that counts how often the server removes the read deadline of a connection.
+// watched is a listener that counts the removals of read deadlines.
 type watched struct {
 	net.Listener
 	untimed *atomic.Int64
@@ -403,7 +402,7 @@ func (c *client) segment() (ok bool, err error) {
 	return c.segment()
 }
 
-// must reads the next response, which must have that opcode.
+// must reads the next response and checks its opcode.
 func (c *client) must(op cqlwire.Opcode) answer {
 	c.t.Helper()
 	a, err := c.next()
@@ -468,7 +467,7 @@ func (c *client) startup(compression cqlwire.Compression, more ...string) {
 	}
 	c.put(0, cqlwire.OpStartup, cqlwire.AppendStartup(nil, s))
 	c.flush()
-	// This response is not framed. Framing starts afterward in both directions.
+	// This response is not framed. After this response, both directions use framing.
 	a, err := c.next()
 	if err != nil {
 		c.t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestOutOfOrder checks that a response is sent when it is ready, even if earlier requests are pending.
+// TestOutOfOrder checks that a response that is ready is sent immediately, even if earlier requests are pending.
 func TestOutOfOrder(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V5).hello(cqlwire.NoCompression)
@@ -113,7 +113,7 @@ func TestEvents(t *testing.T) {
 	}
 	deaf.query(1, "x")
 	deaf.flush()
-	deaf.rows() // no event arrives before it
+	deaf.rows() // no event arrives before this response
 }
 
 // TestTooManyConnections checks that a connection above the limit receives an error.
@@ -186,11 +186,12 @@ func TestNodeBounds(t *testing.T) {
 		b := start(t, Options{InFlightBytesMax: 300_000})
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 			c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
-			c.query(1, "x", make([]byte, 100_000)) // counted as up to twice that, because it arrives in parts
+			// up to twice that size is counted, because the request arrives in parts
+			c.query(1, "x", make([]byte, 100_000))
 			c.flush()
 			c.rows()
-			// If there is no memory for a segment, its connection ends. The bytes of the first request must not cause
-			// that for the second request.
+			// If no memory is available for a segment, its connection ends. The bytes of the first request must not
+			// cause this for the second request.
 			eventually.True(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlightBytes.Load() == 0 })
 			c.query(2, "x", make([]byte, 2_000_000))
 			c.query(3, "x")
@@ -238,7 +239,7 @@ func TestFrameBound(t *testing.T) {
 		c       cqlwire.Compression
 	}{{3, cqlwire.NoCompression}, {4, cqlwire.LZ4}, {4, cqlwire.Snappy}, {5, cqlwire.NoCompression}, {5, cqlwire.LZ4}} {
 		c := dial(t, b.addr, tc.version).hello(tc.c)
-		c.query(1, "x", make([]byte, 3<<20)) // zeros are small when compressed
+		c.query(1, "x", make([]byte, 3<<20)) // zeros are small after compression
 		c.query(2, "x", []byte("y"))
 		c.query(3, "big 2000000")
 		c.flush()
@@ -255,8 +256,8 @@ func TestFrameBound(t *testing.T) {
 	c.mustFail(cqlwire.CodeInvalid, "Request is too big")
 }
 
-// TestSlowReader checks that the server stops reading from a client that does not read. When the client reads, it
-// receives all responses.
+// TestSlowReader checks that the server stops reading from a client that does not read. When the client reads, it must
+// receive all responses.
 func TestSlowReader(t *testing.T) {
 	const n, size = 600, 100_000
 	b := start(t, Options{OutputBytesMax: 1 << 20})
@@ -288,8 +289,8 @@ func TestSlowReader(t *testing.T) {
 }
 
 // TestSlowReaderOfLongWork checks that workers do not execute requests of a client that does not read, beyond the
-// responses that may wait for it. The requests are executed when the client reads. Requests of other clients are
-// executed without delay.
+// responses that may wait for it. The requests must be executed when the client reads. Requests of other clients must
+// be executed without delay.
 func TestSlowReaderOfLongWork(t *testing.T) {
 	const n, size = 40, 1_500_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, Workers: 2})
@@ -315,7 +316,7 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 			t.Errorf("version %d: %d requests executed, %d left", version, done, b.srv.Stats().Parked.Load())
 		}
 	}
-	// A client that disconnects leaves no requests in flight or in the queue.
+	// A client that disconnects must leave no requests in flight or in the queue.
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
 	for i := range int16(n) {
 		c.query(i, fmt.Sprint("long ", size))
@@ -344,7 +345,7 @@ func TestWriteTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 	case <-time.After(eventually.Limit):
-		t.Fatal("it was not cut off")
+		t.Fatal("the log was not truncated")
 	}
 }
 
@@ -363,7 +364,7 @@ func TestHandshakeTimeout(t *testing.T) {
 			}
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal("a client that only asks for options is not cut off")
+			t.Fatal("a client that only requests options is not disconnected")
 		}
 		c = dial(t, b.addr, cqlwire.V4)
 		c.put(0, cqlwire.OpStartup, cqlwire.AppendStartup(nil, cqlwire.Startup{"CQL_VERSION": "3.0.0"}))
@@ -380,7 +381,7 @@ func TestHandshakeTimeout(t *testing.T) {
 }
 
 // TestShutdown checks that Shutdown answers the requests in flight and the requests that arrive while it waits. Calls
-// that complete after the end have no effect.
+// that complete after the end must have no effect.
 func TestShutdown(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -404,16 +405,16 @@ func TestShutdown(t *testing.T) {
 		}
 		return heard
 	})
-	// A request that arrives while a response is pending is answered. So is a request that arrives immediately after a
-	// response.
+	// A request that arrives while a response is pending receives a response. A request that arrives immediately after
+	// a response also receives a response.
 	c.query(3, "x")
 	c.flush()
 	if a := c.must(cqlwire.OpResult); a.Stream != 3 {
-		t.Errorf("stream %d was answered", a.Stream)
+		t.Errorf("got a response on stream %d, want none", a.Stream)
 	}
 	b.session(0).release()
 	if a := c.must(cqlwire.OpResult); a.Stream != 1 {
-		t.Errorf("stream %d was answered", a.Stream)
+		t.Errorf("got a response on stream %d, want none", a.Stream)
 	}
 	c.mustEnd()
 	c.nc.Close()

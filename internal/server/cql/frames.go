@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// message is a message of the client, or the reason why it is rejected.
+// message is a message from the client, or the reason why the message is rejected.
 type message struct {
-	cqlwire.Header // the zero header if the version is unknown
+	cqlwire.Header // the header is zero if the version is unknown
 	body           []byte
 	refused        error
 	// last is true if the following input cannot be decoded.
@@ -37,11 +37,11 @@ type frameReader struct {
 	trusted     bool
 	segments    bool
 	compression cqlwire.Compression
-	payload     []byte  // the unread messages of a self-contained segment
-	plain       *buffer // the destination of decompressed input, nil when idle
+	payload     []byte  // unread messages of a self-contained segment
+	plain       *buffer // destination of decompressed input, or nil when idle
 	large       cqlwire.Assembler
-	assembled   bool // the last message refers to large
-	skip        int  // remaining bytes of a rejected message to skip; in version 5, of payload
+	assembled   bool // the last message contains references to large
+	skip        int  // remaining bytes of a rejected message to skip; in version 5, bytes of payload
 }
 
 func (f *frameReader) init(s *Server, nc net.Conn) {
@@ -50,7 +50,7 @@ func (f *frameReader) init(s *Server, nc net.Conn) {
 }
 
 // next decodes the next message into m. Its body is valid until the next call. ok is false if more input is needed. An
-// error ends the connection: the input cannot be decoded, or a partial message cannot be kept.
+// error ends the connection. It means that the input cannot be decoded, or that a partial message cannot be kept.
 func (f *frameReader) next(m *message) (ok bool, err error) {
 	if f.assembled {
 		f.dropLarge()
@@ -91,8 +91,8 @@ func (f *frameReader) envelope(m *message) (progress, error) {
 		f.buf.r += n
 		return skipped, nil
 	}
-	// The version is checked by the first byte alone: headers of versions 1 and 2 are shorter, and the header of an
-	// unknown version is unknown.
+	// Only the first byte is used to check the version. Headers of versions 1 and 2 are shorter, and the format of an
+	// unknown version's header is unknown.
 	if v := data[0] & 0x7f; v < cqlwire.VersionMin || v > cqlwire.VersionMax {
 		*m = message{refused: cqlwire.BadVersion(v), last: true}
 		return complete, nil
@@ -137,8 +137,8 @@ func (f *frameReader) makeRoom(m *message, size int) (progress, error) {
 	return complete, nil
 }
 
-// segment decodes the segment at the front of the input. Its errors end the connection: after a corrupt segment, the
-// stream cannot be decoded.
+// segment decodes the segment at the front of the input. Its errors end the connection, because the stream cannot be
+// decoded after a corrupt segment.
 func (f *frameReader) segment(m *message) (progress, error) {
 	s, size, ok, err := cqlwire.NextSegment(f.buf.unread(), f.compression == cqlwire.LZ4)
 	if err != nil {
@@ -217,7 +217,7 @@ func (f *frameReader) piece(m *message, payload []byte) (progress, error) {
 }
 
 // shed rejects the large message that is being assembled, so that its memory can be used for the next segment. It
-// reports whether there was such a message. The rest of the message is skipped.
+// reports whether such a message existed. The rest of the message is skipped.
 func (f *frameReader) shed(m *message) bool {
 	if len(f.large.Buf) < cqlwire.HeaderSize || f.assembled {
 		return false

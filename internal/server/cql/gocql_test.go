@@ -140,7 +140,7 @@ func TestGocql(t *testing.T) {
 					t.Fatal(n, err)
 				}
 				if !bytes.Equal(a, gotA) || !bytes.Equal(b, gotB) {
-					t.Fatalf("%d bytes came back as %d and %d", n, len(gotA), len(gotB))
+					t.Fatalf("%d bytes were decoded as %d and %d", n, len(gotA), len(gotB))
 				}
 			}
 			batch := s.Batch(gocql.UnloggedBatch).Query("INSERT INTO t (a) VALUES (1)").

@@ -15,10 +15,10 @@ type NewSession func(client session.Client) Session
 
 // Session executes the requests of one connection.
 //
-// Query, Prepare, Execute, and Batch may be called concurrently: the goroutine of the connection calls them
-// sequentially with MayBlock = false, and workers call them at the same time with MayBlock = true. Each call either
-// fills call.Result and returns session.Done, or arranges that call.Complete is called later and returns
-// session.Pending, or returns session.Offload (only if MayBlock is false). The context ends with the connection.
+// Query, Prepare, Execute, and Batch may be called concurrently. The goroutine of the connection calls them
+// sequentially with MayBlock = false, and workers call them at the same time with MayBlock = true. Each call fills
+// call.Result and returns session.Done, or arranges that call.Complete is called later and returns session.Pending. If
+// MayBlock is false, it may also return session.Offload. The context ends with the connection.
 type Session interface {
 	Query(ctx context.Context, call *session.Call) session.Status
 	Prepare(ctx context.Context, call *session.Call) session.Status
@@ -32,8 +32,8 @@ type Session interface {
 	Close()
 }
 
-// Authenticator checks a user name and a password. It may block: only the client that logs in waits. It limits its
-// concurrency.
+// Authenticator checks a user name and a password. It may block, because only the client that logs in waits. It must
+// limit its own concurrency.
 type Authenticator interface {
 	// Authenticate returns the role of a client at an address, or dberr.BadCredentials.
 	Authenticate(ctx context.Context, from netip.Addr, user, password string) (access.Login, error)

@@ -33,14 +33,14 @@ type handshake struct {
 	opts   *Options
 	nc     net.Conn
 	remote netip.AddrPort
-	keys   Authenticator // for account clients; nil for clients that log in with a role
+	keys   Authenticator // keys is for account clients, and nil for clients that log in with a role
 	phase  phase
 	// applicant is the client that is logging in.
 	applicant session.Client
 }
 
-// startup answers STARTUP: it negotiates the version, compression, and framing, and requests credentials if there is
-// an authenticator.
+// startup responds to STARTUP. It negotiates the version, compression, and framing, and requests credentials if the
+// server has an authenticator.
 func (c *conn) startup(h cqlwire.Header, body []byte) {
 	s, err := cqlwire.DecodeStartup(body)
 	var compression cqlwire.Compression
@@ -74,7 +74,7 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	c.out.mu.Unlock()
 }
 
-// authResponse answers AUTH_RESPONSE: it checks the credentials. A client whose login fails may retry until the
+// authResponse responds to AUTH_RESPONSE. It checks the credentials. A client whose login fails may retry until the
 // handshake timeout.
 func (c *conn) authResponse(h cqlwire.Header, body []byte) {
 	if err := c.handshake.login(c.ctx, body); err != nil {
@@ -85,8 +85,8 @@ func (c *conn) authResponse(h cqlwire.Header, body []byte) {
 	c.out.respond(h.Stream, cqlwire.OpAuthSuccess, cqlwire.AppendAuthSuccess)
 }
 
-// start describes the client by its options, and authenticates it by its certificate. known is false if it must log
-// in.
+// start sets the client's description from its options, and authenticates the client by its certificate. known is false
+// if the client must log in.
 func (k *handshake) start(s cqlwire.Startup, version uint8) (known bool, err error) {
 	client := session.Client{DriverName: s[cqlwire.StartupDriverName], DriverVersion: s[cqlwire.StartupDriverVersion],
 		Options: keptOptions(s)}
@@ -176,8 +176,8 @@ func (k *handshake) validate(h cqlwire.Header, version uint8) error {
 // startupBytesMax is the maximum size of the STARTUP options that are kept for the lifetime of a connection.
 const startupBytesMax = 8 << 10
 
-// keptOptions returns the options of STARTUP for system_views.clients. If the options are too large, the longest are
-// omitted.
+// keptOptions returns the options of STARTUP for system_views.clients. If the options are too large, the longest
+// options are omitted.
 func keptOptions(s cqlwire.Startup) map[string]string {
 	names := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a)+len(s[a]), len(b)+len(s[b])), cmp.Compare(a, b))

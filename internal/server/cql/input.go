@@ -11,26 +11,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// smallReadSize is the size in bytes of the buffer that an idle connection keeps if it cannot wait for readiness. It
-// is also the maximum size of a part of a message that is kept outside of a buffer. Unauthenticated clients cannot
-// send longer messages.
+// smallReadSize is the size in bytes of the buffer that an idle connection keeps if it cannot wait for readiness. It is
+// also the maximum size of a part of a message that is kept outside a buffer. Unauthenticated clients cannot send
+// longer messages.
 const smallReadSize = 4 << 10
 
 // input reads from a connection into a pooled buffer, which it holds only while there is data. It belongs to the
 // goroutine of the connection.
 type input struct {
 	nc net.Conn
-	// raw is nil if the connection cannot wait for readiness (TLS). Then small receives the first bytes of each read.
+	// raw is nil if the connection cannot wait for readiness (TLS). In that case, small receives the first bytes of
+	// each read.
 	raw     syscall.RawConn
-	tryRead func(fd uintptr) bool // the method value, created once
+	tryRead func(fd uintptr) bool // method value, created once
 	readErr error
 	// readN is the number of bytes that the last read returned, and readLeft is the number of bytes that it left in the
-	// socket. slept is set if it had to wait.
+	// socket. slept is true if the last read had to wait.
 	readN, readLeft int
 	slept           bool
 	small           []byte
-	buf             *buffer // nil unless it holds a part of a message or is in use
-	rest            []byte  // a small part of a message that waits for the rest without a buffer
+	buf             *buffer // nil unless the buffer holds a part of a message or is in use
+	rest            []byte  // small part of a message that waits for the rest without a buffer
 	memory          memory
 }
 
@@ -74,8 +75,8 @@ func (in *input) fill() (n int, err error) {
 	return 0, err
 }
 
-// tryReadFD is called by the runtime when the socket may be readable. It takes the buffer only then, so that a waiting
-// connection has none.
+// tryReadFD is called by the runtime when the socket may be readable. It takes the buffer only then. A waiting
+// connection therefore has no buffer.
 func (in *input) tryReadFD(fd uintptr) (done bool) {
 	if in.buf == nil {
 		in.takeUp()
@@ -94,14 +95,14 @@ func (in *input) tryReadFD(fd uintptr) (done bool) {
 	return true
 }
 
-// takeUp takes a buffer and copies the partial message into it that setAside has saved.
+// takeUp takes a buffer and copies into it the partial message that setAside has saved.
 func (in *input) takeUp() {
 	in.buf = getBuffer()
 	in.buf.w = copy(in.buf.b, in.rest)
 	in.rest = nil
 }
 
-// setAside returns the buffer of a connection that must wait for input. A small partial message is saved outside of a
+// setAside returns the buffer of a connection that must wait for input. A small partial message is saved outside a
 // buffer. A larger part counts as a large message.
 func (in *input) setAside() error {
 	if in.buf == nil || in.memory.buffer > 0 {
@@ -114,7 +115,7 @@ func (in *input) setAside() error {
 		}
 		return nil
 	}
-	in.rest = append(in.rest, part...) // which was empty
+	in.rest = append(in.rest, part...) // rest was empty
 	putBuffer(in.buf)
 	in.buf = nil
 	return nil
@@ -154,9 +155,10 @@ type memory struct {
 	stats *Stats
 	opts  *Options
 	nc    net.Conn
-	// buffer and message are the bytes of the read buffer, and of the buffers of assembled and decompressed messages.
+	// buffer is the number of bytes in the read buffer. message is the number of bytes in the buffers of assembled and
+	// decompressed messages.
 	buffer, message int64
-	receiving       bool // such messages have a deadline
+	receiving       bool // such a message is being received, with a deadline
 }
 
 // receive reserves n bytes for a message that has not arrived completely. Such messages leave a quarter of the limit

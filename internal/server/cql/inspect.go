@@ -20,7 +20,7 @@ var ErrCancelled = errors.New("the connection was canceled by an operator")
 // ClientInfo describes a connection for system_views.clients.
 type ClientInfo struct {
 	session.Client
-	// Keyspace is the keyspace of USE, or empty.
+	// Keyspace is the keyspace selected by USE, or empty.
 	Keyspace string
 	// Requests is the number of requests so far.
 	Requests int64
@@ -47,8 +47,8 @@ type SessionInfo struct {
 	Since  time.Time
 	// UnderWay is the number of asynchronous requests in flight.
 	UnderWay int
-	// Statement is the longest running statement, without its constants, and Began its start time. Both are zero if no
-	// statement is running.
+	// Statement is the longest running statement without its constants, and Began is its start time. Both are zero if
+	// no statement is running.
 	Statement string
 	Began     time.Time
 }
@@ -66,7 +66,7 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	for i, c := range conns {
 		places[i] = place{c: c, requests: c.requests.Load()}
 		if _, began := c.exec.longest(); !began.IsZero() {
-			places[i].began = began.UnixNano() - math.MaxInt64 // before connections without requests in flight
+			places[i].began = began.UnixNano() - math.MaxInt64 // place it before connections without requests in flight
 		}
 	}
 	slices.SortFunc(places, func(a, b place) int {
@@ -98,8 +98,9 @@ func (c *conn) inspect() SessionInfo {
 	return i
 }
 
-// Cancel closes the connection with a number and cancels its requests. It returns false if there is no such
-// connection. Reads end as soon as they notice. A write that is already in a log takes effect, without a response.
+// Cancel closes the connection with a number and cancels its requests. It returns false if the connection does not
+// exist. Reads end as soon as they notice the cancellation. A write that is already in a log takes effect, but its
+// response is not sent.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	for _, c := range s.connections() {
 		if c.number == number {

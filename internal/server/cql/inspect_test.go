@@ -12,7 +12,7 @@ import (
 )
 
 // TestSessions checks that Sessions returns the connections with the most requests in flight, up to the requested
-// number. Each entry has a number and its requests in flight. Responses in any order reduce the count.
+// number. Each entry has a number and its requests in flight. Responses in any order must reduce the count.
 func TestSessions(t *testing.T) {
 	b := start(t, Options{})
 	for range 20 {

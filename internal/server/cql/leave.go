@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// The protocol has no message by which a server announces that it closes a connection, and a client cannot know
-// whether a request that it has just sent was executed. Therefore a server that shuts down continues to serve a
-// connection until it is idle: all received requests have been answered, and no data has arrived for a certain time.
-// This time becomes shorter as the shutdown proceeds, so that a busy connection is closed in one of its short gaps.
-// After readMost, a connection without gaps is not read either.
+// The protocol has no message with which a server announces that it closes a connection. A client therefore cannot know
+// whether a request that it has just sent was executed. Therefore a server that shuts down serves a connection until it
+// is idle. A connection is idle if all received requests have been answered and no data has arrived for some time. This
+// time decreases during the shutdown, so that a busy connection is closed in one of its short gaps. After readMost, the
+// server stops reading even from a connection without gaps.
 
 const (
 	// idleGapMost is the initial idle time. It is halved every idleGapStep until it reaches idleGapLeast.
 	idleGapMost, idleGapLeast = 32 * time.Millisecond, 4 * time.Millisecond
 	idleGapStep               = 100 * time.Millisecond
-	// idleReads is the number of reads into which the idle time is divided. If the machine stalls, only one of them
-	// elapses.
+	// idleReads is the number of reads into which the idle time is divided. If the machine stalls, only one of these
+	// reads elapses.
 	idleReads = 4
 	// oweGap is the interval at which a connection with unsent responses is checked.
 	oweGap = 5 * time.Millisecond
-	// readMost is the time for which a connection without gaps is read. gocql closes its connections, and fails the
-	// requests on them, one second after it has received DOWN for the node.
+	// readMost is the time for which the server reads from a connection without gaps. gocql closes its connections, and
+	// fails the requests on them, one second after it has received DOWN for the node.
 	readMost = 900 * time.Millisecond
 	// partialWait is the time that a client has to complete a partially received message.
 	partialWait = 2 * time.Second
 )
 
-// Shutdown stops accepting connections, serves the existing ones until each is idle, and closes them. When ctx ends,
+// Shutdown stops accepting connections, serves each existing connection until it is idle, and closes it. When ctx ends,
 // it closes all remaining connections.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.stopListening()
@@ -58,7 +58,7 @@ func (s *Server) interrupt() bool {
 	now := time.Now()
 	for c := range s.conns {
 		if !c.shutdown.notified.Load() {
-			_ = c.nc.SetReadDeadline(now) // repeatedly, because the end of a handshake resets the deadline
+			_ = c.nc.SetReadDeadline(now) // this must be repeated, because the end of a handshake resets the deadline
 		}
 	}
 	return len(s.conns) > 0
@@ -74,14 +74,14 @@ func (s *Server) idleGap() time.Duration {
 type shutdown struct {
 	srv *Server
 	nc  net.Conn
-	// notified is set when the connection has been notified of Shutdown. Then idleReads is the number of reads since
-	// the last request or response that have timed out, and idleUntil the time at which the next read times out.
+	// notified is set when the connection has been notified of Shutdown. idleReads is then the number of reads that
+	// have timed out since the last request or response. idleUntil is the time at which the next read times out.
 	notified  atomic.Bool
 	idleReads int
 	idleUntil time.Time
 }
 
-// leave starts an idle period: the next read of the connection times out at its end. It returns false if the
+// leave starts an idle period. At its end, the next read of the connection times out. It returns false if the
 // connection must no longer be read.
 func (d *shutdown) leave() bool {
 	d.restart(d.srv.idleGap() / idleReads)
@@ -106,9 +106,9 @@ func (c *conn) answerAll() {
 	c.out.flushUntil(func() bool { return c.exec.pending.Load() == 0 && c.out.empty() })
 }
 
-// timedOut handles the error of a read. It returns errClosing if the connection was idle for the required time and all
-// output has been sent. It returns nil if the connection must be read again, because the server has just started to
-// shut down or still owes a response.
+// timedOut handles the timeout of a read. It returns errClosing if the connection has been idle for the required time
+// and all output has been sent. It returns nil if the connection must be read again. This is the case if the server has
+// just started to shut down or must still send a response.
 func (c *conn) timedOut(err error) error {
 	s, d := c.srv, &c.shutdown
 	if !s.draining.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -122,7 +122,7 @@ func (c *conn) timedOut(err error) error {
 		d.leave()
 		return nil
 	}
-	if time.Now().Before(d.idleUntil) { // interrupt was late
+	if time.Now().Before(d.idleUntil) { // the interrupt was late
 		_ = c.nc.SetReadDeadline(d.idleUntil)
 		return nil
 	}

@@ -16,16 +16,16 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admission"
 )
 
-// Requests wait in the sockets of connections, for a processor, or in flight, for a disk or another node. Admission
-// control receives all three delays.
+// Requests wait in the sockets of connections, for a processor, or for a disk or another node. Admission control
+// receives all three delays.
 
 const (
 	// idlePace is the time between two samples under low load.
 	idlePace = 250 * time.Millisecond
 	// busyRequests is the number of requests between two samples above which the load is not low.
 	busyRequests = 20
-	// busyRead is the number of requests in one read that makes a connection a busy one. gatherMax is the maximum time
-	// for which a busy connection collects requests under overload.
+	// busyRead is the minimum number of requests in one read of a busy connection. gatherMax is the maximum time for
+	// which a busy connection collects requests under overload.
 	busyRead, gatherMax = 4, 5 * time.Millisecond
 )
 
@@ -66,7 +66,7 @@ func (s *Server) watchPressure() {
 }
 
 // tellGate samples the load if a sample is due, and returns the time until the next sample. Under load, connections
-// call it as well, because a separate goroutine would wait for a processor as long as the connections.
+// call it, too, because a separate goroutine would wait for a processor as long as the connections.
 func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	p := &s.pressure
 	if int64(now) < p.due.Load() || !p.mu.TryLock() {
@@ -99,8 +99,8 @@ func (s *Server) sampleIfDue() (now time.Duration) {
 	return now
 }
 
-// Guest admits or rejects a request that arrived through another protocol, by the same admission control as this
-// server's clients. An admitted request counts until done is called. cost is its estimated cost.
+// Guest admits or rejects a request that arrived through another protocol. It uses the same admission control as for
+// this server's clients. An admitted request counts until done is called. cost is the estimated cost of the request.
 func (s *Server) Guest(who fairshare.Principal, cost ru.Units) (done func(), ok bool) {
 	now := s.sampleIfDue()
 	if s.gate.Closed() && !s.gate.Admit(who, cost, time.Duration(s.pressure.processor.Load()), now) {
@@ -161,7 +161,7 @@ func (p *processorWait) mean() time.Duration {
 type socketDelay struct {
 	srv *Server
 	// waited is the maximum time that the data of the last read was in the socket. emptied is the time at which the
-	// socket was last empty, or 0 if unknown: all data in the socket arrived later.
+	// socket was last empty, or 0 if the time is unknown. All data in the socket arrived later.
 	waited, emptied time.Duration
 	// brought is the number of requests in the last read.
 	brought int64
@@ -169,7 +169,7 @@ type socketDelay struct {
 
 // pause runs before a read. left is the number of bytes that the last read left in the socket. If more data waits to be
 // read, other goroutines run first, so that all connections wait equally long. Under overload, a busy connection
-// collects requests: a large group costs less per request than a small one, even to reject.
+// collects requests, because a large group costs less per request than a small group, even to reject.
 func (d *socketDelay) pause(left int) {
 	closed := d.srv.gate.Closed()
 	if closed && left == 0 && d.brought >= busyRead {
@@ -179,10 +179,10 @@ func (d *socketDelay) pause(left int) {
 	}
 }
 
-// read records the maximum time that the n bytes of the last read were in the socket: the time since the socket was
-// last empty. left is the number of bytes that remain, or negative if unknown; they arrived later. If the connection
-// slept until data arrived, the data waited as long as goroutines wait for a processor. If its client held the
-// connection by not reading, the time is unknown.
+// read records the maximum time for which the n bytes of the last read were in the socket. It is the time since the
+// socket was last empty. left is the number of bytes that remain, or negative if the number is unknown. These bytes
+// arrived later. If the connection waited for data, the data waited as long as goroutines wait for a processor. If the
+// client delayed the connection by not reading, the time is unknown.
 func (d *socketDelay) read(n, left int, slept, held bool) {
 	d.waited = 0
 	if held || slept {

@@ -18,7 +18,7 @@ import (
 func press(t *testing.T, b *bench) {
 	t.Helper()
 	p := &b.srv.pressure
-	p.mu.Lock() // the server cannot pass samples
+	p.mu.Lock() // the lock prevents the server from passing samples
 	t.Cleanup(p.mu.Unlock)
 	s := admission.Sample{Now: b.srv.now() + time.Hour}
 	for range 1000 {
@@ -56,7 +56,7 @@ func ask(c *client, n int, priority string) (refused int) {
 }
 
 // TestShed checks that requests under pressure are rejected before a session sees them, with low priority first. The
-// rejections are counted. An unknown priority is an error.
+// rejections must be counted. An unknown priority must be an error.
 func TestShed(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -144,7 +144,7 @@ func TestWaitInSocket(t *testing.T) {
 	}
 	left := d.emptied
 	if d.read(100, -1, false, false); d.waited <= 0 || d.emptied != left {
-		t.Errorf("waited %v, and it is not known what is left: none of that came before %v", d.waited, d.emptied)
+		t.Errorf("waited %v, and the rest is unknown; none of it arrived before %v", d.waited, d.emptied)
 	}
 	if d.read(100, 0, false, true); d.waited != 0 || d.emptied != 0 {
 		t.Errorf("a client that does not read waited for %v", d.waited)
@@ -172,7 +172,7 @@ func TestHeldByItsClient(t *testing.T) {
 		return is
 	}
 	if held() {
-		t.Error("it is held up by a client that reads")
+		t.Error("a reading client delays it")
 	}
 	for i := range int16(5) {
 		c.query(i, "page 8000000")

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestNegotiation sends bytes on a new connection for each case and checks the response. Drivers and Cassandra agree
-// on the expected texts.
+// TestNegotiation sends bytes on a new connection in each case, and checks the response. Drivers and Cassandra agree on
+// the expected texts.
 func TestNegotiation(t *testing.T) {
 	b := start(t, Options{})
 	startup := func(pairs ...string) string {
@@ -37,7 +37,7 @@ func TestNegotiation(t *testing.T) {
 	for _, tc := range []struct {
 		name, send string
 		op         cqlwire.Opcode
-		text       string // of an error, which is a protocol error
+		text       string // text of a protocol error
 		stream     int16
 		version    uint8
 		end        bool
@@ -122,7 +122,7 @@ func TestEstablished(t *testing.T) {
 		c.put(8, cqlwire.OpQuery, []byte{1})
 		c.put(9, cqlwire.OpOptions, nil)
 		c.put(10, 0x7e, nil)
-		c.version ^= 7 // 3 and 4 swap; 5 becomes 2
+		c.version ^= 7 // this swaps 3 and 4, and 5 becomes 2
 		if c.version != 2 {
 			c.query(11, "x")
 		}
@@ -179,7 +179,8 @@ func TestEndLogins(t *testing.T) {
 	stays.rows()
 }
 
-// TestLogin checks that clients must log in if there is an authenticator, and that other requests fail before that.
+// TestLogin checks that clients must log in if the server has an authenticator, and that other requests fail before the
+// login.
 func TestLogin(t *testing.T) {
 	b := start(t, Options{Authenticator: users{"cassandra": "secret"}})
 	for _, version := range []uint8{cqlwire.V3, cqlwire.V4, cqlwire.V5} {
@@ -253,13 +254,13 @@ func TestSizes(t *testing.T) {
 				a := c.must(cqlwire.OpResult)
 				got, _, ok := cqlwire.NextCell(c.result(a).Cells)
 				if !ok || int(a.Stream) != i || !bytes.Equal(got, sent[i]) {
-					t.Fatalf("value %d of %d bytes came back as %d", i, sizes[i], len(got))
+					t.Fatalf("value %d of %d bytes was decoded as %d", i, sizes[i], len(got))
 				}
 			}
 		})
 	}
 	if n := b.srv.Stats().InFlightBytes.Load(); n != 0 {
-		// The handler may still be closing the last connection.
+		// The handler may still be closing the previous connection.
 		b.srv.Close()
 		if n = b.srv.Stats().InFlightBytes.Load(); n != 0 {
 			t.Errorf("%d bytes are still counted as in flight", n)
@@ -329,7 +330,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestMetadata checks that the response omits the column metadata only if the client knows it.
+// TestMetadata checks that the response omits the column metadata only if the client has it.
 func TestMetadata(t *testing.T) {
 	b := start(t, Options{})
 	id := append([]byte{1}, make([]byte, 15)...)

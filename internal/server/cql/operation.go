@@ -9,8 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// operation describes an opcode that a session executes: the function that decodes its body into a request, and the
-// method of the session. parse must not retain the body: a request is parsed again when a worker executes it.
+// operation describes an opcode that a session executes. It contains the function that decodes its body into a request,
+// and the method of the session. parse must not retain the body, because a request is parsed again when a worker
+// executes it.
 type operation struct {
 	parse func(r *request, body []byte) error
 	run   func(s Session, ctx context.Context, call *session.Call) session.Status
@@ -23,7 +24,7 @@ var operations = [...]operation{
 	cqlwire.OpBatch:   {(*request).parseBatch, Session.Batch},
 }
 
-// QUERY: a statement as text, with values.
+// QUERY executes a statement given as text, with values.
 
 func (r *request) parseQuery(body []byte) error {
 	if err := r.query.Decode(body, r.x.out.version); err != nil {
@@ -34,7 +35,7 @@ func (r *request) parseQuery(body []byte) error {
 	return nil
 }
 
-// PREPARE: a statement as text, for later execution by its ID.
+// PREPARE prepares a statement given as text for later execution by its ID.
 
 func (r *request) parsePrepare(body []byte) error {
 	if err := r.prepare.Decode(body, r.x.out.version); err != nil {
@@ -45,7 +46,7 @@ func (r *request) parsePrepare(body []byte) error {
 	return nil
 }
 
-// EXECUTE: a prepared statement by its ID, with values. This is the path that is optimized for speed.
+// EXECUTE executes a prepared statement by its ID, with values. This path is optimized for speed.
 
 func (r *request) parseExecute(body []byte) error {
 	if err := r.execute.Decode(body, r.x.out.version); err != nil {
@@ -56,7 +57,7 @@ func (r *request) parseExecute(body []byte) error {
 	return setID(&r.Request.ID, r.execute.ID)
 }
 
-// BATCH: several modifications, as text or prepared, each with values.
+// BATCH executes several modifications given as text or prepared, each with values.
 
 func (r *request) parseBatch(body []byte) error {
 	if err := r.batch.Decode(body, r.x.out.version); err != nil {

@@ -15,71 +15,73 @@ import (
 
 // Options holds the limits and the configuration of a Server. Zero values mean the defaults given with the fields.
 type Options struct {
-	// Authenticator authenticates clients; nil admits all clients.
+	// Authenticator authenticates clients. If it is nil, all clients are admitted.
 	Authenticator Authenticator
-	// TLS encrypts connections; nil disables encryption.
+	// TLS encrypts connections. If it is nil, connections are not encrypted.
 	TLS *tls.Config
-	// CQLVersion is the version in SUPPORTED, default 3.4.5.
+	// CQLVersion is the version in SUPPORTED. The default is 3.4.5.
 	CQLVersion string
-	// Tablets enables tablets-routing-v1: a client that requests it receives the location of the data when it has sent
+	// Tablets enables tablets-routing-v1. A client that requests it receives the location of the data after it has sent
 	// a request to the wrong node. Sessions do that for clients with session.Client.Tablets.
 	Tablets bool
 	// Supported holds further entries of SUPPORTED.
 	Supported []cqlwire.Option
 
-	// ConnectionsMax is the maximum number of connections, default 20000. A further connection receives OVERLOADED and
-	// is closed.
+	// ConnectionsMax is the maximum number of connections. The default is 20000. A further connection receives
+	// OVERLOADED and is closed.
 	ConnectionsMax int
-	// AddressConnectionsMax is the maximum number of connections from one address, default half of ConnectionsMax.
+	// AddressConnectionsMax is the maximum number of connections from one address. The default is half of
+	// ConnectionsMax.
 	AddressConnectionsMax int
-	// ArrivingMax is the maximum number of connections in their handshake, default a quarter of ConnectionsMax. Above
-	// it, the connection whose handshake has taken the longest is closed.
+	// ArrivingMax is the maximum number of connections in their handshake. The default is a quarter of ConnectionsMax.
+	// Above it, the connection whose handshake has taken the longest is closed.
 	ArrivingMax int
-	// FrameBytesMax is the maximum size of the body of a request, also after decompression, and of a response. Default
-	// and maximum: 256 MiB.
+	// FrameBytesMax is the maximum size of the body of a request, also after decompression, and of a response. The
+	// default and maximum value is 256 MiB.
 	FrameBytesMax int
-	// ConnectionInFlightMax is the maximum number of asynchronous requests of a connection, default 4096. At the
+	// ConnectionInFlightMax is the maximum number of asynchronous requests of a connection. The default is 4096. At the
 	// limit, the server stops reading from the connection. A client that requested THROW_ON_OVERLOAD receives
 	// OVERLOADED.
 	ConnectionInFlightMax int
-	// InFlightMax is the maximum number of asynchronous requests of all connections, default 65536. Requests above it
-	// receive OVERLOADED.
+	// InFlightMax is the maximum number of asynchronous requests of all connections. The default is 65536. Requests
+	// above it receive OVERLOADED.
 	InFlightMax int
 	// InFlightBytesMax is the maximum memory of requests in flight and of requests larger than a read buffer, for all
-	// connections; default 1 GiB. Requests above it receive OVERLOADED.
+	// connections. The default is 1 GiB. Requests above it receive OVERLOADED.
 	InFlightBytesMax int64
-	// OutputBytesMax is the maximum output that may wait for a client to read it, default 4 MiB. Above it, the server
-	// stops reading from the connection. A client that is registered for events and does not read is disconnected.
+	// OutputBytesMax is the maximum output, in bytes, that may wait for a client to read it. The default is 4 MiB.
+	// Above it, the server stops reading from the connection. A client that is registered for events and does not read
+	// is disconnected.
 	OutputBytesMax int
-	// BacklogMax is the maximum output that may wait for all clients to read it, in bytes, default 1 GiB. Above it,
-	// requests wait while clients that do not read are disconnected. If no client can be disconnected, requests
+	// BacklogMax is the maximum output, in bytes, that may wait for all clients to read it. The default is 1 GiB. Above
+	// it, requests wait while clients that do not read are disconnected. If no client can be disconnected, requests
 	// receive OVERLOADED.
 	BacklogMax int64
-	// Workers is the number of goroutines for requests that may take long, default 4 per CPU and at least 16.
-	// WorkQueueMax is the maximum number of requests that wait for a worker, default 4096. Requests above it receive
-	// OVERLOADED.
+	// Workers is the number of goroutines for requests that may take long. The default is 4 per CPU with a minimum of
+	// 16. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096. Requests above it
+	// receive OVERLOADED.
 	Workers, WorkQueueMax int
 
 	// WaitMax is the average queue delay above which requests are rejected, so that admitted requests are answered in
-	// time. Default 20 ms; a negative value disables the check.
+	// time. The default is 20 ms. A negative value disables the check.
 	WaitMax time.Duration
-	// LowPriority reports whether a role's requests are rejected first; nil means that no role has low priority.
+	// LowPriority reports whether a role's requests are rejected first. If it is nil, no role has low priority.
 	LowPriority func(role string) bool
 
-	// CertificateRole returns the role of a client's verified certificate. If the role is empty, the client must
-	// authenticate with a password, if there is an Authenticator. nil ignores certificates.
+	// CertificateRole returns the role of a client's verified certificate. If the role is empty and there is an
+	// Authenticator, the client must authenticate with a password. If CertificateRole is nil, certificates are ignored.
 	CertificateRole func(from netip.Addr, c *x509.Certificate) (access.Login, error)
-	// HandshakeTimeout is the time limit of the handshake, default 30 s.
+	// HandshakeTimeout is the time limit of the handshake. The default is 30 s.
 	HandshakeTimeout time.Duration
-	// IdleTimeout is the time after which a connection without requests is closed, default one hour; the actual time
-	// may be up to a quarter shorter. Connections that are registered for events stay open.
+	// IdleTimeout is the time after which a connection without requests is closed. The default is one hour, and the
+	// actual time may be up to a quarter shorter. Connections that are registered for events stay open.
 	IdleTimeout time.Duration
-	// WriteTimeout is the time that a client has to read the output, default 30 s; the actual time may be up to a
-	// quarter shorter.
+	// WriteTimeout is the time that a client has to read the output. The default is 30 s, and the actual time may be up
+	// to a quarter shorter.
 	WriteTimeout time.Duration
 
-	// Closed, if not nil, is called when a connection has closed. reason is nil if the client closed it. It must not
-	// block.
+	// Closed, if not nil, is called when a connection has closed. reason is nil if the client closed the connection.
+	// Closed must not block.
 	Closed func(remote netip.AddrPort, reason error)
 }
 

@@ -18,31 +18,32 @@ import (
 // ErrSlowClient is the reason for closing a connection whose client did not read, or did not complete a message.
 var ErrSlowClient = errors.New("the client is too slow")
 
-// output collects the responses of a connection and writes them. It is safe for concurrent use: methods take mu unless
-// they require it.
+// output collects the responses of a connection and writes them. It is safe for concurrent use. Methods lock mu unless
+// they require the caller to hold it.
 type output struct {
 	srv    *Server
 	sock   socketWriter
-	cancel context.CancelFunc // of the connection
-	// version is the version of responses: the version of the last message until STARTUP has negotiated one, and 0 if
-	// it is not supported. It belongs to the goroutine of the connection, and does not change after the handshake.
+	cancel context.CancelFunc // cancels the context of the connection
+	// version is the version of responses. It is the version of the last message until STARTUP has negotiated a
+	// version. It is 0 if the version is not supported. It belongs to the goroutine of the connection, and does not
+	// change after the handshake.
 	version uint8
-	// tasks counts workers and flushers. None is added after closed is set.
+	// tasks counts workers and flushers. No task is added after closed is set.
 	tasks sync.WaitGroup
 
 	mu sync.Mutex
 	// mu guards the remaining fields.
-	wake      sync.Cond // writing or the number of requests has changed, output has decreased, or closed is set
+	wake      sync.Cond // signaled when writing or the number of requests changes, output decreases, or closed is set
 	waiting   bool
 	w         cqlwire.Writer
-	buf       *buffer                // owns w.Buf, nil when there is no output
-	payload   []cqlwire.PayloadEntry // of the last response with a payload
+	buf       *buffer                // owner of w.Buf, or nil when there is no output
+	payload   []cqlwire.PayloadEntry // payload of the last response with a payload
 	writing   bool                   // a goroutine is writing and continues until the output is empty
 	scheduled bool                   // a flusher has been started and is not running yet
 	unsent    int                    // bytes of the buffer that is being written
-	counted   int64                  // the output that is counted in Stats.Backlog
+	counted   int64                  // output that is counted in Stats.Backlog
 	charges   charges
-	// parked are requests for workers that wait until the client has read more output.
+	// parked holds requests for workers that wait until the client has read more output.
 	parked []*request
 	closed bool
 	reason error
@@ -53,7 +54,7 @@ func (o *output) init(s *Server, sock, nc net.Conn, raw syscall.RawConn, cancel 
 	o.sock.init(s, sock, nc, raw)
 }
 
-// begin starts a response. mu must be held.
+// begin starts a response. The caller must hold mu.
 func (o *output) begin(h cqlwire.Header) {
 	if o.buf == nil {
 		o.buf = getBuffer()
@@ -66,8 +67,8 @@ func (o *output) begin(h cqlwire.Header) {
 	o.w.Begin(h)
 }
 
-// enlarge makes room for a body of about size bytes in the current response, in a pooled buffer instead of a grown
-// one. mu must be held.
+// enlarge makes room for a body of about size bytes in the current response. It uses a pooled buffer instead of growing
+// the current buffer. The caller must hold mu.
 func (o *output) enlarge(size int) {
 	need := len(o.w.Buf) + size
 	if need <= cap(o.w.Buf) || need > largeKeepMax {
@@ -95,7 +96,7 @@ func (o *output) respondError(stream int16, err error) {
 	o.respond(stream, cqlwire.OpError, func(dst []byte) []byte { return cqlwire.AppendError(dst, o.version, err) })
 }
 
-// overloaded answers a request that exceeds a limit of this package.
+// overloaded sends the response to a request that exceeds a limit of this package.
 func (o *output) overloaded(stream int16, err error) {
 	o.srv.stats.Overloaded.Add(1)
 	if o.charges.user != nil {
@@ -134,8 +135,8 @@ func (o *output) pushEvent(body func(dst []byte) []byte) {
 	}
 }
 
-// flush writes the output until it is empty, unless another goroutine is writing. mu must be held; it is released
-// during writes.
+// flush writes the output until it is empty, unless another goroutine is writing. The caller must hold mu, which is
+// released during writes.
 func (o *output) flush() {
 	o.charges.report(&o.srv.stats)
 	if o.writing {
@@ -164,14 +165,14 @@ func (o *output) flush() {
 	o.wakeReader()
 }
 
-// drain flushes and waits until the client has read enough output to be read from again. Only the goroutine of the
-// connection may call it.
+// drain flushes and waits until the client has read enough output that the server can read from it again. Only the
+// goroutine of the connection may call it.
 func (o *output) drain() {
 	o.flushUntil(func() bool { return len(o.w.Buf) <= o.srv.opts.OutputBytesMax })
 }
 
-// flushUntil flushes and waits until done returns true, which is called with mu held, or the connection is closed.
-// Only the goroutine of the connection may call it.
+// flushUntil flushes and waits until done returns true or the connection is closed. It calls done with mu held. Only
+// the goroutine of the connection may call it.
 func (o *output) flushUntil(done func() bool) {
 	o.mu.Lock()
 	o.flush()
@@ -184,17 +185,17 @@ func (o *output) flushUntil(done func() bool) {
 	o.mu.Unlock()
 }
 
-// empty reports whether all output has been written. mu must be held.
+// empty reports whether all output has been written. The caller must hold mu.
 func (o *output) empty() bool { return !o.writing && !o.scheduled && len(o.w.Buf) == 0 }
 
-// wakeReader wakes flushUntil. mu must be held.
+// wakeReader wakes flushUntil. The caller must hold mu.
 func (o *output) wakeReader() {
 	if o.waiting {
 		o.wake.Signal()
 	}
 }
 
-// scheduleFlush arranges that the output is written soon. mu must be held.
+// scheduleFlush arranges that the output is written soon. The caller must hold mu.
 func (o *output) scheduleFlush() {
 	if o.writing || o.scheduled || o.closed {
 		return
@@ -206,7 +207,7 @@ func (o *output) scheduleFlush() {
 
 func (o *output) flushSoon() {
 	defer o.tasks.Done()
-	// Completions arrive in bursts, as groups commit. Wait for the end of the burst and write once.
+	// Completions arrive in bursts, because groups commit together. Wait for the end of the burst, and then write once.
 	runtime.Gosched()
 	o.mu.Lock()
 	o.scheduled = false
@@ -228,8 +229,8 @@ func (o *output) park(r *request) bool {
 	return true
 }
 
-// unpark passes a postponed request to a worker. It starts one request at a time, because a response may be large; the
-// end of its write starts the next. mu must be held.
+// unpark passes a postponed request to a worker. It starts one request at a time, because a response may be large. The
+// end of the response's write starts the next request. The caller must hold mu.
 func (o *output) unpark() {
 	for len(o.parked) > 0 && !o.closed && len(o.w.Buf) <= o.srv.opts.OutputBytesMax {
 		r := o.parked[0]
@@ -247,7 +248,7 @@ func (o *output) unpark() {
 	}
 }
 
-// dropParked drops the postponed requests of a client that is gone.
+// dropParked drops the postponed requests of a client that has disconnected.
 func (o *output) dropParked() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -258,7 +259,7 @@ func (o *output) dropParked() {
 	o.parked = nil
 }
 
-// fail closes the connection. The first reason is kept.
+// fail closes the connection. Only the first reason is kept.
 func (o *output) fail(reason error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

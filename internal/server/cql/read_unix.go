@@ -6,7 +6,7 @@ package cql
 
 import "syscall"
 
-// readFD reads from a non-blocking descriptor. again is true if no data is available.
+// readFD reads from a non-blocking descriptor. again is true if no data is available yet.
 func readFD(fd uintptr, b []byte) (n int, again bool, err error) { return callFD(syscall.Read, fd, b) }
 
 // writeFD writes to a non-blocking descriptor. again is true if the socket buffer is full.

@@ -31,7 +31,7 @@ type ringNode struct {
 	token token.Token
 }
 
-// startRing starts a server for each node, at 127.0.0.1, 127.0.0.2, and so on. The servers share a store. Each one
+// startRing starts a server for each node, at 127.0.0.1, 127.0.0.2, and so on. The servers share a store. Each server
 // describes itself and its peers like a node of a cluster whose tables have that many replicas.
 func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	t.Helper()
@@ -89,7 +89,7 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	return endpoints[0].RPC.String()
 }
 
-// listenAlike listens on the same port of several addresses.
+// listenAlike listens on several addresses with the same port.
 func listenAlike(t *testing.T, n int) []net.Listener {
 	t.Helper()
 	for range 20 {
@@ -117,14 +117,14 @@ func listenAlike(t *testing.T, n int) []net.Listener {
 }
 
 // walk returns the nodes where placement puts the replicas of a token, in order. It follows the ring and takes the
-// first node of each rack, then the nodes that it passed over.
+// first node of each rack, and then the nodes that it skipped.
 func walk(nodes []ringNode, t token.Token, n int) (out []int) {
 	racks := map[string]bool{}
 	for _, node := range nodes {
 		racks[node.rack] = true
 	}
 	order := make([]int, 0, len(nodes))
-	for len(order) < len(nodes) { // nodes by distance from the token; a simple search suffices
+	for len(order) < len(nodes) { // nodes by their distance from the token; a simple search is sufficient
 		best := -1
 		for i, node := range nodes {
 			taken := false
@@ -161,9 +161,9 @@ type statement struct {
 func (s statement) GetRoutingKey() ([]byte, error) { return s.key, nil }
 func (s statement) Keyspace() string               { return "ks" }
 
-// TestDriverFindsReplicas checks that a driver computes the replicas that placement prefers, the leader first, from
-// the system tables of the nodes. The rings have fewer racks than replicas, as many, or more, uneven racks, or fewer
-// than four nodes.
+// TestDriverFindsReplicas checks that a driver computes the replicas that placement prefers from the system tables of
+// the nodes. The leader must be the first replica. The rings have fewer racks than replicas, the same number, more,
+// uneven racks, or fewer than four nodes.
 func TestDriverFindsReplicas(t *testing.T) {
 	for _, test := range []struct {
 		name     string

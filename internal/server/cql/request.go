@@ -17,8 +17,8 @@ type request struct {
 	session.Call
 	x *executor
 	h cqlwire.Header
-	// both joins the return of the session's method with Pending and the completion: the second of them sends the
-	// response.
+	// both joins the return of the session's method with Pending and the completion. The second of these two events
+	// sends the response.
 	both sched.Rendezvous
 	// size is the share of InFlightBytes of a request in flight.
 	size int64
@@ -31,7 +31,7 @@ type request struct {
 	skipMetadata bool
 	metadataID   []byte
 
-	// Decoded messages, kept for the capacity of their slices.
+	// These are decoded messages, which are kept for the capacity of their slices.
 	query      cqlwire.Query
 	execute    cqlwire.Execute
 	prepare    cqlwire.Prepare
@@ -47,7 +47,7 @@ var requests = sync.Pool{New: func() any {
 	return r
 }}
 
-// ownMax is the capacity of own and of the result's cells above which they are not kept, in bytes.
+// ownMax is the maximum capacity, in bytes, of own and of the result's cells that are kept.
 const ownMax = 256 << 10
 
 func newRequest(x *executor) *request {
@@ -128,7 +128,7 @@ func (r *request) setParams(p *cqlwire.Params) {
 	r.skipMetadata = p.SkipMetadata
 }
 
-// setID sets the ID of a prepared statement. An ID of a different length is unknown.
+// setID sets the ID of a prepared statement. An ID of a different length is treated as unknown.
 func setID(dst *[16]byte, id []byte) error {
 	if len(id) != len(dst) {
 		return &unknownID{id}
@@ -145,7 +145,7 @@ func (e *unknownID) Error() string { return "prepared statement ID has the wrong
 // requestBytes is the approximate memory of a request in flight without its body, in bytes.
 const requestBytes = 1 << 10
 
-// Completed is called when a pending request has its result.
+// Completed is called when the result of a pending request is available.
 func (r *request) Completed() {
 	if r.both.Arrive() {
 		r.finish()

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// encode appends the response to r to the output. mu must be held.
+// encode appends the response to r to the output. The caller must hold mu.
 func (o *output) encode(r *request) {
 	res := &r.Result
 	o.charges.add(res.Charge)
@@ -45,7 +45,7 @@ func (o *output) encode(r *request) {
 	o.account()
 }
 
-// metadataRoom is enough space for the metadata of most results. Larger metadata grows the buffer.
+// metadataRoom is enough space, in bytes, for the metadata of most results. Larger metadata grows the buffer.
 const metadataRoom = 4 << 10
 
 func appendFailure(dst []byte, version uint8, err error) []byte {
@@ -55,7 +55,7 @@ func appendFailure(dst []byte, version uint8, err error) []byte {
 	return cqlwire.AppendError(dst, version, err)
 }
 
-// prefix returns the data before a result. It is valid until the next call. mu must be held.
+// prefix returns the data before a result. The data is valid until the next call. The caller must hold mu.
 func (o *output) prefix(res *session.Result) cqlwire.Prefix {
 	o.payload = o.payload[:0]
 	for _, e := range res.Payload {
@@ -88,7 +88,8 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	changed := version >= cqlwire.V5 && r.h.Opcode == cqlwire.OpExecute && string(r.metadataID) != string(m.ID[:])
 	switch {
 	case res.AlwaysMetadata:
-		// Without METADATA_CHANGED: the client must not cache these columns, because the next result has others.
+		// METADATA_CHANGED is not set. The client must not cache these columns, because the next result has other
+		// columns.
 		h.Block = block(m, version)
 	case changed:
 		h.Block, h.ChangedID = block(m, version), m.ID[:]
@@ -98,7 +99,7 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	return cqlwire.AppendRows(dst, &h, res.Cells)
 }
 
-// block returns the encoded columns, which are encoded once per version.
+// block returns the encoded columns. They are encoded once per version.
 func block(m *session.Metadata, version uint8) cqlwire.ColumnsBlock {
 	slot := cqlwire.BlockSlot(version)
 	if b := m.Encoded(slot); b != nil {

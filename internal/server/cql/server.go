@@ -25,7 +25,7 @@ import (
 type Server struct {
 	newSession NewSession
 	opts       Options
-	supported  []byte // the body of SUPPORTED
+	supported  []byte // body of SUPPORTED
 	stats      Stats
 	workers    workers
 	gate       *admission.Gate
@@ -37,20 +37,20 @@ type Server struct {
 
 	// relieving is set while a goroutine searches for slow clients.
 	relieving atomic.Bool
-	// draining makes connections close when they are idle. leavingSince is the time at which Shutdown set it.
+	// draining makes connections close when they are idle. leavingSince is the time at which Shutdown set draining.
 	draining     atomic.Bool
 	leavingSince time.Time
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // listeners, connections, workers
+	wg     sync.WaitGroup // counts listeners, connections, and workers
 
 	mu        sync.Mutex
 	closed    bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	crowd     crowd
-	number    uint64 // of the newest connection
+	number    uint64 // number of the newest connection
 }
 
 // New returns a server without listeners.
@@ -61,7 +61,7 @@ func New(newSession NewSession, opts Options) *Server {
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		made: time.Now(), gate: admission.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
 	}
-	// Larger than all numbers before the restart: there were fewer connections than milliseconds.
+	// This is larger than all numbers before the restart, because there were fewer connections than milliseconds.
 	s.number = uint64(s.made.UnixMilli())
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
@@ -82,10 +82,10 @@ func New(newSession NewSession, opts Options) *Server {
 	return s
 }
 
-// Stats returns the counters, which are valid as long as the server.
+// Stats returns the counters, which are valid as long as the server exists.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// Users returns the load of each user on this node, largest first.
+// Users returns the load of each user on this node in descending order.
 func (s *Server) Users() []usage.User { return s.users.List() }
 
 // Gate returns the state of admission control.
@@ -96,8 +96,8 @@ func (s *Server) Gate() admission.Stats { return s.gate.Stats() }
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
 
 // ServeAccount is like Serve, for clients of Azure Cosmos DB. Each client must authenticate with an account key,
-// regardless of Options.Authenticator and CertificateRole. keys returns the name of the key; see
-// session.Client.Account.
+// regardless of Options.Authenticator and CertificateRole. keys returns the name of the key (see
+// session.Client.Account).
 func (s *Server) ServeAccount(l net.Listener, keys Authenticator) error { return s.serve(l, keys) }
 
 func (s *Server) serve(l net.Listener, keys Authenticator) error {
@@ -125,8 +125,9 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 			if errors.Is(err, net.ErrClosed) {
 				return fmt.Errorf("cannot accept CQL connections: %w", err)
 			}
-			// The process has probably run out of file descriptors. Established connections continue and new ones
-			// wait. The oldest connection in its handshake is closed, so that the store can use its descriptor.
+			// The process has probably run out of file descriptors. Established connections continue, and new
+			// connections wait. The oldest connection in its handshake is closed, so that the store can use its
+			// descriptor.
 			s.crowdOut()
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -139,7 +140,7 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 	}
 }
 
-// crowdOut closes the connection whose handshake has taken the longest, if there is one.
+// crowdOut closes the connection whose handshake has taken the longest, if such a connection exists.
 func (s *Server) crowdOut() {
 	s.mu.Lock()
 	out := s.crowd.oldest()
@@ -147,7 +148,7 @@ func (s *Server) crowdOut() {
 	s.closeCrowded(out)
 }
 
-// closeCrowded closes a connection to make room for others, unless it is nil.
+// closeCrowded closes a connection, unless it is nil, to make room for other connections.
 func (s *Server) closeCrowded(c *conn) {
 	if c != nil {
 		s.stats.CrowdedOut.Add(1)

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestMuteClientsHinderNobody checks that clients that do not read large pages hold no more than twice the limit.
-// Another client must receive all of its responses.
+// TestMuteClientsHinderNobody checks that clients that do not read large pages use no more than twice the limit of
+// memory. Another client must receive all of its responses.
 func TestMuteClientsHinderNobody(t *testing.T) {
 	const clients, bound = 100, 20_000_000
 	b := start(t, Options{BacklogMax: bound})
@@ -41,7 +41,7 @@ func TestMuteClientsHinderNobody(t *testing.T) {
 }
 
 // TestPartsHoldNoBuffers checks that a client that has sent a part of a message holds a buffer only if that part is
-// large. Such a buffer is counted.
+// large. Such a buffer must be counted.
 func TestPartsHoldNoBuffers(t *testing.T) {
 	const clients = 300
 	b := start(t, Options{})
@@ -71,14 +71,14 @@ func TestPartsHoldNoBuffers(t *testing.T) {
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // empties the pools
+	runtime.GC() // this empties the pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowSender checks that a client must complete a message that it has begun, and that a client that does so is not
-// disconnected.
+// TestSlowSender checks that a client must complete a message that it has begun in time. A client that does so must not
+// be disconnected.
 func TestSlowSender(t *testing.T) {
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		for timeout := 200 * time.Millisecond; !slowSender(t, version, timeout); timeout *= 2 {
@@ -109,7 +109,7 @@ func slowSender(t *testing.T, version uint8, timeout time.Duration) bool {
 	c.rows()
 	c.query(1, "x", make([]byte, 300<<10))
 	c.w.Finish()
-	_, _ = c.nc.Write(c.w.Buf[:200<<10]) // the server may have closed the connection already
+	_, _ = c.nc.Write(c.w.Buf[:200<<10]) // the server may already have closed the connection
 	c.mustEnd()
 	if err := <-closed; !errors.Is(err, ErrSlowClient) {
 		t.Error(err)

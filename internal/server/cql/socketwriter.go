@@ -16,24 +16,24 @@ import (
 // writeChunk is the number of bytes that are written under one deadline.
 const writeChunk = 256 << 10
 
-// socketWriter writes to the socket of a connection, limits the time for which the client may block a write, and
-// records whether it did. Calls of write must not be concurrent.
+// socketWriter writes to the socket of a connection. It limits the time for which the client may block a write, and
+// records whether the client has blocked one. Calls of write must not be concurrent.
 type socketWriter struct {
 	stats    *Stats
 	timeout  time.Duration
-	sock     net.Conn // the socket
-	nc       net.Conn // sock, or TLS on top of it
+	sock     net.Conn // socket of the connection
+	nc       net.Conn // sock or TLS on top of it
 	deadline time.Time
-	// raw is nil if the connection cannot wait for readiness (TLS). sending is the data that is being written, sent the
-	// number of bytes written, and sendErr the error that ended the write.
+	// raw is nil if the connection cannot wait for readiness (TLS). sending is the data that is being written. sent is
+	// the number of bytes written, and sendErr is the error that ended the write.
 	raw     syscall.RawConn
-	trySend func(fd uintptr) bool // the method value, created once
+	trySend func(fd uintptr) bool // method value, created once
 	sending []byte
 	sent    int
 	sendErr error
 	// since is the start time of the system call that is writing, in Unix nanoseconds, or 0.
 	since atomic.Int64
-	// held is set if the client delayed the connection by not reading.
+	// held is set if the client has delayed the connection by not reading.
 	held atomic.Bool
 }
 

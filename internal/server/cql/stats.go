@@ -12,7 +12,7 @@ import (
 
 // Stats holds the counters of a Server. They are safe for concurrent reads.
 type Stats struct {
-	// Connections is the number of open connections. Accepted and Refused count since the start.
+	// Connections is the number of open connections. Accepted and Refused are totals since the start.
 	Connections       atomic.Int64
 	Accepted, Refused atomic.Int64
 	// CrowdedOut counts connections that were closed during their handshake because too many were in their handshake.
@@ -26,8 +26,8 @@ type Stats struct {
 	// InFlight is the number of asynchronous requests. InFlightBytes is the memory that Options.InFlightBytesMax
 	// limits.
 	InFlight, InFlightBytes atomic.Int64
-	// Executed is the number of requests that sessions completed. Waited is the maximum total time that requests spent
-	// in the sockets of busy connections, in nanoseconds.
+	// Executed is the number of requests that sessions completed. Waited is the maximum total time for which requests
+	// were in the sockets of busy connections, in nanoseconds.
 	Executed, Waited atomic.Int64
 	// Working and Queued are the numbers of requests on workers and in the worker queue.
 	Working, Queued atomic.Int64
@@ -45,7 +45,7 @@ type Stats struct {
 // request.
 type tally struct {
 	requests [cqlwire.OpAuthResponse + 1]uint32
-	mask     uint32 // opcodes with a count
+	mask     uint32 // set of opcodes with a count
 }
 
 func (t *tally) count(op cqlwire.Opcode) {
@@ -76,8 +76,8 @@ type charges struct {
 	user *usage.UserCounter // nil during the handshake
 	// cost is the average cost of a request.
 	cost ru.Units
-	// did is the number of completed requests that are not counted yet, refused the number of rejected requests among
-	// them, and units the sum of their costs.
+	// did is the number of completed requests that have not been counted yet. refused is the number of rejected
+	// requests among them, and units is the sum of their costs.
 	did     int64
 	refused uint64
 	units   ru.Units

@@ -4,5 +4,5 @@
 
 package cql
 
-// unread returns -1: the number of unread bytes in a socket is unknown on this platform.
+// unread returns -1, because the number of unread bytes in a socket is unknown on this platform.
 func unread(uintptr) int { return -1 }

@@ -4,16 +4,16 @@ package cql
 
 import "sync"
 
-// workers runs requests that may take long. A worker starts when there is work. A few idle workers wait for more work,
-// because a new goroutine must grow its stack first.
+// workers runs requests that may take long. A worker starts when work is available. A few idle workers wait for more
+// work, because a new goroutine must grow its stack first.
 type workers struct {
 	srv           *Server
 	max, queueMax int
 	mu            sync.Mutex
 	closed        bool
-	running       int             // and not idle
-	idle          []chan *request // one channel per idle worker; the last one was active most recently
-	queue         []*request      // a ring of queueMax
+	running       int             // number of workers that are not idle
+	idle          []chan *request // one channel per idle worker, with the most recently active worker last
+	queue         []*request      // ring buffer with queueMax elements
 	head, queued  int
 }
 
@@ -27,7 +27,7 @@ func (w *workers) submit(r *request) bool {
 	defer w.mu.Unlock()
 	if n := len(w.idle); n > 0 {
 		w.running++
-		w.idle[n-1] <- r // does not block: the channel of an idle worker is empty
+		w.idle[n-1] <- r // this does not block, because the channel of an idle worker is empty
 		w.idle = w.idle[:n-1]
 		return true
 	}

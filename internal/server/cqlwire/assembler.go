@@ -4,9 +4,9 @@ package cqlwire
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// NextEnvelope splits off the envelope at the front of b. size is its size. If b does not contain the complete
-// envelope, size is the minimum required size and ok is false. A body above limit bytes is an error; the header is
-// then valid, so that the error can be sent to its stream.
+// NextEnvelope splits off the envelope at the front of b. size is the size of the envelope. If b does not contain the
+// complete envelope, size is the minimum required size and ok is false. A body above limit bytes is an error. The
+// header is then valid, so that the error can be sent to the header's stream.
 func NextEnvelope(b []byte, limit int) (h Header, body []byte, size int, ok bool, err error) {
 	if len(b) < HeaderSize {
 		return h, nil, HeaderSize, false, nil
@@ -34,8 +34,8 @@ type Assembler struct {
 // Open reports whether an envelope has started and is incomplete.
 func (a *Assembler) Open() bool { return len(a.Buf) > 0 }
 
-// Add adds the payload of the next segment that is not self-contained. When ok is true, the envelope is complete and
-// its body refers to Buf, which the caller empties after use. After an error, the stream can no longer be decoded.
+// Add adds the payload of the next segment that is not self-contained. If ok is true, the envelope is complete and its
+// body refers to Buf. The caller must empty Buf after use. After an error, the stream can no longer be decoded.
 func (a *Assembler) Add(payload []byte, limit int) (h Header, body []byte, ok bool, err error) {
 	if len(payload) == 0 {
 		return h, nil, false, dberr.Protocolf("Invalid segment: it is empty and not self-contained")

@@ -4,7 +4,7 @@ package cqlwire
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// BatchStatement is a statement of BATCH: a prepared statement if ID is not nil, otherwise a text.
+// BatchStatement is a statement of BATCH. It is a prepared statement if ID is not nil, and a text otherwise.
 type BatchStatement struct {
 	Text, ID []byte
 	// Values and Unset have the meaning of the fields in Params.
@@ -12,7 +12,7 @@ type BatchStatement struct {
 	Unset  []bool
 }
 
-// Batch is the body of BATCH. Decode reuses its slices.
+// Batch is the body of BATCH. Decode reuses the slices of a Batch.
 type Batch struct {
 	// Kind is 0 for logged, 1 for unlogged, and 2 for counter.
 	Kind       uint8

@@ -4,7 +4,7 @@ package cqlwire
 
 import "sort"
 
-// This file encodes requests for clients, tools, and tests. The functions append bodies; Writer creates envelopes.
+// This file encodes requests for clients, tools, and tests. The functions append bodies. Writer creates envelopes.
 
 // AppendStartup appends the body of STARTUP.
 func AppendStartup(dst []byte, s Startup) []byte {
@@ -129,7 +129,7 @@ func appendFlags(dst []byte, version uint8, flags uint32) []byte {
 	return append(dst, byte(flags))
 }
 
-// appendBoundValues appends a count and [value]s, with names if there are any.
+// appendBoundValues appends a count and [value]s, with names if the values have names.
 func appendBoundValues(dst []byte, values, names [][]byte, unset []bool) []byte {
 	dst = appendU16(dst, uint16(len(values)))
 	for i, v := range values {

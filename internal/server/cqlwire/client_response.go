@@ -33,14 +33,14 @@ type Error struct {
 	Message string
 
 	Level                        dberr.Consistency
-	Required, Alive              int // unavailable
-	Received, BlockFor, Failures int // timeouts and failures
+	Required, Alive              int // for unavailable
+	Received, BlockFor, Failures int // for timeouts and failures
 	DataPresent                  bool
 	WriteType                    string
 	Contentions                  int
 	Keyspace, Table, Function    string
 	ArgTypes                     []string
-	ID                           []byte // unprepared
+	ID                           []byte // for unprepared
 }
 
 // Error returns the code and the text.
@@ -116,7 +116,7 @@ func DecodeSupported(body []byte) (map[string][]string, error) {
 	return m, c.err
 }
 
-// DecodeAuthenticate decodes the body of AUTHENTICATE: a class name.
+// DecodeAuthenticate decodes the body of AUTHENTICATE, which is the name of a class.
 func DecodeAuthenticate(body []byte) (string, error) {
 	c := cursor{b: body}
 	s := c.str()
@@ -126,7 +126,7 @@ func DecodeAuthenticate(body []byte) (string, error) {
 // Result is a decoded RESULT. Its byte slices refer to the body.
 type Result struct {
 	Kind ResultKind
-	// Keyspace is set for ResultSetKeyspace, Change for ResultSchemaChange.
+	// Keyspace is set for ResultSetKeyspace, and Change is set for ResultSchemaChange.
 	Keyspace string
 	Change   SchemaChange
 
@@ -302,7 +302,7 @@ func (c *cursor) schemaChange() SchemaChange {
 // Event is a decoded EVENT.
 type Event struct {
 	Kind string
-	// Schema is set for SchemaChangeEvent, Change and Node for the other events.
+	// Schema is set for SchemaChangeEvent. Change and Node are set for the other events.
 	Schema SchemaChange
 	Change string
 	Node   netip.AddrPort

@@ -15,7 +15,7 @@ import (
 // Compression is the compression of bodies (versions 3 and 4) or of segments (version 5, LZ4 only).
 type Compression uint8
 
-// The compression algorithms.
+// These are the compression algorithms.
 const (
 	NoCompression Compression = iota
 	LZ4
@@ -23,7 +23,7 @@ const (
 )
 
 // compressMin is the minimum size of a compressed body, in bytes. Compressing a kilobyte takes longer than all other
-// work of the codec for it, and compression is optional.
+// operations of the codec for it, and compression is optional.
 const compressMin = 2 << 10
 
 var errDecompress error = &dberr.Protocol{Message: "Invalid message: the body cannot be decompressed"}
@@ -72,10 +72,10 @@ func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 }
 
 // DecompressedLen returns the uncompressed length that a compressed body of version 3 or 4 declares, in bytes. It
-// returns an error if the length is above limit or impossible.
+// returns an error if the length exceeds limit or is impossible.
 func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	var size uint64
-	growth := uint64(255) // the maximum expansion of a byte of an LZ4 block
+	growth := uint64(255) // maximum expansion of a byte of an LZ4 block
 	switch c {
 	case LZ4:
 		if len(body) < 4 {
@@ -100,8 +100,8 @@ func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	return int(size), nil
 }
 
-// DecompressBody appends the uncompressed form of a body of version 3 or 4 to dst. It returns an error above limit
-// bytes, before it allocates memory.
+// DecompressBody appends the uncompressed form of a body of version 3 or 4 to dst. If the length exceeds limit bytes,
+// it returns an error before it allocates memory.
 func DecompressBody(dst, body []byte, c Compression, limit int) ([]byte, error) {
 	size, err := DecompressedLen(body, c, limit)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 var errShort error = &dberr.Protocol{Message: "Invalid message: the body ends too early"}
 
 // cursor decodes primitives from the front of b. After the first failure, b is empty, err is set, and all methods
-// return zero values, so that a decoder needs to check for errors only once.
+// return zero values. A decoder therefore needs to check for errors only once.
 type cursor struct {
 	b   []byte
 	err error
@@ -64,7 +64,8 @@ func (c *cursor) i64() int64 {
 	return v
 }
 
-// take returns the next n bytes. Its capacity is limited, so that an append cannot overwrite the following bytes.
+// take returns the next n bytes. The capacity of the result is limited, so that an append cannot overwrite the
+// following bytes.
 func (c *cursor) take(n int) []byte {
 	if n < 0 || n > len(c.b) {
 		c.fail(errShort)
@@ -133,8 +134,8 @@ func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
 	}
 }
 
-// boundValues decodes n values and appends them to values. It decodes names if names is not nil. If any value is
-// unset, it appends n marks to unset, otherwise none.
+// boundValues decodes n values and appends them to values. It decodes names if names is not nil. If any value is unset,
+// it appends n marks to unset. Otherwise it appends no marks.
 func (c *cursor) boundValues(version uint8, n int, values [][]byte, names *[][]byte, unset []bool) ([][]byte, []bool) {
 	base := len(unset)
 	for i := range n {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cqlwire is a codec for the CQL binary protocol, versions 3 to 5. It converts between bytes and messages, for
-// servers and clients, and has no sockets, goroutines, or state.
+// Package cqlwire is a codec for the CQL binary protocol, versions 3 to 5. It converts between bytes and messages for
+// servers and clients. It has no sockets, goroutines, or state.
 //
 // Guarantees: (CW1) For any input, a decoder returns a message or an error, and never reads beyond its input. (CW2) A
-// decoder does not allocate memory in proportion to a number in the input before it has checked that the input
-// contains that many bytes. (CW3) Request decoders do not allocate once their slices have grown: the results refer to
+// decoder does not allocate memory in proportion to a number in the input before it has checked that the input contains
+// that many bytes. (CW3) Request decoders do not allocate once their slices have grown, because the results refer to
 // the input. (CW4) Encoders append to the caller's buffer. The package does not interpret statements or values, and
 // does not check the order of messages on a connection.
 //
@@ -15,5 +15,6 @@
 //	frame.go, writer.go        envelopes (the "frames" of v3 and v4): header, body, compression
 //	query.go, batch.go, ...    bodies: requests decoded here, responses appended here; client_*.go are the other direction
 //
-// Start reading at Header, Writer, and Query. Errors of decoders are *dberr.Protocol and can be sent to clients.
+// Start reading at Header, Writer, and Query. Errors of decoders are of the type *dberr.Protocol and can be sent to
+// clients.
 package cqlwire

@@ -12,7 +12,7 @@ import (
 // ErrorCode is the code of an ERROR.
 type ErrorCode int32
 
-// The error codes.
+// These are the error codes.
 const (
 	CodeServer          ErrorCode = 0x0000
 	CodeProtocol        ErrorCode = 0x000A
@@ -110,7 +110,7 @@ func appendPlainError(dst []byte, err error) ([]byte, bool) {
 		default:
 			continue
 		}
-		// The client receives the text of the dberr error. The texts of wrapping errors are meant for logs.
+		// The client receives the text of the dberr error. The texts of wrapping errors are intended for logs.
 		return appendErrorHead(dst, code, e), true
 	}
 	return dst, false
@@ -136,14 +136,14 @@ func appendWriteTimeout(dst []byte, version uint8, e *dberr.WriteTimeout) []byte
 	dst = appendResponses(appendErrorHead(dst, CodeWriteTimeout, e), e.Level, e.Received, e.BlockFor)
 	dst = appendString(dst, e.WriteType)
 	if version >= V5 && e.WriteType == "CAS" {
-		dst = appendU16(dst, 0) // contentions: conditional writes queue at the leader, so there is no contention
+		dst = appendU16(dst, 0) // the number of contentions is 0, because conditional writes queue at the leader
 	}
 	return dst
 }
 
-// appendFailures appends the failures of an operation: nothing in version 3, which reports timeouts instead, a number
-// in version 4, and reasons by address in version 5. The addresses are unknown here. They are encoded as 0.0.0.0,
-// 0.0.0.1, and so on, with reason 0 (unknown), so that the count is correct.
+// appendFailures appends the failures of an operation. In version 3, which reports timeouts instead, it appends
+// nothing. In version 4, it appends a number, and in version 5, reasons by address. The addresses are not known at this
+// point. They are encoded as 0.0.0.0, 0.0.0.1, and so on, with reason 0 (unknown), so that the count is correct.
 func appendFailures(dst []byte, version uint8, n int) []byte {
 	if version < V4 {
 		return dst

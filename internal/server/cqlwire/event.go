@@ -4,7 +4,7 @@ package cqlwire
 
 import "net/netip"
 
-// The event types of REGISTER.
+// These are the event types of REGISTER.
 const (
 	TopologyChange    = "TOPOLOGY_CHANGE"
 	StatusChange      = "STATUS_CHANGE"

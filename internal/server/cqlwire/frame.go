@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The supported protocol versions.
+// These are the supported protocol versions.
 const (
 	V3 = 3
 	V4 = 4
@@ -31,7 +31,7 @@ const FrameSizeMax = 256 << 20
 // Opcode is the type of a message.
 type Opcode uint8
 
-// The opcodes.
+// These are the opcodes.
 const (
 	OpError         Opcode = 0x00
 	OpStartup       Opcode = 0x01
@@ -66,7 +66,7 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("OPCODE(0x%02X)", uint8(o))
 }
 
-// The header flags.
+// These are the header flags.
 const (
 	FlagCompressed byte = 0x01
 	FlagTracing    byte = 0x02
@@ -87,7 +87,7 @@ type Header struct {
 	Length int32
 }
 
-// ParseHeader decodes a header without validation. b must contain at least HeaderSize bytes.
+// ParseHeader decodes a header without validating it. b must contain at least HeaderSize bytes.
 func ParseHeader(b []byte) Header {
 	_ = b[HeaderSize-1]
 	return Header{
@@ -110,9 +110,9 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(h.Length))
 }
 
-// BadVersion returns the error for an unsupported protocol version. Drivers match parts of the text, which is
-// Cassandra's. It mentions the beta of version 6, although Cassandra and Ilion reject that version without the beta
-// flag.
+// BadVersion returns the error for an unsupported protocol version. Drivers match parts of the text, so the text is the
+// same as in Cassandra. It mentions the beta of version 6, although Cassandra and Ilion reject that version without the
+// beta flag.
 func BadVersion(version uint8) error {
 	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)",
 		version)

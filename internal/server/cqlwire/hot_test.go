@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// hotPath performs the codec operations of a point read: it finds the frame, decodes an EXECUTE with three values, and
+// hotPath performs the codec operations of a point read. It finds the frame, decodes an EXECUTE with three values, and
 // encodes 10 rows of 3 columns.
 func hotPath(version uint8, frame []byte, e *Execute, w *Writer, h *RowsHeader, cells []byte) bool {
 	head, body, _, ok, err := NextEnvelope(frame, FrameSizeMax)

@@ -10,7 +10,7 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// The metadata flags.
+// These are the metadata flags.
 const (
 	metaGlobalSpec = 1
 	metaMorePages  = 2
@@ -18,11 +18,12 @@ const (
 	metaChanged    = 8
 )
 
-// ColumnsBlock is the encoded description of columns for a class of versions (see BlockSlot): the part of the metadata
-// between the paging state and the rows. It is encoded once per prepared statement.
+// ColumnsBlock is the encoded description of columns for a class of versions (see BlockSlot). It is the part of the
+// metadata between the paging state and the rows. The block is encoded once per prepared statement.
 type ColumnsBlock []byte
 
-// BlockSlot returns the number of the class of versions that share a ColumnsBlock: 0 for version 3, 1 for 4, 2 for 5.
+// BlockSlot returns the number of the class of versions that share a ColumnsBlock. The number is 0 for version 3, 1 for
+// version 4, and 2 for version 5.
 func BlockSlot(version uint8) int { return int(version) - VersionMin }
 
 // AppendColumnsBlock appends the block for columns. Its first byte is the flag of the global table specification. The
@@ -59,8 +60,8 @@ func sameTable(columns []Column) bool {
 
 const marshal = "org.apache.cassandra.db.marshal."
 
-// nativeOption describes the encoding of a native type: its ID from version since on, and before that the class of a
-// custom type.
+// nativeOption describes the encoding of a native type. The type has an ID from version since on. In earlier versions,
+// it is encoded as the class of a custom type.
 type nativeOption struct {
 	id    uint16
 	since uint8

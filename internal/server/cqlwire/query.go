@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The flags of query parameters: a byte in versions 3 and 4, an int in version 5.
+// These are the flags of query parameters. They are a byte in versions 3 and 4, and an int in version 5.
 const (
 	flagValues       = 0x01
 	flagSkipMetadata = 0x02
@@ -17,8 +17,8 @@ const (
 	flagSerial       = 0x10
 	flagTimestamp    = 0x20
 	flagNames        = 0x40
-	flagKeyspace     = 0x80  // v5
-	flagNow          = 0x100 // v5
+	flagKeyspace     = 0x80  // in version 5
+	flagNow          = 0x100 // in version 5
 )
 
 // NoPaging is the page size of a request for all rows in one response.
@@ -30,12 +30,12 @@ type Options struct {
 	// Serial is dberr.Serial unless HasSerial is set.
 	Serial    dberr.Consistency
 	HasSerial bool
-	// Timestamp is in microseconds; valid if HasTimestamp is set.
+	// Timestamp is in microseconds. It is valid if HasTimestamp is set.
 	Timestamp    int64
 	HasTimestamp bool
 	// Keyspace is nil if not specified (version 5).
 	Keyspace []byte
-	// Now is in seconds; valid if HasNow is set (version 5).
+	// Now is in seconds. It is valid if HasNow is set (version 5).
 	Now    int32
 	HasNow bool
 }
@@ -47,15 +47,15 @@ type Params struct {
 	// PageSize is NoPaging if not specified.
 	PageSize    int32
 	PagingState []byte
-	// Values are the bound values. nil means null or unset.
+	// Values are the bound values. A nil value is null or unset.
 	Values [][]byte
-	// Unset is empty if no value is unset; otherwise it has the length of Values.
+	// Unset is empty if no value is unset. Otherwise it has the length of Values.
 	Unset []bool
-	// Names is empty if the values have no names; otherwise it has the length of Values.
+	// Names is empty if the values have no names. Otherwise it has the length of Values.
 	Names [][]byte
 }
 
-// reset clears p and keeps its slices.
+// reset clears p but keeps its slices.
 func (p *Params) reset() {
 	*p = Params{
 		Options: Options{Serial: dberr.Serial}, PageSize: NoPaging,
@@ -63,7 +63,7 @@ func (p *Params) reset() {
 	}
 }
 
-// Query is the body of QUERY. Decode reuses its slices.
+// Query is the body of QUERY. Decode reuses the slices of a Query.
 type Query struct {
 	Text []byte
 	Params
@@ -94,7 +94,7 @@ func (p *Prepare) Decode(body []byte, version uint8) error {
 	return c.err
 }
 
-// Execute is the body of EXECUTE. Decode reuses its slices.
+// Execute is the body of EXECUTE. Decode reuses the slices of an Execute.
 type Execute struct {
 	ID []byte
 	// ResultMetadataID identifies the columns that the client has cached (version 5).

@@ -106,8 +106,8 @@ func TestRequestLayout(t *testing.T) {
 	})
 }
 
-// TestRequestRefused checks that malformed requests are rejected with Cassandra's error if Cassandra has a specific
-// text.
+// TestRequestRefused checks that malformed requests are rejected. The error must be Cassandra's error if Cassandra has
+// a specific text.
 func TestRequestRefused(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
 		{"short", "0000000a 53", "ends too early"},

@@ -90,8 +90,8 @@ func TestResultRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRowsLayout checks the metadata of a point read byte by byte: a global table spec, an int, and a duration, which
-// is a custom type in version 4.
+// TestRowsLayout checks the metadata of a point read byte by byte. The metadata contains a global table specification,
+// an int, and a duration, which is a custom type in version 4.
 func TestRowsLayout(t *testing.T) {
 	columns := []Column{{"k", "t", "a", native(cqltype.Int)}, {"k", "t", "d", native(cqltype.Duration)}}
 	rows := func(version uint8) string {
@@ -117,7 +117,7 @@ func TestErrors(t *testing.T) {
 	id := [16]byte{1, 2, 3}
 	for _, tc := range []struct {
 		err  error
-		want Error // the error in version 4; Message is filled in below
+		want Error // error in version 4; Message is set below
 		v3   ErrorCode
 	}{
 		{&dberr.Server{Message: "m"}, Error{Code: CodeServer}, CodeServer},

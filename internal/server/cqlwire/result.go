@@ -5,7 +5,7 @@ package cqlwire
 // ResultKind is the type of a RESULT.
 type ResultKind int32
 
-// The types of RESULT.
+// These are the types of RESULT.
 const (
 	ResultVoid         ResultKind = 1
 	ResultRows         ResultKind = 2
@@ -26,10 +26,10 @@ func AppendSetKeyspace(dst []byte, keyspace string) []byte {
 type RowsHeader struct {
 	// Columns is the number of columns, and Rows is the number of rows.
 	Columns, Rows int
-	// Block describes the columns; nil omits the description.
+	// Block describes the columns. If it is nil, the description is omitted.
 	Block ColumnsBlock
-	// ChangedID is nil, or the new ID of columns that differ from the client's cached columns (version 5). Then Block
-	// is not nil.
+	// ChangedID is nil, or the new ID of columns that differ from the client's cached columns (version 5). If it is not
+	// nil, Block must not be nil.
 	ChangedID []byte
 	// PagingState is nil on the last page.
 	PagingState []byte
@@ -110,10 +110,10 @@ func AppendPrepared(dst []byte, version uint8, p *PreparedHeader) []byte {
 
 // SchemaChange is the content of the RESULT of a DDL statement and of the corresponding EVENT.
 type SchemaChange struct {
-	Change   string // CREATED, UPDATED, DROPPED
-	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
+	Change   string // is CREATED, UPDATED, or DROPPED
+	Target   string // is KEYSPACE, TABLE, TYPE, FUNCTION, or AGGREGATE
 	Keyspace string
-	// Name is the name of the changed object in the keyspace; empty if Target is KEYSPACE.
+	// Name is the name of the changed object in the keyspace. It is empty if Target is KEYSPACE.
 	Name string
 	// Args are the argument types of a function or aggregate.
 	Args []string
@@ -128,7 +128,7 @@ func appendSchemaChange(dst []byte, version uint8, c *SchemaChange) []byte {
 	dst = appendString(dst, c.Change)
 	function := c.Target == "FUNCTION" || c.Target == "AGGREGATE"
 	if function && version < V4 {
-		// Version 3 has no such target: like Cassandra, report a change of the keyspace.
+		// Version 3 does not support this target. Like Cassandra, report a change of the keyspace instead.
 		dst = appendString(dst[:len(dst)-len(c.Change)-2], "UPDATED")
 		dst = appendString(dst, "KEYSPACE")
 		return appendString(dst, c.Keyspace)

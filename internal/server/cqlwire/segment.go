@@ -9,13 +9,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Format of a segment of version 5, with little-endian numbers:
+// A segment of version 5 has the following format, with little-endian numbers:
 //
 //	uncompressed  17 bits length | 1 bit self-contained | 6 bits 0                                         | CRC24 | payload | CRC32
 //	LZ4           17 bits length as sent | 17 bits uncompressed length | 1 bit self-contained | 5 bits 0   | CRC24 | payload | CRC32
 //
-// In the LZ4 form, an uncompressed length of 0 means that the payload is not compressed. The specification says this
-// of the other field; Cassandra and its drivers behave as described here.
+// In the LZ4 form, an uncompressed length of 0 means that the payload is not compressed. The specification states this
+// about the other field. Cassandra and its drivers behave as described here.
 const (
 	// SegmentPayloadMax is the maximum size of a payload before and after compression, in bytes.
 	SegmentPayloadMax = 1<<17 - 1
@@ -51,7 +51,7 @@ var crc24Table = func() (t [256]uint32) {
 	return t
 }()
 
-// crc24 returns the checksum of the n low bytes of v, lowest byte first.
+// crc24 returns the checksum of the n low bytes of v, starting with the lowest byte.
 func crc24(v uint64, n int) uint32 {
 	c := uint32(crc24Init)
 	for range n {
@@ -61,8 +61,8 @@ func crc24(v uint64, n int) uint32 {
 	return c
 }
 
-// crc32Init is the state after the four bytes that Cassandra processes first, so that the checksum of a sequence of
-// zeros is not zero.
+// crc32Init is the state after the four bytes that Cassandra processes first. Because of them, the checksum of a
+// sequence of zeros is not zero.
 var crc32Init = crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA})
 
 func segmentCRC32(payload []byte) uint32 { return crc32.Update(crc32Init, crc32.IEEETable, payload) }
@@ -77,8 +77,9 @@ type Segment struct {
 	SelfContained bool
 }
 
-// NextSegment decodes the segment at the front of b. size is its size. If b does not contain the complete segment,
-// size is the minimum required size and ok is false. After an error, the stream can no longer be decoded.
+// NextSegment decodes the segment at the front of b. size is the size of the segment. If b does not contain the
+// complete segment, size is the minimum required size and ok is false. After an error, the stream can no longer be
+// decoded.
 func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	head := segmentHeaderPlain
 	if lz4 {
@@ -115,8 +116,8 @@ func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	return s, size, true, nil
 }
 
-// putSegmentHeader writes the header of a segment with a payload of length bytes as sent. uncompressed is used for LZ4
-// only.
+// putSegmentHeader writes the header of a segment with a payload of length bytes as sent. uncompressed is only used for
+// LZ4.
 func putSegmentHeader(b []byte, lz4 bool, length, uncompressed int, selfContained bool) {
 	self := uint64(0)
 	if selfContained {

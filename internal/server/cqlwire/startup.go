@@ -11,7 +11,7 @@ import (
 // Startup holds the options of STARTUP by name, including unknown options.
 type Startup map[string]string
 
-// The options of STARTUP that the server uses.
+// These are the options of STARTUP that the server uses.
 const (
 	StartupVersion         = "CQL_VERSION"
 	StartupCompression     = "COMPRESSION"
@@ -21,7 +21,7 @@ const (
 )
 
 // TabletsRouting is the key with which SUPPORTED offers, and STARTUP requests, the protocol extension
-// tablets-routing-v1. TabletsPayload is the key of its custom payload.
+// tablets-routing-v1. TabletsPayload is the key of the extension's custom payload.
 const (
 	TabletsRouting = "TABLETS_ROUTING_V1"
 	TabletsPayload = "tablets-routing-v1"
@@ -39,22 +39,22 @@ func DecodeStartup(body []byte) (Startup, error) {
 	return s, c.err
 }
 
-// DecodeRegister decodes the body of REGISTER: event types, without validation.
+// DecodeRegister decodes the body of REGISTER, which contains event types. It does not validate them.
 func DecodeRegister(body []byte) ([]string, error) {
 	c := cursor{b: body}
 	l := c.stringList()
 	return l, c.err
 }
 
-// DecodeAuthResponse decodes the body of AUTH_RESPONSE: the token.
+// DecodeAuthResponse decodes the body of AUTH_RESPONSE, which is a token.
 func DecodeAuthResponse(body []byte) ([]byte, error) {
 	c := cursor{b: body}
 	token := c.bytes()
 	return token, c.err
 }
 
-// DecodePlain decodes a token of the SASL mechanism PLAIN: authorization ID, user name, and password, separated by
-// zero bytes.
+// DecodePlain decodes a token of the SASL mechanism PLAIN. The token contains an authorization ID, a user name, and a
+// password, separated by zero bytes.
 func DecodePlain(token []byte) (user, password string, err error) {
 	parts := bytes.Split(token, []byte{0})
 	switch {
@@ -83,8 +83,8 @@ func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest
 // PayloadEntry is an entry of a custom payload.
 type PayloadEntry struct{ Key, Value []byte }
 
-// PasswordAuthenticator is the class in AUTHENTICATE. Some drivers accept only listed classes; all of them accept this
-// one.
+// PasswordAuthenticator is the class in AUTHENTICATE. Some drivers accept only certain classes. All of them accept this
+// class.
 const PasswordAuthenticator = "org.apache.cassandra.auth.PasswordAuthenticator"
 
 // AppendAuthenticate appends the body of AUTHENTICATE.

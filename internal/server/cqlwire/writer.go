@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// Writer encodes envelopes into a buffer. For each envelope, call Begin, append the body to Buf, and call End. After
-// Finish, Buf can be sent. In version 5, Writer packs as many envelopes as possible into each segment, in place. The
-// zero Writer writes unframed, uncompressed envelopes.
+// Writer encodes envelopes into a buffer. For each envelope, the caller calls Begin, appends the body to Buf, and calls
+// End. After Finish, Buf can be sent. In version 5, Writer packs as many envelopes as possible into each segment, in
+// place. The zero Writer writes unframed, uncompressed envelopes.
 type Writer struct {
 	// Buf is the output. The caller appends bodies to it, and takes or replaces it after Finish.
 	Buf []byte
 
 	compression Compression
 	segments    bool
-	// open is true if a segment has started and not ended. segment is then the offset of its header; 0 is a valid
-	// offset.
+	// open is true if a segment has been started and has not ended. segment is then the offset of the segment's header.
+	// The offset 0 is valid.
 	open     bool
 	segment  int
-	envelope int // the offset of the header of the current envelope
+	envelope int // offset of the header of the current envelope
 }
 
 // SetFraming changes the format of all later envelopes. segments is true for version 5 after the handshake. No segment
@@ -58,14 +58,14 @@ func (w *Writer) End() {
 	}
 }
 
-// Finish ends the open segment, if there is one. Buf can then be sent.
+// Finish ends the open segment, if any. Buf can then be sent.
 func (w *Writer) Finish() {
 	if w.open {
 		w.closeSegment(true)
 	}
 }
 
-// compress replaces the body of the current envelope by its compressed form if that is smaller, and returns the
+// compress replaces the body of the current envelope with its compressed form if that is smaller, and returns the
 // resulting body.
 func (w *Writer) compress(body []byte) []byte {
 	s := getScratch()

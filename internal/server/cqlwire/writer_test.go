@@ -68,8 +68,8 @@ func read(b []byte, segments bool, c Compression, f func(h Header, body []byte) 
 	return nil
 }
 
-// TestWriterRoundTrip checks that envelopes of all sizes are decoded unchanged in every framing, whether they fit into
-// a segment or not.
+// TestWriterRoundTrip checks that envelopes of all sizes are decoded unchanged with every framing, whether or not they
+// fit into a segment.
 func TestWriterRoundTrip(t *testing.T) {
 	for _, tc := range []struct {
 		segments bool
@@ -85,7 +85,7 @@ func TestWriterRoundTrip(t *testing.T) {
 				}
 				var bodies [][]byte
 				var w Writer
-				w.Buf = append(w.Buf, 0) // not at offset 0: a segment must remember where it starts
+				w.Buf = append(w.Buf, 0) // the output does not start at offset 0, so a segment must record its start
 				w.SetFraming(tc.segments, tc.c)
 				for i, n := range sizes {
 					body := make([]byte, n)
@@ -150,7 +150,8 @@ func TestWriterPacksSegments(t *testing.T) {
 	}
 }
 
-// CRC24 by table equals the bitwise definition; one segment is compared byte by byte with a known good one.
+// TestSegmentChecksums checks that the CRC24 table has the same result as the bitwise definition. It also compares one
+// segment byte by byte with a known correct segment.
 func TestSegmentChecksums(t *testing.T) {
 	bitwise := func(v uint64, n int) uint32 {
 		c := uint32(crc24Init)
@@ -194,7 +195,7 @@ func TestSegmentChecksums(t *testing.T) {
 	}
 }
 
-// A claim of a huge size does not make a decoder allocate.
+// TestDecompressLies checks that a false statement of a huge size does not make a decoder allocate memory.
 func TestDecompressLies(t *testing.T) {
 	for _, tc := range []struct {
 		c    Compression
@@ -205,7 +206,7 @@ func TestDecompressLies(t *testing.T) {
 	} {
 		n := testing.AllocsPerRun(1, func() {
 			if out, err := DecompressBody(nil, tc.body, tc.c, FrameSizeMax); err == nil || cap(out) > 1<<20 {
-				t.Fatal("it was believed")
+				t.Fatal("the damaged data was accepted")
 			}
 		})
 		if n > 5 {
@@ -231,7 +232,7 @@ func FuzzFrames(f *testing.F) {
 		f.Add(w.Buf, false, byte(c))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, segments bool, c byte) {
-		// Reading ends, without a panic, and what is found lies within the input.
+		// Reading must end without a panic, and all results must be within the input.
 		total := 0
 		_ = read(b, segments, Compression(c%3), func(_ Header, body []byte) error {
 			total += len(body)

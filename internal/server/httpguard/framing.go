@@ -30,12 +30,12 @@ type framing struct {
 	// left is the number of missing bytes of a body, or httpwire.Chunks. chunks is the state of a chunked body.
 	left   int64
 	chunks httpwire.Body
-	// blank is set after the line end that some clients send after a body has been dropped.
+	// blank means that the line break that some clients send after a body has been dropped.
 	blank bool
 	err   error
 }
 
-// read returns checked data. If there is no checked data, it reads more.
+// read returns checked data. If no checked data is available, it reads more data.
 func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	for f.checked == 0 {
 		if f.err != nil {
@@ -48,7 +48,7 @@ func (f *framing) read(from io.Reader, p []byte) (int, error) {
 		if n > 0 {
 			f.err = f.check()
 		} else if err != nil {
-			return 0, err // a deadline may be extended, and reading continues
+			return 0, err // a deadline may be extended, and reading then continues
 		}
 	}
 	n := copy(p, f.in[:f.checked])
@@ -86,7 +86,7 @@ func (f *framing) check() error {
 	return nil
 }
 
-// head looks for the end of a head. more is true if it has not arrived.
+// head searches for the end of a head. more is true if the end has not arrived.
 func (f *framing) head(rest []byte) (more bool, err error) {
 	if !f.blank && f.looked == 0 && len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
 		f.in, f.blank = append(f.in[:f.checked], rest[2:]...), true

@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve runs a server that responds with the method, the path, and the length of the body, and returns its address.
-// Requests for /wait are answered when release is closed.
+// Requests for /wait receive their response when release is closed.
 func serve(t *testing.T, o Options) (address string, release chan struct{}) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,14 +61,14 @@ func dial(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// TestFraming checks (HG1): a request that a proxy could frame differently is rejected, and the server does not
-// interpret the following bytes as a request. Other requests are served in order.
+// TestFraming checks that a request that a proxy could frame differently is rejected (HG1). The server must not
+// interpret the following bytes as a request. Other requests must be served in order.
 func TestFraming(t *testing.T) {
 	address, _ := serve(t, Options{Max: 100, AddressMax: 100})
 	const host = "Host: x\r\n"
 	for _, c := range []struct {
 		name, send string
-		want       []string // the bodies of the answers; "400" is the refusal
+		want       []string // bodies of the responses; "400" is the rejection
 	}{
 		{"plain", "GET /a HTTP/1.1\r\n" + host + "\r\nGET /b HTTP/1.1\r\n" + host + "\r\n",
 			[]string{"GET /a 0 <nil>", "GET /b 0 <nil>"}},
@@ -96,7 +96,7 @@ func TestFraming(t *testing.T) {
 		for i, want := range c.want {
 			r, err := http.ReadResponse(in, nil)
 			if i > 0 && want == "400" && err != nil {
-				break // net/http may detect the end of the input before it has answered the first request
+				break // net/http may detect the end of the input before it has responded to the first request
 			}
 			if err != nil {
 				t.Errorf("%s, answer %d: %v", c.name, i, err)
@@ -113,7 +113,7 @@ func TestFraming(t *testing.T) {
 		}
 		if c.want[len(c.want)-1] == "400" {
 			if more, _ := io.ReadAll(in); len(more) > 0 {
-				t.Errorf("%s: after the refusal came %q", c.name, more)
+				t.Errorf("%s: after the rejection: got %q", c.name, more)
 			}
 		}
 		_ = conn.Close()
@@ -145,8 +145,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestIdleConnections checks (HG2) and (HG3): a new connection is served even if many connections of its address are
-// silent or have sent only the beginning of a request. A connection with a request in flight is not closed to make
+// TestIdleConnections checks that a new connection is served even if many connections of its address are silent or have
+// sent only the beginning of a request (HG2, HG3). A connection with a request in flight must not be closed to make
 // room.
 func TestIdleConnections(t *testing.T) {
 	const most = 8

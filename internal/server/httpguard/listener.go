@@ -17,19 +17,20 @@ import (
 
 // Options holds the limits of a Listener.
 type Options struct {
-	// Max is the maximum number of connections, and AddressMax the maximum per address.
+	// Max is the maximum number of connections, and AddressMax is the maximum number per address.
 	Max, AddressMax int
-	// TLS encrypts connections; nil disables encryption.
+	// TLS encrypts connections. If it is nil, connections are not encrypted.
 	TLS *tls.Config
 }
 
-// Listener is a net.Listener that limits and checks its connections. Use it with a server that Attach has prepared.
+// Listener is a net.Listener that limits and checks its connections. It must be used with a server that Attach has
+// prepared.
 type Listener struct {
 	net.Listener
 	o Options
 
 	mu        sync.Mutex
-	conns     list.List // of *conn, oldest first
+	conns     list.List // list of *conn, oldest first
 	byAddress map[netip.Addr]int
 }
 
@@ -40,8 +41,8 @@ func Listen(l net.Listener, o Options) *Listener {
 
 type connKey struct{}
 
-// Attach prepares a server for a Listener: the listener must know which connections have a request in flight. Call it
-// before the server serves.
+// Attach prepares a server for a Listener. The listener must know which connections have a request in flight. Attach
+// must be called before the server serves.
 func Attach(s *http.Server) {
 	h := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -108,7 +109,7 @@ func (l *Listener) admit(c *conn) (out *conn, ok bool) {
 	return out, true
 }
 
-// oldestIdle returns the oldest connection that satisfies fits and has no request in flight. mu must be held.
+// oldestIdle returns the oldest connection that satisfies fits and has no request in flight. The caller must hold mu.
 func (l *Listener) oldestIdle(fits func(*conn) bool) *conn {
 	for e := l.conns.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*conn); !c.busy && fits(c) {
@@ -118,7 +119,7 @@ func (l *Listener) oldestIdle(fits func(*conn) bool) *conn {
 	return nil
 }
 
-// leave removes a connection once. mu must be held.
+// leave removes a connection. It has no effect if it is called again. The caller must hold mu.
 func (l *Listener) leave(c *conn) {
 	if c.place == nil {
 		return
@@ -157,7 +158,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuseClear sends an error to a client that speaks HTTP to an HTTPS listener, with the text of net/http.
+// refuseClear sends an error to a client that uses HTTP with an HTTPS listener. The text of the error is the text of
+// net/http.
 func refuseClear(clear tls.RecordHeaderError) {
 	switch string(clear.RecordHeader[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":

@@ -12,7 +12,7 @@ import (
 // Continue is the interim response to a client that waits before it sends the body.
 const Continue = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// statusMax is larger than every status.
+// statusMax exceeds every status.
 const statusMax = 600
 
 // firstLines contains the status lines of responses, indexed by status.
@@ -32,7 +32,7 @@ func AppendStatus(dst []byte, status int) []byte { return append(dst, firstLines
 
 // Dates creates the Date headers of a server's responses. It is safe for concurrent use.
 type Dates struct {
-	// last is the last date: most responses have the date of the previous response.
+	// last is the last date. Most responses have the same date as the previous response.
 	last atomic.Pointer[date]
 }
 
@@ -52,8 +52,8 @@ func (d *Dates) Append(dst []byte, now time.Time) []byte {
 	return append(dst, last.line...)
 }
 
-// AppendField appends a header field. The name must be a token. Line ends and other control characters in the value
-// are replaced by spaces.
+// AppendField appends a header field. The name must be a token. Line ends and other control characters in the value are
+// replaced with spaces.
 func AppendField[T string | []byte](dst []byte, name string, value T) []byte {
 	dst = append(append(dst, name...), ": "...)
 	begin := len(dst)

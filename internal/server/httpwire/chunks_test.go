@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestChunks checks that a chunked body is decoded regardless of how its bytes arrive. Extensions and trailers are
-// dropped, and the bytes after the body are not consumed.
+// TestChunks checks that a chunked body is decoded regardless of how its bytes arrive. Extensions and trailers must be
+// dropped, and the bytes after the body must not be consumed.
 func TestChunks(t *testing.T) {
 	const text = "3\r\nabc\r\nA;x=\"y\" \r\n0123456789\r\n1 ;z\r\n\n\r\n000\r\nT: a\r\nU:\r\n\r\nGET"
 	for step := 1; step <= len(text); step++ {

@@ -40,8 +40,8 @@ var (
 		"The expectation of the request is not supported. Only 100-continue is supported."}
 )
 
-// End looks for the end of a request head in the received data. looked is the number of bytes that an earlier call has
-// searched, 0 for the first call. end is 0 if the head is incomplete.
+// End searches for the end of a request head in the received data. looked is the number of bytes that an earlier call
+// has searched, or 0 for the first call. end is 0 if the head is incomplete.
 func End(data []byte, looked int) (end int, err error) {
 	for at := looked; ; at++ {
 		i := bytes.IndexByte(data[at:], '\n')
@@ -61,7 +61,7 @@ func End(data []byte, looked int) (end int, err error) {
 // Field is a header field, without white space around the value.
 type Field struct{ Name, Value string }
 
-// Fields are the header fields of a request, in order.
+// Fields holds the header fields of a request, in order.
 type Fields []Field
 
 // Get returns the value of the first field with a name, ignoring case, or an empty string.
@@ -80,15 +80,15 @@ const Chunks = -1
 // Request is the head of a request.
 type Request struct {
 	// Method and Target are unchanged from the request. The target is a path with an optional query, or an absolute
-	// URL. Path returns its path without the query.
+	// URL. Path returns the path of the target without the query.
 	Method, Target string
-	// Minor is the minor version: 0 or 1.
+	// Minor is the minor version, which is 0 or 1.
 	Minor  int
 	Host   string
 	Fields Fields
 	// Length is the length of the body in bytes, or Chunks.
 	Length int64
-	// Close is set if the client sends no further request. Continue is set if the client waits for permission to send
+	// Close means that the client sends no further request. Continue means that the client waits for permission to send
 	// the body.
 	Close, Continue bool
 }
@@ -171,12 +171,12 @@ func isTarget(s string) bool {
 
 // framing holds the header fields that determine the body and the connection.
 type framing struct {
-	length              int64 // -1: not set
+	length              int64 // -1 if the field is not set
 	hosts, codings      int
 	chunked, keep, ends bool
 }
 
-// hear records a field. The relevant names have few different lengths, so the length excludes most fields.
+// hear records a header field. The relevant names have few different lengths, so the length excludes most fields.
 func (f *framing) hear(r *Request, name, value string) error {
 	switch len(name) {
 	case len("Host"):
@@ -230,13 +230,13 @@ func (f *framing) apply(r *Request) error {
 	case f.length > 0:
 		r.Length = f.length
 	}
-	// A client of HTTP/1.0 does not know the status 100.
+	// A client of HTTP/1.0 does not support the status 100.
 	r.Continue = r.Continue && r.Minor > 0 && r.Length != 0
 	r.Close = f.ends || r.Minor == 0 && !f.keep
 	return nil
 }
 
-// lengthDigits is the maximum number of digits of the length of a body, enough for every accepted body.
+// lengthDigits is the maximum number of digits of the length of a body. It is sufficient for every accepted body.
 const lengthDigits = 18
 
 func parseLength(s string) (n int64, ok bool) {

@@ -26,7 +26,7 @@ func parse(text string) (*Request, error) {
 	return r, r.Parse([]byte(text))
 }
 
-// TestRequests checks the properties of the body and of the connection that heads of requests state.
+// TestRequests checks the properties of the body and of the connection that heads of requests specify.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		text             string
@@ -63,7 +63,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestMalformed checks that ambiguous input is rejected: line ends, blanks, lengths, codings, targets, and names.
+// TestMalformed checks that ambiguous line ends, spaces, lengths, codings, targets, and names are rejected.
 func TestMalformed(t *testing.T) {
 	host := " HTTP/1.1\r\nHost: h\r\n"
 	for _, c := range []struct {

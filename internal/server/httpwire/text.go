@@ -13,7 +13,7 @@ var tokens = func() (t [256]bool) {
 	return t
 }()
 
-// isToken reports whether s is a token: not empty, without spaces, control characters, and separators.
+// isToken reports whether s is a token. A token is not empty and contains no spaces, control characters, or separators.
 func isToken(s string) bool {
 	for i := range len(s) {
 		if !tokens[s[i]] {
@@ -23,7 +23,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isText reports whether s is a valid header value: without control characters except tabs.
+// isText reports whether s is a valid header value. Such a value contains no control characters except tabs.
 func isText(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -34,7 +34,7 @@ func isText(s string) bool {
 }
 
 // EqualFold reports whether two strings are equal if the case of ASCII letters is ignored. Other letters must match
-// exactly; a Kelvin sign is not a k.
+// exactly. For example, a Kelvin sign does not match the letter k.
 func EqualFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false

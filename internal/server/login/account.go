@@ -22,18 +22,18 @@ type Key struct {
 type AccountOptions struct {
 	// Keys returns the current keys.
 	Keys func() []Key
-	// Log receives failures; nil discards them.
+	// Log receives failures. If it is nil, they are discarded.
 	Log *slog.Logger
 	// OnAttempt is called for every attempt. If the attempt succeeds, outcome is nil and name is the name of the key.
 	OnAttempt func(from netip.Addr, name string, outcome error)
 }
 
-// Account checks logins in the manner of Azure Cosmos DB: with the name of an account, which is ignored, and a key in
+// Account checks logins as in Azure Cosmos DB. Clients send the name of an account, which is ignored, and a key in
 // base64. It is safe for concurrent use.
 //
-// A correct key succeeds immediately, no matter how many wrong keys come from the same address: a key has 64 random
-// bytes and cannot be guessed, and the comparison is cheap. Clients with wrong keys are delayed like clients with
-// wrong passwords (LI5).
+// A correct key succeeds immediately, regardless of the number of wrong keys from the same address. A key has 64 random
+// bytes and cannot be guessed, and the comparison is cheap. Clients with wrong keys are delayed like clients with wrong
+// passwords (LI5).
 type Account struct {
 	opts          AccountOptions
 	afterFailures queue

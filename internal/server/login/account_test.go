@@ -54,8 +54,9 @@ func testAccountKeys(t *testing.T) {
 	}
 }
 
-// TestAccountGuesses checks LI5 with virtual time. An address with failures waits increasingly long, and a limited
-// number of its clients can wait. A correct key is accepted immediately, from that address and from other addresses.
+// TestAccountGuesses checks the delays of clients with wrong keys in virtual time (LI5). An address with failures must
+// wait increasingly long, and only a limited number of its clients can wait. A correct key must be accepted
+// immediately, from that address and from other addresses.
 func TestAccountGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		right := bytes.Repeat([]byte{7}, 64)

@@ -25,17 +25,18 @@ type Options struct {
 	Users access.ConfiguredUsers
 	// Roles holds all other roles. It is an Authority.
 	Roles interface{ State() *access.State }
-	// Log receives failures; nil discards them.
+	// Log receives failures. If it is nil, they are discarded.
 	Log *slog.Logger
 	// OnAttempt is called for every attempt. outcome is nil if the attempt succeeded.
 	OnAttempt func(from netip.Addr, name string, outcome error)
 }
 
-// The limits of (LI4).
+// These are the limits of guarantee LI4.
 const (
 	// checksAtOnce is the maximum number of concurrent password checks per queue.
 	checksAtOnce = 2
-	// waitingMax is the maximum number of clients that wait in a queue. lineMax limits the clients of one network.
+	// waitingMax is the maximum number of clients that wait in a queue. lineMax is the maximum number of waiting
+	// clients of one network.
 	waitingMax = 4096
 	// passwordBytesMax is the number of bytes that bcrypt uses. Without this limit, a longer password would match by
 	// its first bytes.
@@ -51,7 +52,7 @@ const (
 type Checker struct {
 	opts          Options
 	salt          [32]byte
-	stranger      []byte // a hash without a password that takes as long to check as others
+	stranger      []byte // hash without a password; comparing it takes as long as comparing other hashes
 	clean         queue
 	afterFailures queue
 	failures      failures
@@ -122,8 +123,8 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 	return record, nil
 }
 
-// role returns the hash of a role's password, or an empty string, whether the role may log in, and the version of its
-// record.
+// role returns the hash of a role's password, whether the role may log in, and the version of its record. The hash is
+// empty if the role has none.
 func (c *Checker) role(name string) (hash string, login bool, record access.RoleVersion) {
 	r := c.opts.Roles.State().Role(name)
 	if hash, ok := c.opts.Users[name]; ok {
@@ -142,7 +143,8 @@ func (c *Checker) remembers(name, hash string, digest [32]byte) bool {
 	return ok && k.hash == hash && subtle.ConstantTimeCompare(k.digest[:], digest[:]) == 1
 }
 
-// remember caches a correct password. The cache holds only existing roles: entries of dropped roles are removed first.
+// remember caches a correct password. The cache holds only existing roles, because entries of dropped roles are removed
+// first.
 func (c *Checker) remember(name, hash string, digest [32]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +185,8 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 	return c.compare(ctx, &c.clean, 0, a)
 }
 
-// compare waits, takes a slot of a queue, and compares, unless the password has been found to be correct in the
-// meantime.
+// compare waits, takes a slot of a queue, and compares the password, unless the password has been found to be correct
+// in the meantime.
 func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
 	if err := q.enter(ctx, wait, a.from); err != nil {
 		return false, err

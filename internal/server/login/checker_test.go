@@ -33,7 +33,7 @@ func hashed(t *testing.T, password string) string {
 	return string(h)
 }
 
-// A Checker with a state that tests change.
+// loginTest is a Checker with a state that tests change.
 type loginTest struct {
 	*Checker
 	state *access.State
@@ -78,7 +78,7 @@ func TestLogins(t *testing.T) {
 		&access.Role{Name: "boss", Login: true, Hash: hashed(t, "other")},
 	)
 	wrong := func(name string) string { return "Provided username " + name + " and/or password are incorrect" }
-	for range 2 { // in the second round, the checker remembers correct passwords
+	for range 2 { // in the second round, the checker has cached correct passwords
 		for _, test := range [][3]string{
 			{"app", "a", ""},
 			{"app", "b", wrong("app")},
@@ -113,8 +113,9 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestThrottle checks LI1 and LI2 with virtual time. An address with failures waits increasingly long. Other addresses
-// log in immediately. So do clients at the failing address whose password is remembered and needs no bcrypt check.
+// TestThrottle checks the delays of failing addresses in virtual time (LI1, LI2). An address with failures must wait
+// increasingly long. Other addresses must be able to log in immediately. The same applies to clients at the failing
+// address whose password is cached and needs no bcrypt check.
 func TestThrottle(t *testing.T) {
 	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
 		&access.Role{Name: "two", Login: true, Hash: hashed(t, "2")})
@@ -137,7 +138,7 @@ func TestThrottle(t *testing.T) {
 				t.Errorf("a failure took %v", got)
 			}
 		}
-		// More clients than may wait; the excess clients receive an error.
+		// More clients than allowed wait, and the excess clients receive an error.
 		refused := make(chan error, lineMax+10)
 		for range lineMax + 10 {
 			go func() {
@@ -170,8 +171,8 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// TestManyAtOnce checks LI2 for an address that sends all its attempts at the same time, before any of them has
-// failed. A login from another address waits for one of them. The clients of one driver log in with a single check.
+// TestManyAtOnce checks an address that sends all its attempts at the same time, before any of them has failed (LI2). A
+// login from another address must wait for only one of them. The clients of one driver must log in with a single check.
 func TestManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
@@ -209,7 +210,7 @@ func TestManyAtOnce(t *testing.T) {
 }
 
 // TestGuessesLockNobodyOut checks that a correct password is accepted from a new address while another address
-// continuously sends as many wrong passwords as possible. The number of log lines stays limited.
+// continuously sends as many wrong passwords as possible. The number of log lines must stay limited.
 func TestGuessesLockNobodyOut(t *testing.T) {
 	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	synctest.Test(t, func(t *testing.T) {
@@ -270,8 +271,8 @@ func TestNameUnderAttack(t *testing.T) {
 	}
 }
 
-// TestBounds checks that unauthenticated clients cannot use unlimited memory (LI4), and which addresses count as one
-// network.
+// TestBounds checks that unauthenticated clients cannot use unlimited memory (LI4). It also checks which addresses
+// count as one network.
 func TestBounds(t *testing.T) {
 	var f failures
 	for i := range 2*rememberedFailures + 5 {

@@ -9,7 +9,7 @@ import (
 )
 
 // failures records recent failed logins by address and by user name. A user name is suspicious only for addresses that
-// have never logged in with it. Clients therefore cannot lock out a user by failing logins with that name.
+// have never logged in with it. Clients therefore cannot lock out a user by failing logins with the user's name.
 type failures struct {
 	mu    sync.Mutex
 	from  map[netip.Prefix]failed
@@ -28,19 +28,19 @@ type pair struct {
 }
 
 const (
-	// free is the number of failures of an address before it must wait. freeOfName is the number for a user name,
-	// which may be tried from many addresses.
+	// free is the number of failures of an address before it must wait. freeOfName is the number of failures of a user
+	// name before its clients must wait. A user name may be tried from many addresses.
 	free, freeOfName = 3, 20
 	// forgotten is the time for which a failure counts.
 	forgotten = 10 * time.Minute
 	// waitMin is the first delay. Each failure doubles it, up to waitMax.
 	waitMin, waitMax = 100 * time.Millisecond, 3 * time.Second
-	// rememberedFailures is the maximum size of each of the three maps. A full map drops old entries, or else all
-	// entries.
+	// rememberedFailures is the maximum size of each of the three maps. When a map is full, old entries are dropped. If
+	// no entry is old, all entries are dropped.
 	rememberedFailures = 10_000
 )
 
-// network returns the prefix that counts as one client: an IPv4 address, or the network that an IPv6 customer
+// network returns the prefix that counts as one client. It is an IPv4 address, or the network that an IPv6 customer
 // receives.
 func network(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
@@ -78,7 +78,7 @@ func count[K comparable](m map[K]failed, key K) {
 	m[key] = failed{m[key].recent() + 1, now}
 }
 
-// recent returns the number of failures, or 0 if the last one is too old to count.
+// recent returns the number of failures, or 0 if the last failure is too old to count.
 func (e failed) recent() int {
 	if time.Since(e.last) > forgotten {
 		return 0
@@ -86,8 +86,8 @@ func (e failed) recent() int {
 	return e.count
 }
 
-// forgive removes the failures of an address after a login with a correct password that was not cached. A cached
-// password does not count: otherwise a client that knows one password could guess others indefinitely.
+// forgive removes the failures of an address after a login with a correct password that was not cached. A login with a
+// cached password does not count. Otherwise a client that knows one password could guess other passwords indefinitely.
 func (f *failures) forgive(from netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *failures) good(from netip.Addr, name string) {
 	f.right[pair{network(from), shorten(name)}] = struct{}{}
 }
 
-// delay returns the delay of a login attempt, or 0 if it is not suspicious.
+// delay returns the delay of a login attempt, or 0 if the attempt is not suspicious.
 func (f *failures) delay(from netip.Addr, name string) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// lines serializes the clients of a network before they enter the shared queue. However many clients of a network
-// arrive, they use one slot of the queue, and each attempt sees the failures of the previous one.
+// lines serializes the clients of a network before they enter the shared queue. All clients of a network together use
+// one slot of the queue, and each attempt sees the failures of the previous attempt.
 type lines struct {
 	mu sync.Mutex
 	of map[netip.Prefix]*line
@@ -18,14 +18,15 @@ type lines struct {
 // line is the queue of one network. It exists while it is not empty.
 type line struct {
 	network netip.Prefix
-	turn    chan struct{} // has room for one token
+	turn    chan struct{} // buffered channel with room for one token
 	length  int
 }
 
-// lineMax is the maximum number of clients in the line of a network: enough for a driver that opens its connections.
+// lineMax is the maximum number of clients in the line of a network. It is sufficient for a driver that opens its
+// connections.
 const lineMax = 64
 
-// join waits for a client's turn. It returns nil if too many clients of its network are waiting.
+// join waits for a client's turn. It returns nil if too many clients of its network are already waiting.
 func (l *lines) join(ctx context.Context, n netip.Prefix) (*line, error) {
 	l.mu.Lock()
 	in := l.of[n]

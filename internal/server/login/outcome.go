@@ -14,7 +14,7 @@ import (
 )
 
 // failureLines is the maximum number of failed logins that are logged per second. The next message contains the number
-// of omitted ones.
+// of omitted messages.
 const failureLines = 5
 
 // outcomes counts and logs the outcomes of logins.

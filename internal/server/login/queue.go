@@ -19,7 +19,7 @@ type queue struct {
 	turns lines
 
 	mu sync.Mutex
-	of map[netip.Prefix]int // the number of waiting clients of each network
+	of map[netip.Prefix]int // number of waiting clients of each network
 }
 
 // enter takes a slot of a queue, after a delay, for a client at an address.
@@ -49,7 +49,7 @@ func (q *queue) enter(ctx context.Context, wait time.Duration, from netip.Addr) 
 	}
 }
 
-// arrive counts a waiting client unless there are too many.
+// arrive counts a waiting client unless too many clients are waiting.
 func (q *queue) arrive(n netip.Prefix) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,8 +20,8 @@ type Authority interface {
 	Ended(l *access.Login) bool
 }
 
-// RoleLogin logs in clients as roles without the CQL handshake: over HTTP with a password, or with a client
-// certificate. Set its fields before use.
+// RoleLogin logs in clients as roles without the CQL handshake, over HTTP with a password or with a client certificate.
+// Its fields must be set before use.
 type RoleLogin struct {
 	Checker   *Checker
 	Authority Authority
@@ -39,13 +39,13 @@ func (l *RoleLogin) Login(ctx context.Context, from netip.Addr, name, password s
 		return nil, err
 	}
 	who := l.Authority.Subject(login.Role)
-	if l.Authority.Ended(&login) { // the credentials changed between the two calls above
+	if l.Authority.Ended(&login) { // the credentials have changed between the two calls above
 		who = access.Ended(login.Role)
 	}
 	return who, who.Admit(l.Region, from)
 }
 
-// CertificateRole returns the role of a verified certificate. The role is empty if the certificate has none and a
+// CertificateRole returns the role of a verified certificate. The role is empty if the certificate has no role and a
 // password is permitted.
 func (l *RoleLogin) CertificateRole(from netip.Addr, c *x509.Certificate) (access.Login, error) {
 	state := l.Authority.State()
@@ -75,8 +75,8 @@ func (l *RoleLogin) reject(from netip.Addr, role, message string) error {
 	return err
 }
 
-// identities returns the identities of a certificate: its URIs, including SPIFFE IDs, and its subject in RFC 2253
-// format.
+// identities returns the identities of a certificate. These are its URIs, including SPIFFE IDs, and its subject in RFC
+// 2253 format.
 func identities(c *x509.Certificate) (out []string) {
 	for _, u := range c.URIs {
 		out = append(out, u.String())

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
-// Notifier sends the clients of this node events about other nodes. Set its fields before use. Its methods are safe for
-// concurrent use.
+// Notifier sends events about other nodes to the clients of this node. Its fields must be set before use. Its methods
+// are safe for concurrent use.
 type Notifier struct {
 	Self topology.NodeID
 	// Address is the address of this node's CQL listener.

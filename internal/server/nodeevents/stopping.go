@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// leavingTimeout bounds the wait for a receiver.
+	// leavingTimeout is the maximum time to wait for a receiver.
 	leavingTimeout = 500 * time.Millisecond
-	// returnWait is the time that a stopping node is watched for its return.
+	// returnWait is the time for which a stopping node is watched for its return.
 	returnWait = time.Minute
 )
 
-// leavingCall sends the ID of a stopping node before it closes its client connections.
+// leavingCall sends the ID of a node that is about to close its client connections.
 var leavingCall = rpc.Declare[rpc.Bytes, rpc.None](rpc.Spec{Name: "leaving", Since: 7, Timeout: leavingTimeout,
 	RequestMax: rpc.SmallBytes, Idempotent: true})
 
-// AnnounceStop makes all nodes send their clients an event that this node is down. The node has already transferred its
-// leaderships and closes its connections immediately afterward. The gocql driver reacts to the event by closing its
-// connections one second later, with their requests. If the event followed the end of the process, a node that restarts
-// within that second would lose requests on new connections.
+// AnnounceStop makes all nodes send their clients an event that this node is down. The node must already have
+// transferred its leaderships. It closes its connections immediately afterward. The gocql driver reacts to the event by
+// closing its connections, with their requests, one second later. If the event followed the end of the process, a node
+// that restarts within this second would lose requests on new connections.
 func (n *Notifier) AnnounceStop() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()
@@ -39,7 +39,8 @@ func (n *Notifier) AnnounceStop() {
 // Register registers the handler for the announcements of other nodes.
 func (n *Notifier) Register(s *rpc.Server) { clusterquery.Handle(s, leavingCall, n.handleStop) }
 
-// stoppingNodes holds the nodes that have announced their stop, with their processes and the times.
+// stoppingNodes holds the nodes that have announced their stop, with their processes and the times of the
+// announcements.
 type stoppingNodes struct {
 	mu    sync.Mutex
 	nodes map[topology.NodeID]stoppingNode
@@ -66,7 +67,7 @@ func (n *Notifier) handleStop(_ context.Context, id rpc.Bytes) (rpc.None, error)
 }
 
 // WatchStopping sends clients an event when a new process of a stopped node reports, until ctx ends. Usually the change
-// of the node's liveness does this, but a process may restart before its absence is noticed.
+// of the node's liveness has this effect, but a process may restart before its absence is detected.
 func (n *Notifier) WatchStopping(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -82,7 +83,7 @@ func (n *Notifier) WatchStopping(ctx context.Context) {
 	}
 }
 
-// returned removes and returns the nodes with new processes. It also removes nodes whose watch time has passed.
+// returned removes and returns the nodes that have new processes. It also removes nodes whose watch time has passed.
 func (s *stoppingNodes) returned(p *peers.Peers) (back []topology.NodeID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ type location struct {
 // accountHandler describes the account.
 type accountHandler struct{ opts *Options }
 
-// read returns the account with the endpoint by which the client has reached it.
+// read returns the account with the endpoint that the client has used.
 func (h accountHandler) read(_ context.Context, x *exchange) (*answer, error) {
 	scheme := "http://"
 	if h.opts.TLS != nil {
@@ -40,7 +40,7 @@ func (h accountHandler) read(_ context.Context, x *exchange) (*answer, error) {
 	return &answer{http.StatusOK, body}, nil
 }
 
-// queryBounds holds the query limits in the format of Cosmos DB, which other SDKs of it read.
+// queryBounds contains the query limits in the format of Cosmos DB, which other SDKs read.
 const queryBounds = `{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,` +
 	`"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,` +
 	`"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,` +

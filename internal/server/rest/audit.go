@@ -11,12 +11,12 @@ import (
 
 // Audited describes a completed request for Options.Audit. It must not be retained.
 type Audited struct {
-	// Key is the key that signed the request: primary, secondary or read-only. It is empty if the request had no valid
-	// signature.
+	// Key is the name of the key that signed the request: primary, secondary, or read-only. It is empty if the request
+	// had no valid signature.
 	Key           string
 	Local, Remote netip.AddrPort
 	// Operation is the name in docs/compatibility-cosmos.md, or empty if the operation is unknown. Reads reports that
-	// it changes nothing. Items reports that it concerns items, as opposed to databases and containers.
+	// the request changes nothing. Items reports that the request concerns items instead of databases and containers.
 	Operation    string
 	Reads, Items bool
 	// Database and Container are names or resource IDs from the path. They are empty if the path contains none.

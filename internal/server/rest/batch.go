@@ -31,7 +31,7 @@ var kindsOfBatch = map[string]container.Kind{
 	"Patch": container.Patch, "Read": container.Read,
 }
 
-// batchOperations parses the body of a batch. silent reports that the client needs no bodies. A batch with reads
+// batchOperations parses the body of a batch. silent reports that the client does not need bodies. A batch with reads
 // returns all bodies.
 func (x *exchange) batchOperations() (keys []string, ops []container.Operation, silent bool, err error) {
 	var sent []batchOperation
@@ -134,8 +134,8 @@ func (h *itemHandler) bulk(ctx context.Context, x *exchange, c *container.Contai
 	return &answer{status, appendResults(nil, results, silent)}, nil
 }
 
-// lanes returns lists of operations, by index, that must be executed in sequence: the operations of each partition
-// key, or all. Operations with an invalid key share a lane.
+// lanes returns lists of operations, by index, that must be executed in sequence. A list contains the operations of one
+// partition key, or all operations. Operations with an invalid key share a lane.
 func (x *exchange) lanes(c *container.Container, keys []string, ordered bool) (out [][]int) {
 	of := map[string]int{}
 	for i := range keys {

@@ -112,7 +112,7 @@ func (x *exchange) refuseMalformed(m *httpwire.Malformed) {
 	x.write(x.refuse(failureOf(m)))
 }
 
-// bodyFailure converts an error while reading a body.
+// bodyFailure converts an error that occurred while a body was being read.
 func bodyFailure(err error) *failure {
 	if m, ok := errors.AsType[*httpwire.Malformed](err); ok {
 		return failureOf(m)

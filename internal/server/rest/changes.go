@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// Modes of a change feed, as named by clients.
+// These are the modes of a change feed, as named by clients.
 const (
 	latestVersions = "incremental feed"
 	allVersions    = "full-fidelity feed"

@@ -24,11 +24,11 @@ const (
 	lingerTime, lingerBytes = time.Second, 4 << 20
 )
 
-// conn is a connection. Its goroutine runs serve and owns all fields without a remark.
+// conn is a connection. Its goroutine runs serve and owns all fields without a comment.
 type conn struct {
 	server     *Server
 	clientConn *clientConn // the socket and its slot
-	nc         net.Conn    // clientConn, or TLS over it
+	nc         net.Conn    // clientConn, or TLS on top of it
 	// ctx is the context of its requests. It ends with the connection, or earlier if the client disconnects during a
 	// request.
 	ctx    context.Context
@@ -45,7 +45,7 @@ type conn struct {
 	x *exchange
 	// readBy and writeBy are the current deadlines.
 	readBy, writeBy time.Time
-	// last reports that the connection ends with the current response.
+	// last means that the connection ends with the current response.
 	last bool
 	idle idleness
 }
@@ -233,7 +233,7 @@ func (c *conn) write(b []byte) error {
 	return err
 }
 
-// linger discards input for a while, so that the client can read its response. Closing a socket with unread input
+// linger discards input for some time, so that the client can read its response. Closing a socket with unread input
 // resets the connection, and the response would be lost.
 func (c *conn) linger() {
 	var half interface{ CloseWrite() error }

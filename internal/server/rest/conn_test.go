@@ -30,7 +30,7 @@ type line struct {
 	in *bufio.Reader
 }
 
-// dial connects to a surface.
+// dial connects to the server of a surface.
 func (s *surface) dial() *line {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -50,7 +50,7 @@ func (l *line) send(text string) {
 	}
 }
 
-// answer reads the response to a request with a method.
+// answer reads the response to a request with the given method.
 func (l *line) answer(method string) (r *http.Response, body string) {
 	l.t.Helper()
 	r, err := http.ReadResponse(l.in, &http.Request{Method: method})
@@ -90,13 +90,13 @@ const (
 	chunked        = "Transfer-Encoding: chunked\r\n"
 )
 
-// itemOf returns the JSON of an item of a given size.
+// itemOf returns the JSON of an item of the given size.
 func itemOf(id string, size int) string {
 	return `{"id":"` + id + `","pk":"a","x":"` + strings.Repeat("x", size) + `"}`
 }
 
-// TestPipelining checks that requests are answered in order for any fragmentation of their bytes: all together, byte
-// by byte, with and without bodies, smaller and larger than the buffers.
+// TestPipelining checks that requests are answered in order for any fragmentation of their bytes. Requests may arrive
+// together or byte by byte, have bodies or not, and be smaller or larger than the buffers.
 func TestPipelining(t *testing.T) {
 	for _, step := range []int{1 << 20, 1000, 1} {
 		pipeline(t, step)
@@ -152,7 +152,7 @@ func TestVersions(t *testing.T) {
 		r, body := l.answer(get)
 		got := r.Header.Get("Connection")
 		if r.Close && got == "" {
-			got = "close" // the standard library removes it
+			got = "close" // the standard library removes this header
 		}
 		if r.StatusCode != 200 || !strings.Contains(body, "writableLocations") || got != c.connection {
 			t.Errorf("%s %s: %d %q", c.version, c.header, r.StatusCode, got)
@@ -247,8 +247,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestUnreadBodies checks that a connection stays open after a rejected request with a small body. It must end after a
-// body that is long or of unknown length, and the client must be able to read the response.
+// TestUnreadBodies checks that a connection stays open after a rejected request with a small body. The connection must
+// end after a body that is long or of unknown length. The client must then be able to read the response.
 func TestUnreadBodies(t *testing.T) {
 	s := newSurface(t, Options{})
 	for name, c := range map[string]struct {
@@ -275,7 +275,7 @@ func TestUnreadBodies(t *testing.T) {
 	}
 }
 
-// TestSlowClients checks the time limits of an idle client, of headers, of bodies and of reading responses.
+// TestSlowClients checks the time limits of an idle client, of headers, of bodies, and of reading responses.
 func TestSlowClients(t *testing.T) {
 	s := newSurface(t, Options{IdleTimeout: 5 * time.Minute})
 	s.want("POST "+docs, itemOf("1", 200_000), pk, 201)
@@ -322,7 +322,7 @@ func TestSlowClients(t *testing.T) {
 				}()
 				newConn(s.server, g).serve()
 				if took := time.Since(began); took < c.min || took > c.max {
-					t.Errorf("the connection lasts %s", took)
+					t.Errorf("duration of the connection: got %s", took)
 				}
 				far.Close()
 				<-left
@@ -380,7 +380,7 @@ func TestGracefulStop(t *testing.T) {
 	}
 	busy.ended("busy")
 	_ = idle.Close()
-	http.DefaultClient.CloseIdleConnections() // the connection of newSurface
+	http.DefaultClient.CloseIdleConnections() // close the connection of newSurface
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
@@ -423,7 +423,7 @@ type scribbled struct {
 
 func (s *scribbled) Write(b []byte) (int, error) { return s.written.Write(b) }
 
-// FuzzConnection checks that any input of an unauthenticated client is processed in finite time, causes no failure and
+// FuzzConnection checks that any input of an unauthenticated client is processed in finite time, causes no failure, and
 // grants no access.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
@@ -438,7 +438,7 @@ func FuzzConnection(f *testing.F) {
 		g, _ := s.connLimiter.admit(nc)
 		newConn(s, g).serve()
 		if out := nc.written.String(); strings.Contains(out, "HTTP/1.1 2") || strings.Contains(out, "HTTP/1.1 500") {
-			t.Errorf("%q is answered %q", sent, out)
+			t.Errorf("request %q: got %q", sent, out)
 		}
 		if st := s.Stats(); st.Connections.Load() != 0 || st.InFlight.Load() != 0 || st.InFlightBytes.Load() != 0 {
 			t.Errorf("%q leaves something counted", sent)
@@ -449,7 +449,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// slowly makes item queries run until their context ends. The channels report their beginning and their error.
+// slowly makes item queries run until their context ends. The channels receive their start and their error.
 func (s *surface) slowly() (begun chan struct{}, ended chan error) {
 	begun, ended = make(chan struct{}, 1), make(chan error, 1)
 	s.fake.mu.Lock()
@@ -528,7 +528,7 @@ func TestListedSessions(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	if _, found := s.server.Cancel(i.Number + 100); found {
-		t.Error("a connection is found that there is not")
+		t.Error("found a connection that does not exist")
 	}
 	if c, found := s.server.Cancel(i.Number); !found || c.Number != i.Number {
 		t.Errorf("%+v, %t", c, found)
@@ -545,7 +545,7 @@ func TestListedSessions(t *testing.T) {
 	})
 	idle.send(s.text(get, docs+"/none", http11, "", ""))
 	if r, _ := idle.answer(get); r.StatusCode != 404 {
-		t.Errorf("the other connection: %d", r.StatusCode)
+		t.Errorf("the second connection: %d", r.StatusCode)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // connLimiter limits the connections of a server. A connection without a validly signed request is unauthenticated. If
-// the limit is reached, the oldest unauthenticated connection is closed. Therefore clients without a key cannot lock
-// out others with idle or slow connections.
+// the limit is reached, the oldest unauthenticated connection is closed. Clients without a key therefore cannot lock
+// out other clients with idle or slow connections.
 type connLimiter struct {
 	max, perAddress int
 	stats           *Stats
@@ -22,7 +22,7 @@ type connLimiter struct {
 	open, rejected  int
 	number          uint32
 	byAddress       map[netip.Addr]int
-	unauthenticated list.List // of *clientConn, oldest first
+	unauthenticated list.List // list of *clientConn, oldest first
 }
 
 // clientConn is one connection.
@@ -32,7 +32,8 @@ type clientConn struct {
 	// number identifies the connection.
 	number uint32
 	remote netip.AddrPort
-	// element is the element in of.unauthenticated, or nil if the connection is authenticated. of.mu guards it.
+	// element is the connection's element in of.unauthenticated, or nil if the connection is authenticated. of.mu
+	// guards it.
 	element *list.Element
 	// left reports that the connection has released its slot.
 	left bool
@@ -47,7 +48,8 @@ func (g *clientConn) known() {
 	g.setUnauthenticated(false)
 }
 
-// setUnauthenticated adds the connection to the unauthenticated connections or removes it. The caller must hold mu.
+// setUnauthenticated adds the connection to, or removes it from, the list of unauthenticated connections. The caller
+// must hold mu.
 func (g *clientConn) setUnauthenticated(yes bool) {
 	switch l := &g.of.unauthenticated; {
 	case yes:

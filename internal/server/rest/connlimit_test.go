@@ -96,7 +96,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 			}
 			t.Cleanup(func() { c.Close() })
 			if unauthenticated++; i%2 == 0 {
-				// The connection may be closed already.
+				// The connection may already be closed.
 				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "+strings.Repeat("x", i))
 			}
 		}
@@ -119,8 +119,8 @@ func TestStrangersMakeRoom(t *testing.T) {
 	}
 }
 
-// TestFullHouse checks that an additional connection receives an error if authenticated clients, or the clients of one
-// address, occupy all slots. It must succeed when a slot is free.
+// TestFullHouse checks that an additional connection receives an error if all slots are used by authenticated clients
+// or by the clients of one address. The connection must succeed when a slot is free.
 func TestFullHouse(t *testing.T) {
 	for text, o := range map[string]Options{
 		"HTTP connection limit of this node is reached": {ConnectionsMax: 3},
@@ -147,8 +147,8 @@ func TestFullHouse(t *testing.T) {
 	}
 }
 
-// TestAudit checks that every request is audited when it has completed, with its client, its operation, its target,
-// the text of a query, and its status.
+// TestAudit checks that every request is audited when it has completed. The record must contain the client, the
+// operation, the target, the text of a query, and the status.
 func TestAudit(t *testing.T) {
 	var got []Audited
 	s := newSurface(t, Options{Audit: func(a *Audited) { got = append(got, *a) }})

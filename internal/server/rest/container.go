@@ -57,8 +57,8 @@ func (h *containerHandler) setHeaders(x *exchange, c *container.Container) {
 	h.sessions.report(x, c)
 }
 
-// withStatistics adds statistics of the physical partitions to a container and of all partitions to the headers if the
-// client requests them.
+// withStatistics adds statistics of the physical partitions to a container if the client requests them. It adds
+// statistics of all partitions to the headers.
 func (h *containerHandler) withStatistics(ctx context.Context, x *exchange, c *container.Container,
 	resource []byte) []byte {
 	each := flag(x.header, hStatistics)

@@ -6,8 +6,8 @@
 // routes. A handler for each kind of resource calls the Engine and returns the response. The package has its own
 // HTTP/1.1 server, which parses requests with package httpwire (RFC 0028).
 //
-// Unauthenticated clients cannot lock out others: the oldest unauthenticated connection is closed when a connection
-// limit is reached. The number of concurrent requests and the memory of their bodies are also limited.
+// Unauthenticated clients cannot lock out other clients, because the oldest unauthenticated connection is closed when a
+// connection limit is reached. The number of concurrent requests and the memory of their bodies are also limited.
 //
-// Start reading at Server.Serve, then conn.serve and exchange.serve.
+// Start reading at Server.Serve, then read conn.serve and exchange.serve.
 package rest

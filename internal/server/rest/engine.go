@@ -26,14 +26,15 @@ type Engine interface {
 // compiler limits the memory and the processor time of queries.
 type compiler interface {
 	// Compiling reserves memory for a query text until release is called. Evaluation returns the meter of an
-	// evaluation; the caller must close it.
+	// evaluation. The caller must close the meter.
 	Compiling(text string) (release func(), err error)
 	Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter
 }
 
 // resources are databases and containers.
 type resources interface {
-	// Renewed waits until this node knows all databases and containers. It returns false if none can be new.
+	// Renewed waits until this node has received all databases and containers. It returns false if no database or
+	// container can be new.
 	Renewed(ctx context.Context) bool
 	Databases() []*container.Database
 	Database(id string) (*container.Database, error)
@@ -53,7 +54,7 @@ type resources interface {
 	Sizes(ctx context.Context, c *container.Container) []container.Size
 }
 
-// records are items.
+// records executes operations on items.
 type records interface {
 	Do(ctx context.Context, c *container.Container, key epk.Key, ops []container.Operation,
 		o container.RequestOptions) (*container.Results, error)
@@ -69,14 +70,14 @@ type records interface {
 	progress
 }
 
-// progress is the progress of the physical partitions of a container.
+// progress returns the progress of the physical partitions of a container.
 type progress interface {
 	Ranges(c *container.Container) (ranges []container.Range, etag string)
 	LSN(rangeID string) int64
 	Seen(rangeID string, lsn int64)
 }
 
-// throughputs are offers.
+// throughputs manages offers.
 type throughputs interface {
 	Offers() []*container.Offer
 	Offer(id string) (*container.Offer, error)
@@ -84,7 +85,7 @@ type throughputs interface {
 		error)
 }
 
-// scripts are stored procedures, triggers and user-defined functions.
+// scripts manages stored procedures, triggers, and user-defined functions.
 type scripts interface {
 	CreateScript(ctx context.Context, c *container.Container, kind container.ScriptKind,
 		body []byte) (*container.Script,

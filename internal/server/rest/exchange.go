@@ -20,13 +20,13 @@ type exchange struct {
 	server  *Server
 	conn    *conn
 	request httpwire.Request
-	header  httpwire.Fields // of the request
+	header  httpwire.Fields // headers of the request
 	target  *target
 	// signer is the key that signed the request, and operation is the requested operation. They are empty until they
 	// are known.
 	signer    string
 	operation *operation
-	// body is the request body. held is the memory counted for it.
+	// body is the request body. held is the memory counted for the body.
 	body []byte
 	held int64
 
@@ -35,13 +35,13 @@ type exchange struct {
 	byRID bool
 }
 
-// answer is the response of an operation: a status and JSON.
+// answer is the response of an operation, which consists of a status and JSON.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// acquire returns an exchange for the requests of a connection. release returns it to the pool.
+// acquire returns an exchange for the requests of a connection. release returns the exchange to the pool.
 func (s *Server) acquire(c *conn) *exchange {
 	x, ok := s.exchanges.Get().(*exchange)
 	if !ok {
@@ -182,7 +182,7 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 	return done, nil
 }
 
-// claimant returns the claimant of the request.
+// claimant returns the principal of the request.
 func (x *exchange) claimant() fairshare.Principal {
 	return fairshare.Principal{User: user, Connection: x.conn.clientConn.number,
 		Low: httpwire.EqualFold(x.header.Get(hPriority), "low")}
@@ -213,7 +213,7 @@ func (x *exchange) read() error {
 	}
 	body, err := x.conn.body(BodyBytesMax)
 	if err != nil {
-		x.conn.last = true // the beginning of the next request is unknown
+		x.conn.last = true // the start of the next request is unknown
 		return bodyFailure(err)
 	}
 	x.body = body

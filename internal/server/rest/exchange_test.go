@@ -42,7 +42,7 @@ func newSurface(t *testing.T, o Options) *surface {
 	return s
 }
 
-// sign signs a request as clients do. For creating, listing and querying resources, it signs the link of the parent.
+// sign signs a request as clients do. For creating, listing, and querying resources, it signs the link of the parent.
 func sign(r *http.Request, key []byte, now time.Time) {
 	t := parseTarget(r.URL.EscapedPath())
 	signed := []byte("\n")
@@ -116,8 +116,8 @@ func with(pairs ...string) map[string]string {
 
 const docs = "/dbs/d/colls/c/docs"
 
-// TestExchanges checks the responses to a sequence of requests: status, body and headers. Bodies and headers are
-// patterns.
+// TestExchanges checks the status, body, and headers of the responses to a sequence of requests. The expected bodies
+// and headers are patterns.
 func TestExchanges(t *testing.T) {
 	s := newSurface(t, Options{})
 	query := with("Content-Type", "application/query+json", "x-ms-documentdb-isquery", "true")
@@ -391,8 +391,8 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// TestBounds checks that the limits of bodies, concurrent requests and their bytes are enforced, and that admission
-// control is used. Rejected requests must not remain counted.
+// TestBounds checks that the limits of bodies, of concurrent requests, and of their bytes are enforced, and that
+// admission control is used. Rejected requests must not remain counted.
 func TestBounds(t *testing.T) {
 	s := newSurface(t, Options{})
 	big := `{"id":"1","pk":"a","x":"` + strings.Repeat("x", BodyBytesMax) + `"}`
@@ -417,11 +417,11 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestHTTPS checks that the account's endpoint uses HTTPS and the host name of the request. A client without a key
-// must not keep its connection.
+// TestHTTPS checks that the account's endpoint uses HTTPS and the host name of the request. The connection of a client
+// without a key must be closed.
 func TestHTTPS(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	// This server is started for its certificate, which its client trusts.
+	// This server is only started for its certificate, which its client trusts.
 	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
 	addr := listen(t, New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }, TLS: h.TLS}))

@@ -72,7 +72,7 @@ func (f *failure) body() []byte {
 		Message string `json:"message"`
 	}{codes[f.status], f.message})
 	if err != nil {
-		return []byte("{}") // two strings can always be encoded
+		return []byte("{}") // encoding two strings never fails
 	}
 	return b
 }

@@ -27,12 +27,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
-// fake is an engine in memory with the features that the server uses: resources, items with conditions, transactions,
-// and queries that return everything.
+// fake is an engine in memory with the features that the server uses. These are resources, items with conditions,
+// transactions, and queries that return all items.
 type fake struct {
 	mu         sync.Mutex
 	databases  map[string]*container.Database
-	containers map[string]*container.Container // by resource ID
+	containers map[string]*container.Container // containers by resource ID
 	items      map[string]map[string]*container.Item
 	offers     map[string]*container.Offer
 	ranges     []container.Range
@@ -56,7 +56,7 @@ func newFake() *fake {
 		ranges: []container.Range{{ID: "0", Max: "FF"}}, rangesETag: `"r1"`, lsn: 1}
 }
 
-// rid returns a new resource ID below another one.
+// rid returns a new resource ID below another resource ID.
 func (f *fake) rid(parent string, size int) string {
 	id, _ := base64.StdEncoding.DecodeString(parent)
 	f.made++
@@ -280,7 +280,7 @@ func keyIn(c *container.Container, body []byte) (key epk.Key, err error) {
 	return key, nil
 }
 
-// one executes an operation.
+// one executes one operation.
 func (f *fake) one(c *container.Container, key epk.Key, op *container.Operation) container.Result {
 	fail := func(status, sub int, text string) container.Result {
 		return container.Result{Status: status, Err: container.Errorf(status, sub, "%s", text), Charge: ru.Unit}
@@ -324,7 +324,7 @@ func (f *fake) one(c *container.Container, key epk.Key, op *container.Operation)
 			return fail(400, 0, err.Error())
 		}
 		if condition != "" {
-			return fail(412, 0, "The condition does not hold.") // conditions in tests are never satisfied
+			return fail(412, 0, "The condition does not hold.") // conditions are never satisfied in tests
 		}
 		next, err := document.Patch(document.View(was.Body), ops)
 		if err != nil {
@@ -452,7 +452,7 @@ func (f *fake) Feed(_ context.Context, c *container.Container, s container.Scope
 	return page, nil
 }
 
-// Changes returns all items, or none if the request has a continuation.
+// Changes returns all items, or no items if the request has a continuation.
 func (f *fake) Changes(ctx context.Context, c *container.Container, r *container.ChangesRequest) (
 	*container.ChangesPage, error) {
 	if r.Continuation != "" || r.Now {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// Names of request headers in the canonical form of package http.
+// These are the names of request headers in the canonical form of package http.
 const (
 	hDate           = "X-Ms-Date"
 	hPartitionKey   = "X-Ms-Documentdb-Partitionkey"
@@ -48,7 +48,7 @@ const (
 	hContentType     = "Content-Type"
 )
 
-// Names of response headers, as sent.
+// These are the names of response headers, as sent.
 const (
 	aCharge       = "x-ms-request-charge"
 	aActivity     = "x-ms-activity-id"
@@ -74,14 +74,14 @@ const (
 	aScriptLog    = "x-ms-documentdb-script-log-results"
 )
 
-// flag reports whether a header is true, ignoring case.
+// flag reports whether a header has the value true, ignoring case.
 func flag(h httpwire.Fields, name string) bool { return strings.EqualFold(h.Get(name), "true") }
 
 // minimal reports whether the client does not need the body of a written item.
 func minimal(h httpwire.Fields) bool { return strings.EqualFold(h.Get(hPrefer), "return=minimal") }
 
 const (
-	// pageDefault is the default number of items in a page. pageFull is the number for the value -1.
+	// pageDefault is the default number of items in a page. pageFull is the number of items in a page for the value -1.
 	pageDefault, pageFull = 100, 1000
 	// pageMax is the maximum number of items in a page.
 	pageMax = 10_000

@@ -41,8 +41,8 @@ func compositeIndexes(specs [][]string) []compositeIndex {
 	return out
 }
 
-// indexMetrics sets the index utilization header if the client requests it. It lists the used and the potential
-// indexes as JSON in base64, or in the second format as JSON with URL encoding.
+// indexMetrics sets the index utilization header if the client requests it. It lists the used and the potential indexes
+// as JSON in base64. In the second format, it lists them as JSON with URL encoding.
 func (x *exchange) indexMetrics(u *container.IndexUtilization) {
 	used, missed := singleIndexes(u.UtilizedSingle), singleIndexes(u.PotentialSingle)
 	combined, lacking := compositeIndexes(u.UtilizedComposite), compositeIndexes(u.PotentialComposite)

@@ -9,12 +9,12 @@ const inputBytes = 4 << 10
 
 // input is the buffered input of a connection.
 type input struct {
-	// buf holds the input from r to w. It is room unless the input does not fit there.
+	// buf holds the input from r to w. buf is room unless the input does not fit there.
 	buf  []byte
 	r, w int
 	room [inputBytes]byte
-	// left is the size of the unread body, or httpwire.Chunks, in which case chunks is the progress. awaited reports
-	// that the client waits for "100 Continue" before it sends the body.
+	// left is the size of the unread body, or httpwire.Chunks. If it is httpwire.Chunks, chunks is the progress.
+	// awaited means that the client waits for "100 Continue" before it sends the body.
 	left    int64
 	chunks  httpwire.Body
 	awaited bool

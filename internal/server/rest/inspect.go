@@ -44,18 +44,18 @@ type SessionInfo struct {
 	Remote netip.AddrPort
 	// Encrypted reports whether the connection uses TLS.
 	Encrypted bool
-	// Key is the name of the key that signed the first request, or empty before that. Agent is the User-Agent header
-	// of that request.
+	// Key is the name of the key that signed the first request, or empty if no request has been signed. Agent is the
+	// User-Agent header of that request.
 	Key, Agent string
 	// Requests is the number of requests.
 	Requests int64
 	// Request is the operation of the current request with its database and container, without item IDs and query
-	// texts. Began is its start. They are empty and zero if there is no request.
+	// texts. Began is the start of the current request. Request is empty and Began is zero if there is no request.
 	Request string
 	Began   time.Time
 }
 
-// Sessions returns up to most connections and the total number of connections. The connection with the oldest request
+// Sessions returns up to most connections, and the total number of connections. The connection with the oldest request
 // comes first. Connections without a request follow in descending order of their request counts.
 func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	s.each(func(c *conn) { list = append(list, c.inspect()) })
@@ -112,6 +112,6 @@ func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	}
 	i := found.inspect()
 	found.cancel()
-	_ = found.clientConn.Conn.Close() // its goroutine releases the slot
+	_ = found.clientConn.Conn.Close() // the connection's goroutine releases the slot
 	return i, true
 }

@@ -120,7 +120,7 @@ func (h *itemHandler) do(ctx context.Context, x *exchange, c *container.Containe
 	return x.result(&results.Of[0], minimal(x.header))
 }
 
-// does returns the handler of an item operation of a kind.
+// does returns the handler for item operations of a kind.
 func (h *itemHandler) does(
 	kind container.Kind) func(context.Context, *exchange, *container.Container) (*answer, error) {
 	return func(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {

@@ -75,6 +75,6 @@ func (r *Keyring) RetryGenerate(ctx context.Context, log *slog.Logger) {
 // NewKey returns a random key in base64.
 func NewKey() string {
 	key := make([]byte, KeyBytes)
-	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(key) // Read never fails
 	return base64.StdEncoding.EncodeToString(key)
 }

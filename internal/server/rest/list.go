@@ -46,7 +46,7 @@ func sorted(all []listed) []listed {
 }
 
 // page returns a page of a list. Its continuation is the key of the page's last resource, which may have been deleted
-// when the next page is requested.
+// before the next page is requested.
 func (x *exchange) page(all []listed) ([][]byte, error) {
 	size, refusal := pageSize(x.header)
 	if refusal != nil {
@@ -77,8 +77,8 @@ func (x *exchange) page(all []listed) ([][]byte, error) {
 	return out, nil
 }
 
-// listMark begins the continuations of lists. Continuations of earlier builds were numbers of resources, which skip
-// resources after deletions.
+// listMark is the beginning of the continuations of lists. Continuations of earlier builds were numbers of resources.
+// They skip resources after deletions.
 const listMark = "."
 
 func badContinuation() error {
@@ -91,7 +91,7 @@ type lists struct {
 	opts *Options
 }
 
-// serve returns a page of a list, or of a query over it if the request has a query.
+// serve returns a page of a list. If the request has a query, it returns a page of the query over the list.
 func (l lists) serve(ctx context.Context, x *exchange, rid, kind string, all []listed) (*answer, error) {
 	if x.request.Method != post {
 		page, err := x.page(all)

@@ -36,8 +36,8 @@ func (s *surface) pages(what, body string, seen func(ids []string)) (all []strin
 	return nil
 }
 
-// TestListsWhileDeleting checks that paging through a list or a query over it skips nothing if listed resources are
-// deleted before the next page.
+// TestListsWhileDeleting checks that paging through a list, or through a query over it, skips no resources if listed
+// resources are deleted before the next page.
 func TestListsWhileDeleting(t *testing.T) {
 	const order = `{"query":"SELECT r.id FROM r ORDER BY r.id DESC"}`
 	for _, c := range []struct{ what, body string }{

@@ -12,10 +12,10 @@ import (
 // locator finds the databases and containers of paths.
 type locator struct {
 	engine resources
-	ctx    context.Context // of the server
+	ctx    context.Context // context of the server
 }
 
-// database returns the database of the path. It reports 404 only after it has waited for the newest schema.
+// database returns the database of the path. It returns 404 only after it has waited for the newest schema.
 func (l *locator) database(x *exchange) (*container.Database, error) {
 	d, err := l.knownDatabase(x)
 	if err != nil && container.StatusOf(err) == http.StatusNotFound && l.engine.Renewed(l.ctx) {
@@ -37,8 +37,8 @@ func (l *locator) knownDatabase(x *exchange) (*container.Database, error) {
 	return d, err
 }
 
-// parentDatabase returns the database of the path for a request that concerns its containers, so a missing database is
-// a missing owner.
+// parentDatabase returns the database of the path for a request that concerns the database's containers. A missing
+// database is then a missing owner.
 func (l *locator) parentDatabase(x *exchange) (*container.Database, error) {
 	d, err := l.database(x)
 	return d, missing(err, true)
@@ -47,8 +47,8 @@ func (l *locator) parentDatabase(x *exchange) (*container.Database, error) {
 // container returns the container of the path and sets the headers of its database.
 func (l *locator) container(x *exchange) (*container.Container, error) { return l.find(x, false) }
 
-// parentContainer returns the container of the path and sets its headers, for a request that concerns a resource in
-// the container, so a missing container is a missing owner.
+// parentContainer returns the container of the path and sets its headers, for a request that concerns a resource in the
+// container. A missing container is then a missing owner.
 func (l *locator) parentContainer(x *exchange) (*container.Container, error) { return l.find(x, true) }
 
 func (l *locator) find(x *exchange, owner bool) (*container.Container, error) {
@@ -95,7 +95,7 @@ func missing(err error, owner bool) error {
 	return err
 }
 
-// on returns a handler that finds the resource of the path and passes it to an operation.
+// on returns a handler that finds the resource of the path and passes the resource to an operation.
 func on[R any](find func(*exchange) (R, error),
 	do func(context.Context, *exchange, R) (*answer, error)) handler {
 	return func(ctx context.Context, x *exchange) (*answer, error) {

@@ -61,7 +61,7 @@ func (a *autopilot) throughput() container.Throughput {
 	return t
 }
 
-// autoscaleFloor divides an autoscale maximum to give its minimum.
+// autoscaleFloor is the divisor of an autoscale maximum that results in the minimum.
 const autoscaleFloor = 10
 
 func offerJSON(o *container.Offer) ([]byte, error) {

@@ -18,9 +18,10 @@ type operation struct {
 	method string
 	kind   kind
 	feed   bool
-	// when distinguishes operations with the same method and path by their headers. It is nil for the last of them.
+	// when distinguishes operations with the same method and path by their headers. It is nil for the last of these
+	// operations.
 	when func(httpwire.Fields) bool
-	// reads reports that the read-only key allows the operation.
+	// reads means that the read-only key allows the operation.
 	reads bool
 	do    handler
 }
@@ -35,8 +36,8 @@ const (
 	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 )
 
-// newRoutes returns the routing table. If several operations have the same method and path, the first one whose headers
-// match is used.
+// newRoutes returns the routing table. If several operations have the same method and path, the first operation whose
+// headers match is used.
 func newRoutes(s *Server) routes {
 	e, tokens, lists := s.engine, sessions{s.engine}, lists{s.engine, &s.opts}
 	at := &locator{e, s.ctx}

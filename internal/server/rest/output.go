@@ -16,7 +16,7 @@ import (
 type output struct {
 	// out is the pending output.
 	out []byte
-	// fields holds the headers; their values are in values.
+	// fields holds the headers. Their values are in values.
 	fields []outputField
 	values []byte
 	// text is a buffer for the body of an item.
@@ -117,7 +117,7 @@ func (x *exchange) write(a *answer) {
 	c.last = c.last || err != nil // a client that disconnects during its response is not an error to report
 }
 
-// alike are the headers of every response.
+// alike contains the headers of every response.
 const alike = aVersion + ": 2\r\ncache-control: no-store, no-cache\r\n"
 
 // setActivity generates the ID of the request.
@@ -125,7 +125,7 @@ func (x *exchange) setActivity() {
 	const digits = "0123456789abcdef"
 	begin := len(x.values)
 	high, low := rand.Uint64(), rand.Uint64()
-	high, low = high&^0xf000|0x4000, low&^(0xc000<<48)|0x8000<<48 // version and variant of a random UUID
+	high, low = high&^0xf000|0x4000, low&^(0xc000<<48)|0x8000<<48 // set the version and variant of a random UUID
 	for _, part := range [...]uint64{high, low} {
 		for i := 60; i >= 0; i -= 4 {
 			if n := len(x.values) - begin; n == 8 || n == 13 || n == 18 || n == 23 {

@@ -53,7 +53,7 @@ func (x *exchange) scope(c *container.Container) (s container.Scope, err error) 
 	}
 	s.Range = x.header.Get(hRangeID)
 	if i := strings.LastIndexByte(s.Range, ','); i >= 0 {
-		s.Range = s.Range[i+1:] // after the resource ID of the container
+		s.Range = s.Range[i+1:] // the part after the resource ID of the container
 	}
 	s.MinEPK, s.MaxEPK = x.header.Get(hStartEPK), x.header.Get(hEndEPK)
 	return s, nil
@@ -158,7 +158,7 @@ func (h *queryHandler) plan(_ context.Context, x *exchange, c *container.Contain
 		at := c.Definition.Hash.Hex(key)
 		r := sql.PlanRange{Min: at, Max: at, IsMinInclusive: true, IsMaxInclusive: true}
 		if len(key) < len(c.Definition.Paths) {
-			r.Max, r.IsMaxInclusive = at+epk.End, false // all keys with this prefix
+			r.Max, r.IsMaxInclusive = at+epk.End, false // this range includes all keys with the prefix
 		}
 		ranges = append(ranges, r)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// setOwner sets the headers that identify the owner of the resources in the response: a database or one of its
-// containers. SDKs combine the owner's path and the ID of a resource to the path of the resource.
+// setOwner sets the headers that identify the owner of the resources in the response. The owner is a database or one of
+// its containers. SDKs combine the owner's path and the ID of a resource to get the path of the resource.
 func (o *output) setOwner(d *container.Database, c *container.Container) {
 	begin, rid := len(o.values), d.RID
 	o.values = append(append(o.values, "dbs/"...), headerText(d.ID)...)

@@ -126,12 +126,12 @@ func (o *output) executed(where container.Where, done *script.Executed) *answer 
 	return &answer{status: http.StatusOK, body: done.Body}
 }
 
-// logHeaderMax is the maximum size of the log header, because some clients reject responses with more than 16 KiB of
+// logHeaderMax is the maximum size of the log header, in bytes. Some clients reject responses with more than 16 KiB of
 // headers.
 const logHeaderMax = 12 << 10
 
-// logHeader returns the log of a script in the client's format: entries separated by line feeds, encoded like
-// JavaScript's encodeURIComponent. A log that is too long is truncated after a character.
+// logHeader returns the log of a script in the client's format. Entries are separated by line feeds and encoded like
+// JavaScript's encodeURIComponent. A log that is too long is truncated after a complete character.
 func logHeader(log string) string {
 	const digits = "0123456789ABCDEF"
 	var out []byte

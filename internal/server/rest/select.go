@@ -37,8 +37,8 @@ func ofQuery(err error) error {
 	return err
 }
 
-// selectFrom returns a page of a query over a list of resources, in key order, and the continuation of the next page,
-// or "" after the last page.
+// selectFrom returns a page of a query over a list of resources, in key order. It also returns the continuation of the
+// next page, or an empty string after the last page.
 func (l lists) selectFrom(ctx context.Context, who fairshare.Principal, q *container.QueryRequest,
 	all []listed) (out [][]byte, next string, err error) {
 	release, err := l.Compiling(q.Text)

@@ -27,8 +27,8 @@ const (
 	BodyBytesMax = 2 << 20
 	// discardMax is the maximum size of an oversized body that is discarded so that the client can read the response.
 	discardMax = 32 << 20
-	// headerWait is the time limit for sending the headers of a request, requestWait for sending its body, and
-	// answerWait for reading its response.
+	// headerWait is the time limit for sending the headers of a request. requestWait is the time limit for sending its
+	// body, and answerWait for reading its response.
 	headerWait, requestWait, answerWait = 10 * time.Second, 30 * time.Second, 2 * time.Minute
 	// stopGap is the value of Server.idleGap.
 	stopGap = 250 * time.Millisecond
@@ -42,10 +42,10 @@ type Options struct {
 	Clock sched.Clock
 	// TLS is the TLS configuration. If it is nil, connections are not encrypted.
 	TLS *tls.Config
-	// Region is the region that clients receive. It defaults to "South Central US".
+	// Region is the region that is reported to clients. It defaults to "South Central US".
 	Region string
-	// ConnectionsMax is the maximum number of connections and defaults to 2000. Beyond the limit, the oldest
-	// connection without a valid signature is closed. Without such a connection, the new connection receives 503.
+	// ConnectionsMax is the maximum number of connections and defaults to 2000. Beyond the limit, the oldest connection
+	// without a valid signature is closed. If there is no such connection, the new connection receives 503.
 	// AddressConnectionsMax is the maximum number of connections per client address and defaults to ConnectionsMax.
 	ConnectionsMax, AddressConnectionsMax int
 	// RequestsMax is the maximum number of concurrent requests. It defaults to 256 per processor. Further requests
@@ -114,7 +114,7 @@ type Server struct {
 	stats       Stats
 	connLimiter connLimiter
 	dates       httpwire.Dates
-	exchanges   sync.Pool // of *exchange
+	exchanges   sync.Pool // pool of *exchange
 
 	// idleGap is the time after which Shutdown closes an idle connection.
 	idleGap time.Duration
@@ -122,7 +122,7 @@ type Server struct {
 	draining atomic.Bool
 	ctx      context.Context
 	cancel   context.CancelFunc
-	wg       sync.WaitGroup // connections
+	wg       sync.WaitGroup // counts connections
 
 	mu        sync.Mutex
 	closed    bool
@@ -133,7 +133,7 @@ type Server struct {
 	watching bool
 }
 
-// user is the claimant of all clients that sign with an account key.
+// user is the principal of all clients that sign with an account key.
 const user = 1 << 31
 
 // New returns a server without a listener.
@@ -148,10 +148,10 @@ func New(engine Engine, scripts Scripts, o Options) *Server {
 	return s
 }
 
-// Stats returns the counters, which exist as long as the server.
+// Stats returns the counters, which are valid as long as the server exists.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// acceptPause is the pause in accepting connections when the process has no free file descriptors.
+// acceptPause is the delay before the server accepts connections again when the process has no free file descriptors.
 const acceptPause = 50 * time.Millisecond
 
 // Serve serves clients of l until Shutdown, and closes l. It returns nil after Shutdown.

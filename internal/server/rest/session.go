@@ -61,7 +61,7 @@ func (s sessions) report(x *exchange, c *container.Container) {
 	}
 }
 
-// The quota of a container that clients receive, in KB, and its usage.
+// These are the quota of a container that is reported to clients, in KB, and its usage.
 const (
 	quotaText = "documentSize=2048;documentsSize=-1;documentsCount=-1;collectionSize=10485760;"
 	usageText = "documentSize=0;documentsSize=0;documentsCount=0;collectionSize=0;"

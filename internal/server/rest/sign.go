@@ -20,18 +20,18 @@ import (
 // KeyBytes is the length of a key.
 const KeyBytes = 64
 
-// Keys are the account keys, with which clients sign requests. An empty key grants no access.
+// Keys contains the account keys, with which clients sign requests. An empty key grants no access.
 type Keys struct {
 	// Primary and Secondary allow all operations. One of them can be replaced while clients use the other.
 	Primary, Secondary []byte
 	// ReadOnly allows reads and queries.
 	ReadOnly []byte
 
-	// Pools of keyed hashes. Creating a hash takes as long as signing a request.
+	// These are pools of keyed hashes. Creating a hash takes as long as signing a request.
 	primary, secondary, readOnly sync.Pool
 }
 
-// The names of the keys.
+// These are the names of the keys.
 const (
 	primaryKey   = access.PrimaryKey
 	secondaryKey = access.SecondaryKey
@@ -45,7 +45,7 @@ const skewMax = 15 * time.Minute
 const signatureMax = 1024
 
 // authenticate rejects a request without a valid signature. It returns the name of the key. It assembles the signed
-// text in room if that is large enough.
+// text in room if room is large enough.
 func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now time.Time, room []byte) (signer string,
 	refusal *failure) {
 	text := h.Get("Authorization")
@@ -67,7 +67,7 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 			"date.")
 	}
 	if other != "" {
-		date = "" // the date is then in the fifth line
+		date = "" // in this form, the date is in the fifth line
 	}
 	payload := func(i int) []byte {
 		text := append(appendLower(room[:0], method), '\n')
@@ -89,7 +89,7 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 			signer = secondaryKey
 		case matches(&k.readOnly, k.ReadOnly, text, given[:]):
 			signer = readOnlyKey
-			continue // another form may be signed with a key that allows more
+			continue // another form may be signed with a key that allows more operations
 		default:
 			continue
 		}
@@ -131,7 +131,7 @@ func parseSignature(given *[sha256.Size]byte, text string) *failure {
 	if len(text) > signatureMax {
 		return unauthorized("The input authorization token is too long.")
 	}
-	// A literal plus sign belongs to the base64 text; an encoded text contains %2B.
+	// A literal plus sign belongs to the base64 text. An encoded text contains %2B.
 	text, err := url.PathUnescape(text)
 	if sig, ok := strings.CutPrefix(text, "type=master&ver=1.0&sig="); ok && err == nil {
 		// The base64 text may contain line breaks, so it may be longer than the signature requires.

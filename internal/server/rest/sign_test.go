@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// keyOf returns a test key: consecutive bytes from n.
+// keyOf returns a test key that consists of consecutive bytes starting at n.
 func keyOf(n byte) []byte {
 	key := make([]byte, KeyBytes)
 	for i := range key {
@@ -69,11 +69,11 @@ func TestGoldenSignatures(t *testing.T) {
 	}
 }
 
-// TestSignaturesAreRefused checks the errors for signatures that are missing, malformed, expired, of the future, of an
-// unsupported type, or of another request.
+// TestSignaturesAreRefused checks the errors for signatures that are missing, malformed, expired, of an unsupported
+// type, or for another request. It also covers signatures with a future date.
 func TestSignaturesAreRefused(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // GET dbs/d
+	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // signature for GET dbs/d
 	with := func(name, value string) httpwire.Fields {
 		h := signed(good)
 		for i := range h {

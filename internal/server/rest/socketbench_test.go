@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// BenchmarkSockets measures the total processor time of requests over a socket: the kernel, the server, and a client
-// that sends prepared bytes. 16 connections have one request each in flight.
+// BenchmarkSockets measures the total processor time of requests over a socket. It includes the kernel, the server, and
+// a client that sends prepared bytes. Each of the 16 connections has one request in flight.
 func BenchmarkSockets(b *testing.B) {
 	f := newFake()
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}

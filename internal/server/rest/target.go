@@ -45,18 +45,19 @@ const pathMax = 8 << 10
 // target is the resource of a request's path.
 type target struct {
 	kind kind
-	// feed reports that the path ends with a kind and refers to all resources of the parent.
+	// feed means that the path ends with a kind and refers to all resources of the parent.
 	feed bool
-	// ids are the names or resource IDs of the ancestors and, unless the target is a feed, of the resource itself.
+	// ids contains the names or resource IDs of the ancestors. Unless the target is a feed, it also contains the name
+	// or ID of the resource itself.
 	ids []string
-	// kinds are the kinds of ids.
+	// kinds contains the kinds of ids.
 	kinds []kind
 
 	idRoom   [3]string
 	kindRoom [3]kind
 }
 
-// database, container and id return parts of the path, or "".
+// database, container, and id return parts of the path, or an empty string.
 func (t *target) database() string  { return t.of(databases) }
 func (t *target) container() string { return t.of(containers) }
 
@@ -129,8 +130,9 @@ func (t *target) appendLink(dst []byte) []byte {
 // signedMax is the number of possible signed forms of a target.
 const signedMax = 4
 
-// appendSigned appends the signed form i of the target, from 0 to signedMax: its kind and its link or, if the link
-// consists of resource IDs, the last ID in lower case. It returns nil if the form does not exist.
+// appendSigned appends signed form i of the target, with i from 0 to signedMax. The form consists of the kind and the
+// link. If the link consists of resource IDs, the form contains the last ID in lower case instead. It returns nil if
+// the form does not exist.
 func (t *target) appendSigned(dst []byte, i int) []byte {
 	k := t.kind
 	switch {

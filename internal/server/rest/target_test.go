@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// TestTargets checks the parsing of paths: encoded and unencoded names, trailing slashes, IDs with slashes, and
-// invalid paths.
+// TestTargets checks the parsing of paths. It covers encoded and unencoded names, trailing slashes, IDs with slashes,
+// and invalid paths.
 func TestTargets(t *testing.T) {
 	for _, c := range []struct{ path, kind, link, id string }{
 		{"/", "", "", ""},
@@ -53,7 +53,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestOperations checks the operation for a method, a path and headers, and whether the read-only key allows it.
+// TestOperations checks the operation for a method, a path, and headers, and whether the read-only key allows the
+// operation.
 func TestOperations(t *testing.T) {
 	routes := New(newFake(), noScripts{}, Options{}).routes
 	const docs, one = "/dbs/d/colls/c/docs", "/dbs/d/colls/c/docs/x"
@@ -120,7 +121,7 @@ func FuzzTarget(f *testing.F) {
 		h := httpwire.Fields{{Name: "Authorization", Value: authorization},
 			{Name: hDate, Value: signedAt.Format(http.TimeFormat)}}
 		if _, refusal := keys.authenticate(get, h, target, signedAt, nil); refusal == nil {
-			t.Errorf("%q comes in with %q", path, authorization)
+			t.Errorf("%q logs in with %q", path, authorization)
 		}
 		_, _ = routes.find(post, target, h)
 	})

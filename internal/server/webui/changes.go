@@ -12,7 +12,8 @@ import (
 // changesMost is the maximum number of operations to list.
 const changesMost = 200
 
-// changesBody lists the splits, merges, and moves in progress, and the completed ones, newest first.
+// changesBody lists the splits, merges, and moves. It lists the operations in progress and the completed operations,
+// newest first.
 type changesBody struct {
 	UnderWay, Ended []admin.ChangeStatus
 }

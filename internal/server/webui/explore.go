@@ -36,7 +36,7 @@ type Query struct {
 // Answer is the result of a statement.
 type Answer struct {
 	Columns []string
-	// Rows contains the values as text; nil means null.
+	// Rows contains the values as text. A nil value is null.
 	Rows [][]*string
 	// State is the paging state of the next page, or empty after the last page.
 	State []byte
@@ -64,7 +64,7 @@ func (s *site) exploreForm(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, &exploreBody{Statement: q.Get("statement"), Keyspace: q.Get("keyspace")})
 }
 
-// exploreRun executes the statement, or shows its estimated cost.
+// exploreRun executes the statement, or returns its estimated cost.
 func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, formMost)
 	if err := r.ParseForm(); err != nil {
@@ -115,8 +115,8 @@ func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, b)
 }
 
-// showExplore shows the form. The cluster state is shown on other views only: a role that may read its own data may
-// use the explorer without permission to see that state.
+// showExplore shows the form. The cluster state is only shown on other views. A role that may read its own data may use
+// the explorer without permission to see that state.
 func (s *site) showExplore(w http.ResponseWriter, r *http.Request, code int, b *exploreBody) {
 	s.show(w, r, code, &shell{View: "explore", Title: titles["explore"], Body: b})
 }

@@ -18,7 +18,7 @@ const (
 	heatWidth   = 14
 	heatHeight  = 18
 	heatLeft    = 110
-	// heatRowsMost is the maximum number of partitions to draw: the busiest ones.
+	// heatRowsMost is the maximum number of partitions to draw. The busiest partitions are drawn.
 	heatRowsMost = 120
 	// heatSteps is the number of colors.
 	heatSteps = 10
@@ -127,7 +127,7 @@ func busiest(ps []admin.PartitionUsage) (out []*admin.PartitionUsage) {
 	return out
 }
 
-// cellOf returns the cell of one minute of a partition. ok is false if the minute is outside of the picture.
+// cellOf returns the cell of one minute of a partition. ok is false if the minute is outside the picture.
 func cellOf(p *admin.PartitionUsage, m *admin.MinuteUsage, first time.Time, most float64) (c heatCell, ok bool) {
 	at, err := time.Parse(time.RFC3339, m.At)
 	x := int(at.Sub(first) / time.Minute)

@@ -36,7 +36,7 @@ type tableLine struct {
 	PerSecond  float64
 	Requests   float64
 	Throttled  float64
-	// Read and Write are the 99th percentiles on this node as text, or empty without requests.
+	// Read and Write are the 99th percentiles on this node as text, or empty if there were no requests.
 	Read, Write string
 }
 

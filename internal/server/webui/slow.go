@@ -13,10 +13,10 @@ import (
 // slowStatements and slowRequests are the maximum numbers of statements and requests to list.
 const slowStatements, slowRequests = 50, 100
 
-// slowBody lists slow requests, aggregated by statement, and the most recent ones.
+// slowBody lists slow requests, aggregated by statement, and the most recent slow requests.
 type slowBody struct {
 	slowlog.Report
-	// Off is set if the slow-query log is disabled.
+	// Off is true if the slow-query log is disabled.
 	Off bool
 }
 

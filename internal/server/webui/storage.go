@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// storageBody is the view that Cosmos DB's metrics call Storage: a bar for each physical partition of a table. The
-// selected bar shows the largest logical partitions and the share of the throughput.
+// storageBody is the view that is called Storage in Cosmos DB's metrics. It contains a bar for each physical partition
+// of a table. The selected bar shows the largest logical partitions and the share of the throughput.
 type storageBody struct {
 	Names []string
 	Table string
@@ -46,14 +46,14 @@ type chosen struct {
 	Top    []usage.LargePartition
 	Hot    []admin.HotKey
 	Doing  string
-	// Before and After are the adjacent partitions, for keyboard navigation; 0 at the ends.
+	// Before and After are the adjacent partitions, for keyboard navigation. They are 0 at the ends.
 	Before, After uint64
 }
 
 const (
 	storageHeight = 220
-	// barStep is the width of a bar and its gap if there are many bars, wideStep if there are few. Otherwise the bars
-	// fill storageWidth.
+	// barStep is the width of a bar and its gap if there are many bars. wideStep is the width if there are few bars.
+	// Otherwise the bars fill storageWidth.
 	barStep, wideStep, storageWidth = 12, 56, 1120
 	// topShown is the number of logical partitions listed for the selected partition.
 	topShown = 3
@@ -90,7 +90,8 @@ func statesOf(status *admin.Status, table string) map[uint64]*admin.PartitionSta
 	return out
 }
 
-// draw creates the bars and selects the partition with an ID, or the largest partition if there is no such ID.
+// draw creates the bars and selects the partition with the given ID. If no partition has the ID, it selects the largest
+// partition.
 func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.PartitionStatus, id uint64) {
 	at, largest := -1, 0
 	for i := range ps {
@@ -111,8 +112,8 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 	if at < 0 {
 		at = largest
 	}
-	// The cap is in the picture if the largest partition uses at least a fifth of it. Otherwise the bars would be too
-	// low to distinguish.
+	// The cap is in the picture if the largest partition uses at least a fifth of the cap. Otherwise the bars would be
+	// too low to distinguish.
 	if b.Cap > 0 && b.Most*5 >= b.Cap {
 		b.Most = max(b.Most, b.Cap)
 		b.CapY = storageHeight * (1 - float64(b.Cap)/float64(b.Most))

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webui serves the web UI on the HTTP port: an overview of the cluster, the storage and the load of physical
-// partitions, hot partitions, splits, merges, and moves, slow requests, and an explorer for statements.
+// Package webui serves the web UI on the HTTP port. It shows an overview of the cluster, the storage and load of
+// physical partitions, hot partitions, and splits, merges, and moves. It also shows slow requests and an explorer for
+// statements.
 //
-// The server renders every view as HTML from the same data as /status, /usage, and /history, so that the web UI and
-// the tools agree. A small browser module requests the view again every two seconds and replaces it. Without the
-// module, the page works but does not refresh. The page loads nothing from other servers, and escapes all names that
-// users chose.
+// The server renders every view as HTML from the same data as /status, /usage, and /history. The web UI and the tools
+// therefore agree. A small browser module requests the view again every two seconds and replaces it. Without the
+// module, the page works but does not refresh. The page loads no data from other servers, and escapes all names that
+// users have chosen.
 //
 // Guarantees: (PG1) Access to a view is decided before this package is called (admin.Gate). The explorer executes
-// statements with the role that logged in. (PG2) The contents of a view are bounded: tables, partitions, operations,
-// rows, and the text of a value. (PG3) At most exploreMost statements run concurrently. Start reading at Handler.
+// statements with the role that has logged in. (PG2) The contents of a view are bounded. This includes tables,
+// partitions, operations, rows, and the text of a value. (PG3) At most exploreMost statements run concurrently. Start
+// reading at Handler.
 package webui
 
 import (
@@ -35,7 +37,7 @@ type Options struct {
 	Slow    SlowRequests
 	// Explorer executes statements.
 	Explorer Explorer
-	// Clock is the clock. The default is sched.SystemClock.
+	// Clock is the clock. time. If it is nil, time.Now is used.
 	Clock sched.Clock
 }
 
@@ -45,11 +47,11 @@ type Reports interface {
 	Status() admin.Status
 	ShowUsage(ctx context.Context, table string, history bool) []admin.TableUsage
 	History() []admin.ChangeStatus
-	// Latency returns latencies of this node for a table, in milliseconds. ok is false without requests.
+	// Latency returns latencies of this node for a table, in milliseconds. ok is false if there were no requests.
 	Latency(table string, writes bool) (median, p99 float64, ok bool)
 }
 
-// SlowRequests knows the slow requests of all nodes. It is a *diagnostics.SlowRequests.
+// SlowRequests returns the slow requests of all nodes. It is a *diagnostics.SlowRequests.
 type SlowRequests interface {
 	SlowQueries(ctx context.Context) slowlog.Report
 }
@@ -66,7 +68,7 @@ var views = template.Must(template.New("").Funcs(template.FuncMap{
 // site serves the web UI.
 type site struct {
 	o       Options
-	explore chan struct{} // holds a token for each running statement
+	explore chan struct{} // channel with a token for each running statement
 }
 
 // Handler returns the handler for requests below Path.

@@ -77,7 +77,7 @@ type fakeSlow slowlog.Report
 
 func (f fakeSlow) SlowQueries(context.Context) slowlog.Report { return slowlog.Report(f) }
 
-// echo returns the statement and its parameters as a row.
+// echo is an Explorer that returns the statement and its parameters as a row.
 type echo struct{}
 
 func (echo) Explore(_ context.Context, role string, q Query) (*Answer, error) {
@@ -100,8 +100,8 @@ func ask(h http.Handler, method, path string, form url.Values) *httptest.Respons
 	return w
 }
 
-// TestViews checks that every view shows its data, that all names are escaped, and that the content security policy
-// permits only scripts of the server.
+// TestViews checks that every view shows its data, and that all names are escaped. The content security policy must
+// permit only scripts of the server.
 func TestViews(t *testing.T) {
 	h := Handler(testOptions(3))
 	for path, wants := range map[string][]string{
@@ -155,7 +155,7 @@ func TestChangesOnce(t *testing.T) {
 	}
 }
 
-// TestFragment checks that a fragment is a part of the whole page.
+// TestFragment checks that a fragment is a part of the complete page.
 func TestFragment(t *testing.T) {
 	h := Handler(testOptions(3))
 	r := httptest.NewRequest("GET", "/ui/storage", nil)
@@ -181,8 +181,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestExplore checks that a statement is executed unchanged, explained, and resumed at the next page. Errors are shown
-// as escaped text.
+// TestExplore checks that a statement is executed unchanged, explained, and resumed at the next page. Errors must be
+// shown as escaped text.
 func TestExplore(t *testing.T) {
 	h := Handler(testOptions(1))
 	for _, tc := range []struct {
@@ -209,7 +209,8 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// blocked reports each start of a statement to begun, and completes it when it may end.
+// blocked is an Explorer that reports each start of a statement to begun, and completes the statement when it is
+// allowed to end.
 type blocked struct{ begun, end chan struct{} }
 
 func (b blocked) Explore(context.Context, string, Query) (*Answer, error) {
@@ -218,7 +219,7 @@ func (b blocked) Explore(context.Context, string, Query) (*Answer, error) {
 	return &Answer{}, nil
 }
 
-// TestExploreIsBounded checks (PG3).
+// TestExploreIsBounded checks that at most exploreMost statements run concurrently (PG3).
 func TestExploreIsBounded(t *testing.T) {
 	o := testOptions(1)
 	under, over := make(chan struct{}), make(chan struct{})
