@@ -17,6 +17,8 @@
 //   - (RC3) No state is kept: after a crash the same loops continue from the current state.
 //   - (RC4) A replica that has been split, or was created by a split, is never created from the topology. Logs and
 //     snapshots create it.
+//   - (RC5) The only voter of a new partition is created even if its node first sees the partition after learners have
+//     been added to it.
 //
 // Package placement decides where replicas belong, and package raftgroup moves them. Start reading at NextStep.
 package reconcile

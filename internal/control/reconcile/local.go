@@ -76,9 +76,6 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 				continue
 			}
 		}
-		// A partition that was created by a split, or has been split, must not be created from the topology. Its
-		// replica would start empty at the wrong position of its log (RC4).
-		original := p.Parent == 0 && p.Epoch == keys.InitialEpoch
 		switch {
 		case m == nil || l.Host.Has(p.ID):
 		case l.Host.Holds(p.Table, p.Span):
@@ -88,9 +85,11 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 				l.waiting = map[topology.PartitionID]bool{}
 			}
 			l.waiting[p.ID] = true
-		case original && m.State == topology.Voter && p.Moves == 0:
-			births = append(births, p)
 		default:
+			if first := initial(p, m); first != nil {
+				births = append(births, first)
+				continue
+			}
 			// The replica joins later than the others, or was offline while they changed: it gets the leader's
 			// snapshot.
 			if err := l.Host.Join(p.ID, m.ID); err != nil {
@@ -102,6 +101,29 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 		errs = append(errs, l.Host.Create(births...))
 	}
 	return errors.Join(errs...)
+}
+
+// initial returns the partition with its initial members if m, which does not exist on its node, is certainly one of
+// them. Otherwise it returns nil.
+//
+// A partition that was created by a split, or has been split, must not be created from the topology. Its replica would
+// start empty at the wrong position of its log (RC4). A partition whose members have changed may have other initial
+// members than the topology contains. The only voter of a set is an exception, because a set with several voters never
+// has one voter again (PL2), and a replica becomes a voter only after it exists. The topology version with the new
+// partition did not reach the node of such a voter in time, and no other replica could lead the partition.
+func initial(p *topology.Partition, m *topology.Replica) *topology.Partition {
+	switch {
+	case p.Parent != 0 || p.Epoch != keys.InitialEpoch || m.State != topology.Voter:
+		return nil
+	case p.Moves == 0:
+		return p
+	case len(p.Sets) != 1 || p.Sets[0].Voters() != 1:
+		return nil
+	}
+	first := *p
+	first.Sets = slices.Clone(p.Sets)
+	first.Sets[0].Replicas = []topology.Replica{*m}
+	return &first
 }
 
 // CheckPending repeats checks that depend on logs instead of the topology. It creates replicas that waited for the

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
@@ -26,7 +27,17 @@ func (s *shelf) Holds(uint32, topology.Span) bool                  { return fals
 func (s *shelf) Absorber(topology.PartitionID) (topology.PartitionID, uint64) {
 	return 0, 0
 }
-func (s *shelf) Create(ps ...*topology.Partition) error { return fmt.Errorf("create %d", len(ps)) }
+func (s *shelf) Create(ps ...*topology.Partition) error {
+	for _, p := range ps {
+		var members []topology.ReplicaID
+		for _, r := range p.Sets[0].Replicas {
+			members = append(members, r.ID)
+		}
+		s.did = append(s.did, fmt.Sprintf("create %d", members))
+	}
+	return nil
+}
+
 func (s *shelf) Join(id topology.PartitionID, r topology.ReplicaID) error {
 	s.here[id] = r
 	s.did = append(s.did, fmt.Sprintf("join %d", r))
@@ -40,6 +51,49 @@ func (s *shelf) Drop(ids ...topology.PartitionID) error {
 	}
 	slices.Sort(s.did)
 	return nil
+}
+
+// TestLateInitialVoter checks how a node creates its replica if it first sees a new partition after members have been
+// added to it. The only voter must create the partition, because no other node could send it a snapshot (RC5). One of
+// several voters gets a snapshot, and so does a replica that has been added (RC4).
+func TestLateInitialVoter(t *testing.T) {
+	self := topology.NodeID{1}
+	member := func(n byte, state topology.MemberState) topology.Replica {
+		return topology.Replica{ID: topology.ReplicaID(n), Node: topology.NodeID{n}, State: state}
+	}
+	v1, v2, v3 := member(1, topology.Voter), member(2, topology.Voter), member(3, topology.Voter)
+	learns, joins, leaves := member(2, topology.Learner), member(2, topology.Joining), member(2, topology.Leaving)
+	moved := topology.Partition{Moves: 1}
+	for name, c := range map[string]struct {
+		p    topology.Partition
+		set  []topology.Replica
+		want string
+	}{
+		"new":             {topology.Partition{}, []topology.Replica{v1, v2, v3}, "create [1 2 3]"},
+		"learner added":   {moved, []topology.Replica{v1, learns}, "create [1]"},
+		"voters to come":  {moved, []topology.Replica{joins, v1}, "create [1]"},
+		"several voters":  {moved, []topology.Replica{v1, v2, v3}, "join 1"},
+		"another leaves":  {moved, []topology.Replica{v1, leaves}, "join 1"},
+		"joins":           {moved, []topology.Replica{member(1, topology.Joining), v2}, "join 1"},
+		"has been split":  {topology.Partition{Moves: 1, Epoch: 2}, []topology.Replica{v1}, "join 1"},
+		"child":           {topology.Partition{Moves: 1, Parent: 7}, []topology.Replica{v1}, "join 1"},
+		"not on the node": {moved, []topology.Replica{v2}, ""},
+	} {
+		p := c.p
+		p.ID, p.Table, p.Epoch = 9, 1000, max(p.Epoch, keys.InitialEpoch)
+		p.Sets = []topology.ReplicaSet{{Region: "eu", Replicas: c.set}}
+		s := &shelf{here: map[topology.PartitionID]topology.ReplicaID{}}
+		l := &LocalReconciler{Node: self, Host: s}
+		if err := l.create(func(yield func(*topology.Partition) bool) { yield(&p) }); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := strings.Join(s.did, ", "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if len(p.Sets[0].Replicas) != len(c.set) {
+			t.Errorf("%s: the topology was modified", name)
+		}
+	}
 }
 
 // TestOwnRemovalIsHeard checks a node that was considered dead and receives its own removal from the meta partition.
