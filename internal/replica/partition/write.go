@@ -54,12 +54,13 @@ func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Comp
 	price, bytes := ru.Write(m)
 	tok, who := m.Token, m.Principal
 	applied, err := r.stampAndPropose(m, g, price, done)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	r.load.recordWrite(who, usage.Write, price, bytes, tok)
-	if applied {
+	case applied: // an earlier attempt has been charged
 		done.Done(command.Outcome{Index: r.visible.Load(), Charge: int64(price)})
+	default:
+		r.load.recordWrite(who, usage.Write, price, bytes, tok)
 	}
 	return nil
 }
