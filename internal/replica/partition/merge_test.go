@@ -15,6 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // pair makes a table of two partitions on the given nodes.
@@ -39,7 +40,7 @@ func (w *world) either(left, right topology.PartitionID, key string, send sender
 	for a := w.newAttempts(); ; {
 		err := w.retry(a, to, send)
 		var wrong *WrongRange
-		if !errors.As(err, &wrong) || time.Since(a.began) > 20*time.Second {
+		if !errors.As(err, &wrong) || time.Since(a.began) > eventually.Limit {
 			return err
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -72,15 +73,17 @@ func (w *world) done(what string, id topology.PartitionID, order func(*Replica) 
 // freeze freezes a partition on all nodes and returns the index.
 func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	w.t.Helper()
-	w.done("the freeze", id, func(r *Replica) error { return r.Control().Freeze(context.Background(), epoch) },
-		func(r *Replica) bool { return r.Frozen() != 0 })
+	frozen := func(r *Replica) bool { // a replica that lags may still be frozen at an earlier epoch
+		s := r.state.Load()
+		index = s.frozen
+		return s.frozen != 0 && s.epoch == epoch
+	}
+	w.done("the freeze", id, func(r *Replica) error { return r.Control().Freeze(context.Background(), epoch) }, frozen)
 	w.until("all replicas to be frozen", func() bool {
 		for i := range w.nodes {
-			r := w.replica(i, id)
-			if r == nil || r.Frozen() == 0 {
+			if r := w.replica(i, id); r == nil || !frozen(r) {
 				return false
 			}
-			index = r.Frozen()
 		}
 		return true
 	})
