@@ -48,7 +48,9 @@ type runHints struct {
 	// every and dueAt are hintEvery and hintDueAt, except in tests.
 	every, dueAt int
 	byPartition  map[string]*runHint
-	wake         chan struct{}
+	// following reports whether the runFinder follows the hints that take returned last.
+	following bool
+	wake      chan struct{}
 }
 
 // runHint holds the hints for one partition.
@@ -124,13 +126,15 @@ func (h *runHints) add(prefix, key []byte, now int64, back, due bool) {
 	}
 }
 
-// take returns a partition whose hints are due.
+// take returns a partition whose hints are due, or nil if no hints are due.
 func (h *runHints) take() (prefix []byte, p *runHint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.following = false
 	for name, p := range h.byPartition {
 		if p.due {
 			delete(h.byPartition, name)
+			h.following = true
 			return []byte(name), p
 		}
 	}

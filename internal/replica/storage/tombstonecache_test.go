@@ -46,15 +46,14 @@ func fill(t testing.TB, s *Store, from, to int) {
 func followHints(t testing.TB, s *Store) {
 	t.Helper()
 	eventually.True(t, "the learner comes to an end", func() bool {
-		s.tombstones.hints.mu.Lock()
-		due := false
-		for _, p := range s.tombstones.hints.byPartition {
-			due = due || p.due
+		h := &s.tombstones.hints
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		busy := h.following
+		for _, p := range h.byPartition {
+			busy = busy || p.due
 		}
-		s.tombstones.hints.mu.Unlock()
-		s.tombstones.mu.RLock()
-		defer s.tombstones.mu.RUnlock()
-		return !due && s.tombstones.pending == nil
+		return !busy
 	})
 }
 
