@@ -21,6 +21,8 @@ type Bounds struct {
 	FunctionTime time.Duration
 	// Grace is the time that the engine waits for a script to stop. It defaults to 50 ms.
 	Grace time.Duration
+	// CompileTime is the maximum CPU time of the compilation of a script. It defaults to 2 s.
+	CompileTime time.Duration
 	// MemoryBytes is the amount by which the heap of the process may grow during a script that runs for more than a
 	// few milliseconds. It defaults to MemoryBytesMax. It applies to the heap of the process, excluding garbage,
 	// because Go does not attribute memory to goroutines.
@@ -53,6 +55,7 @@ func (b Bounds) withDefaults() Bounds {
 	orElse(&b.AcceptTime, b.Time*2/3)
 	orElse(&b.FunctionTime, 500*time.Millisecond)
 	orElse(&b.Grace, 50*time.Millisecond)
+	orElse(&b.CompileTime, 2*time.Second)
 	orElse(&b.MemoryBytes, MemoryBytesMax)
 	orElse(&b.Depth, 1000)
 	orElse(&b.Operations, 4000)

@@ -6,29 +6,32 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // programs is an LRU cache of compiled scripts and compilation errors by the text of the body. If a script's text is
 // replaced, it is a different program.
 type programs struct {
-	mu        sync.Mutex
-	of        map[string]*list.Element
-	order     list.List // of *compiled, most recently used first
-	bytes     int
+	mu    sync.Mutex
+	of    map[string]*list.Element
+	order list.List // of *compiled, most recently used first
+	bytes int
+	// compiling holds a value while a script is compiled. clock then returns the CPU time used so far.
 	compiling chan struct{}
+	clock     atomic.Pointer[func() time.Duration]
 }
+
+// compileChecks is the number of checks of a compilation's CPU time per CompileTime.
+const compileChecks = 20
 
 type compiled struct {
 	body    string
 	program *Program
 	err     error
 }
-
-// compileTime is the maximum compilation time of a script. Compilation cannot be interrupted and blocks the
-// compilation of other scripts until it ends.
-const compileTime = 2 * time.Second
 
 // Program compiles the body of a script, or returns it from the cache. name is used in errors, which are of type
 // *Failure.
@@ -39,39 +42,59 @@ func (e *Engine) Program(ctx context.Context, name, body string) (*Program, erro
 	return e.compiled(ctx, name, body, func() (*Program, error) { return compile(name, body) })
 }
 
-// compiled returns the compiled form of a text from the cache, or compiles it.
+// compiled returns the compiled form of a text from the cache, or compiles it. Scripts are compiled one after another.
+// compiled fails when ctx ends, or when the compilation that it waits for has used CompileTime. A compilation cannot be
+// interrupted, so it then continues, and prevents further compilations until it ends.
 func (e *Engine) compiled(ctx context.Context, name, body string, compile func() (*Program, error)) (*Program, error) {
 	if c := e.programs.find(body); c != nil {
 		return c.program, c.err
 	}
-	slow := &Failure{Status: 408, Message: fmt.Sprintf(
-		"The script %s could not be compiled within %v. Simplify its expressions and functions", name, compileTime)}
-	limit := time.NewTimer(compileTime)
-	defer limit.Stop()
-	select {
-	case e.programs.compiling <- struct{}{}:
-	case <-ctx.Done():
-		return nil, slow
-	case <-limit.C:
-		return nil, slow
-	}
-	done := make(chan *compiled, 1)
-	go func() {
-		defer func() { <-e.programs.compiling }()
-		c := e.programs.find(body)
-		if c == nil {
-			c = &compiled{body: body}
-			c.program, c.err = safely(name, compile)
-			e.programs.keep(c, e.bounds)
+	check := time.NewTicker(e.bounds.CompileTime / compileChecks)
+	defer check.Stop()
+	slow := &Failure{Status: 408, Message: fmt.Sprintf("The script %s could not be compiled within %v of CPU time, "+
+		"or within the timeout of the request. Simplify its expressions and functions", name, e.bounds.CompileTime)}
+	done, begin := make(chan *compiled, 1), e.programs.compiling
+	for {
+		select {
+		case begin <- struct{}{}:
+			begin = nil
+			go e.compileNow(name, body, compile, done)
+		case c := <-done:
+			return c.program, c.err
+		case <-ctx.Done():
+			return nil, slow
+		case <-check.C:
+			if e.programs.exceeds(e.bounds.CompileTime) {
+				return nil, slow
+			}
 		}
-		done <- c
-	}()
-	select {
-	case c := <-done:
-		return c.program, c.err
-	case <-limit.C:
-		return nil, slow
 	}
+}
+
+// compileNow compiles a script on a separate thread, so that the CPU time of the thread is the CPU time of the
+// compilation.
+func (e *Engine) compileNow(name, body string, compile func() (*Program, error), done chan<- *compiled) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	clock := threadClock()
+	e.programs.clock.Store(&clock)
+	defer func() {
+		e.programs.clock.Store(nil)
+		<-e.programs.compiling
+	}()
+	c := e.programs.find(body)
+	if c == nil {
+		c = &compiled{body: body}
+		c.program, c.err = safely(name, compile)
+		e.programs.keep(c, e.bounds)
+	}
+	done <- c
+}
+
+// exceeds reports whether the running compilation has used more CPU time than limit.
+func (p *programs) exceeds(limit time.Duration) bool {
+	clock := p.clock.Load()
+	return clock != nil && (*clock)() > limit
 }
 
 // safely compiles a script and converts a panic of the compiler to an error.

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestCompileTime checks that the compilation of a script is limited by its CPU time and by the context of the request.
+// The caller gets an error while the compilation continues, and so does a request that waits for it. A compilation that
+// uses no CPU time has no other limit, so a busy machine does not reject scripts.
+func TestCompileTime(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the CPU time of a thread cannot be read")
+	}
+	e := New(Bounds{CompileTime: 20 * time.Millisecond})
+	program := new(Program)
+	end := make(chan struct{})
+	busy := func() (*Program, error) {
+		for {
+			select {
+			case <-end:
+				return program, nil
+			default:
+			}
+		}
+	}
+	idle := func() (*Program, error) { <-end; return program, nil }
+	for _, body := range []string{"busy", "waiting"} {
+		if _, err := e.compiled(t.Context(), body, body, busy); err == nil {
+			t.Errorf("%s: the script was compiled", body)
+		}
+	}
+	close(end)
+	if p, err := e.compiled(t.Context(), "busy", "busy", nil); p != program || err != nil {
+		t.Errorf("after the compilation: %v", err)
+	}
+	end = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	limit := time.AfterFunc(100*time.Millisecond, cancel) // several times CompileTime
+	defer limit.Stop()
+	if _, err := e.compiled(ctx, "idle", "idle", idle); err == nil || ctx.Err() == nil {
+		t.Errorf("an idle compilation ended before its context: %v", err)
+	}
+	close(end)
+}
