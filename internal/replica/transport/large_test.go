@@ -29,6 +29,9 @@ type raftNode struct {
 	groups []*raftgroup.Group
 }
 
+// tick is the unit of time of the nodes.
+const tick = 50 * time.Millisecond
+
 func raftID(i int) raftgroup.NodeID { return raftgroup.NodeID{byte(i + 1)} }
 
 // startRaft starts count nodes with groups whose voters are the first voters of them.
@@ -78,7 +81,8 @@ func (m *raftNode) open(t *testing.T, n *memnet.Network, i, voters, groups int, 
 	if m.store, err = ledger.Open("rows", fs, 8<<20); err != nil {
 		t.Fatal(err)
 	}
-	o.Node = raftID(i)
+	// No other node may campaign because the machine is busy.
+	o.Node, o.Tick, o.ElectionTicks = raftID(i), tick, int(eventually.Limit/tick)
 	host := raftgroup.NewHost(m.log, m.log.NewBatch(), o)
 	var configs []raftgroup.GroupConfig
 	for g := range uint64(groups) {
@@ -150,9 +154,7 @@ func TestLargeProposals(t *testing.T) {
 		t.Skip("a matter of bytes; shadow memory makes it slow")
 	}
 	const groups, large = 2, 16<<20 - 16
-	// Ticks are long: under the race detector a second of silence would be nothing.
-	nodes := startRaft(t, 4, 4, groups, raftgroup.Options{TruncateBytes: 40 << 20, TruncateKeep: 2,
-		Tick: 250 * time.Millisecond})
+	nodes := startRaft(t, 4, 4, groups, raftgroup.Options{TruncateBytes: 40 << 20, TruncateKeep: 2})
 	lead(t, nodes[0])
 	var all []heard
 	for i := range 8 {
