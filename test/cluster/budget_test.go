@@ -23,6 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // budgetFor enables the tests that measure throughput.
@@ -146,7 +147,7 @@ func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
 	defer c.Close()
 	v := strings.Repeat("v", bytes)
 	for k := range int32(n) {
-		f.until("row", time.Minute, func() string {
+		f.until("row", eventually.Limit, func() string {
 			if _, err := c.Query(fmt.Sprintf("INSERT INTO %s (k, v) VALUES (%d, '%s')", table, k, v)); err != nil {
 				return err.Error()
 			}

@@ -202,7 +202,7 @@ func listCell(values []int64) []byte {
 // equal checks that all nodes return the same rows. A node reads from its own replica if it has one.
 func (f *fleet) equal(keyspace string, tables ...string) {
 	f.t.Helper()
-	f.until("all nodes have the same rows", 30*time.Second, func() string {
+	f.until("all nodes have the same rows", eventually.Limit, func() string {
 		for _, table := range tables {
 			sums := map[string]string{}
 			for _, m := range f.alive() {

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -198,7 +199,7 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 		if len(versions) == 1 {
 			return time.Since(began)
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > eventually.Limit {
 			t.Fatalf("%d versions of the schema", len(versions))
 		}
 	}

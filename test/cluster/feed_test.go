@@ -19,6 +19,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
@@ -94,7 +95,7 @@ func startFeed(f *fleet) (l *feedLoad, now string, since time.Time) {
 	defer c.Close()
 	ask := func(what, method, path string, headers map[string]string, body any, want ...int) (h http.Header) {
 		t.Helper()
-		f.until(what, time.Minute, func() string {
+		f.until(what, eventually.Limit, func() string {
 			status, got, err := c.Ask(t.Context(), &restclient.Request{Method: method, Path: path, Headers: headers,
 				Body: body}, nil)
 			for _, w := range want {

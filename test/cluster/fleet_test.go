@@ -50,7 +50,7 @@ const (
 	cqlPort, webPort, innerPort = 19042, 18080, 17000
 	// startTime is the maximum start time of a node. settleTime is the time in which a healthy cluster completes all
 	// replica sets.
-	startTime, settleTime = 60 * time.Second, 60 * time.Second
+	startTime, settleTime = eventually.Limit, eventually.Limit
 )
 
 // fleets counts the clusters of this process. Each has separate addresses.
@@ -92,6 +92,9 @@ func newFleet(t testing.TB, config string) *fleet {
 	f := &fleet{t: t, dir: t.TempDir(), net: fmt.Sprintf("127.%d.%d.", 1+pid%250, pid/250%8*30+int(fleets.Add(1))%30+1)}
 	f.settleTimeout = settleTime
 	body := "memory:\n  budget: 192MiB\n" + config
+	if !strings.Contains(config, "limits:") { // with the default timeouts, requests fail on a busy machine
+		body += "limits:\n  read_timeout: 15s\n  write_timeout: 15s\n"
+	}
 	if err := os.WriteFile(f.config(), []byte(body), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -525,7 +528,7 @@ func unsettled(s *admin.Status, nodes int) string {
 func (f *fleet) leader(table string) *member {
 	f.t.Helper()
 	var found *member
-	f.until("leader of "+table, 10*time.Second, func() string {
+	f.until("leader of "+table, eventually.Limit, func() string {
 		for _, m := range f.alive() {
 			s, err := m.status()
 			if err != nil {

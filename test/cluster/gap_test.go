@@ -18,6 +18,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // gapRounds enables TestSplitGap, which measures.
@@ -151,7 +152,7 @@ func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (ga
 	whole := inSpan(l.t, p.Span)
 	l.aim.Store(&whole)
 	aimed := time.Since(l.began)
-	f.until("writes complete", 10*time.Second, func() string {
+	f.until("writes complete", eventually.Limit, func() string {
 		if now := time.Since(l.began); now < aimed+2*window {
 			return "not long enough"
 		} else if g, _ := l.pause(whole, now-window, now); g == 0 {
@@ -166,7 +167,7 @@ func (l *gapLoad) splitOnce(f *fleet, table string, p admin.PartitionStatus) (ga
 	ordered := time.Since(l.began)
 	f.nodes[0].split(table, p.ID, "&wait=true")
 	done := time.Since(l.began)
-	f.until("all is calm", 10*time.Second, func() string {
+	f.until("all is calm", eventually.Limit, func() string {
 		if time.Since(l.began) < done+window {
 			return "not yet"
 		}

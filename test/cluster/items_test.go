@@ -138,7 +138,7 @@ func startItems(f *fleet) *itemLoad {
 	made := func(path, key string, body any) {
 		t.Helper()
 		q := &restclient.Request{Method: http.MethodPost, Path: path, Key: key, Body: body}
-		f.until("make "+path, time.Minute, func() string {
+		f.until("make "+path, eventually.Limit, func() string {
 			status, _, err := c.Ask(t.Context(), q, nil)
 			if status == 201 || status == 409 { // created by an attempt that failed
 				return ""

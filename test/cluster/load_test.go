@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ilion-db/ilion/test/eventually"
 )
 
 // loadSchema holds the tables of the load. Each has at least one physical partition.
@@ -173,7 +175,7 @@ func (l *load) only(nodes ...*member) {
 	l.t.Helper()
 	p := &nodes
 	l.targets.Store(p)
-	l.f.until("clients move", 30*time.Second, func() string {
+	l.f.until("clients move", eventually.Limit, func() string {
 		for _, c := range l.clients {
 			if c.moved.Load() != p && !l.ended() {
 				return fmt.Sprintf("client %d still waits for a response", c.id)

@@ -7,7 +7,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,18 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// The limits for a cluster that has lost its quorum: the time after the loss from which requests must be rejected, and
-// the maximum duration of such a request. The outcome of requests that were in flight when the nodes ended is unknown.
-const (
-	soon   = 2 * time.Second
-	prompt = 250 * time.Millisecond
-)
-
-// TestTwoOfFour checks that with two of four nodes down, writes and QUORUM reads are rejected quickly and with the
-// correct numbers, and that everything works again when one node is back.
+// TestTwoOfFour checks that with two of four nodes down, writes and QUORUM reads do not time out. They are rejected as
+// unavailable, with the correct numbers. Everything works again when one node is back.
 func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]
@@ -38,32 +31,29 @@ func TestTwoOfFour(t *testing.T) {
 	}
 	f.settle()
 	c := f.nodes[1].dial()
-	var probes sync.WaitGroup
-	defer probes.Wait()
 	f.nodes[2].kill()
 	f.nodes[3].kill()
-	began := time.Now()
+	f.until("the losses are noticed", eventually.Limit, func() string {
+		for _, m := range f.alive() {
+			s, err := m.status()
+			if err != nil {
+				return err.Error()
+			}
+			if text := unnoticed(s); text != "" {
+				return m.name() + ": " + text
+			}
+		}
+		return ""
+	})
 	requests := map[string]string{
 		"write":          "INSERT INTO ks.t%d (k, v) VALUES (1, 2)",
 		"condition":      "INSERT INTO ks.t%d (k, v) VALUES (2, 2) IF NOT EXISTS",
 		"read at QUORUM": "SELECT v FROM ks.t%d WHERE k = 1",
 	}
-	for ; time.Since(began) < soon; time.Sleep(100 * time.Millisecond) {
-		// Each probe has a separate connection, because it may wait for a response that does not arrive.
-		probe, at, asked := f.nodes[1].dial(), time.Since(began).Round(time.Millisecond), time.Now()
-		probes.Go(func() {
-			err := unavailable(probe, fmt.Sprintf(requests["write"], 0))
-			took := time.Since(asked).Round(time.Millisecond)
-			t.Logf("a write started %s after the loss completed in %s: %v", at, took,
-				map[bool]any{true: "as it should be", false: err}[err == nil])
-		})
-	}
 	for i := range tables {
 		for what, text := range requests {
-			asked := time.Now()
-			if err := unavailable(c, fmt.Sprintf(text, i)); err != nil || time.Since(asked) > prompt {
-				t.Errorf("table %d: a %s started %s after the loss completed in %s: %v", i, what,
-					asked.Sub(began), time.Since(asked), err)
+			if err := unavailable(c, fmt.Sprintf(text, i)); err != nil {
+				t.Errorf("table %d: a %s: %v", i, what, err)
 			}
 		}
 	}
@@ -72,8 +62,8 @@ func TestTwoOfFour(t *testing.T) {
 	t.Logf("a read at ONE without a quorum completed in %s: %v", time.Since(asked).Round(time.Millisecond), err)
 
 	f.nodes[3].start()
-	began = time.Now()
-	f.until("everything works with three nodes", 10*time.Second, func() string {
+	began := time.Now()
+	f.until("everything works with three nodes", eventually.Limit, func() string {
 		for i := range tables {
 			for what, text := range requests {
 				if _, err := process.Query(c, dberr.Quorum, fmt.Sprintf(text, i)); err != nil {
@@ -84,6 +74,28 @@ func TestTwoOfFour(t *testing.T) {
 		return ""
 	})
 	t.Logf("everything works %s after the start of the third node", time.Since(began).Round(time.Millisecond))
+}
+
+// unnoticed returns why a node does not know yet that two of four nodes are down: it considers other nodes to be up, or
+// its replica still has a leader, which accepts requests that it cannot complete.
+func unnoticed(s *admin.Status) string {
+	up := 0
+	for _, n := range s.Nodes {
+		if n.State == "up" {
+			up++
+		}
+	}
+	if up != 2 {
+		return fmt.Sprintf("%d nodes are up", up)
+	}
+	for _, table := range s.Tables {
+		for _, p := range table.Partitions {
+			if p.Leader != "" {
+				return table.Name + " has a leader"
+			}
+		}
+	}
+	return ""
 }
 
 // unavailable runs a statement that must be rejected with the numbers of two nodes of four.
@@ -172,7 +184,7 @@ func TestMetaLost(t *testing.T) {
 	for _, m := range lost {
 		m.start()
 	}
-	f.until("the schema can be changed again", 20*time.Second, func() string {
+	f.until("the schema can be changed again", eventually.Limit, func() string {
 		if _, err := c.Query("CREATE TABLE IF NOT EXISTS ks.late (k int PRIMARY KEY)"); err != nil {
 			return err.Error()
 		}

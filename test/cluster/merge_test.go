@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"net/url"
 	"testing"
-	"time"
 
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -60,7 +60,7 @@ func TestMergeByHand(t *testing.T) {
 	}
 	f.settle()
 	for _, m := range f.nodes { // the last one was merged or canceled
-		f.until(m.name()+" has no merge in progress", 30*time.Second, func() string {
+		f.until(m.name()+" has no merge in progress", eventually.Limit, func() string {
 			for _, table := range tables {
 				for _, p := range m.partitionsOf(table) {
 					if p.MergesInto != 0 {

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 )
 
@@ -87,7 +87,7 @@ func TestSplitByHand(t *testing.T) {
 	l.mark("all is split")
 	l.more(*requests / 8)
 	for _, m := range f.nodes {
-		f.until(m.name()+" has the map", 10*time.Second, func() string {
+		f.until(m.name()+" has the map", eventually.Limit, func() string {
 			if n := len(m.partitionsOf(table)); n != 8 {
 				return fmt.Sprintf("%d partitions", n)
 			}
