@@ -36,6 +36,7 @@ func startNode(t *testing.T, o Options) *Node {
 		o.HTTP = "off"
 	}
 	o.Memory.Budget = 256 << 20
+	withTestLimits(&o)
 	n, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
-	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
@@ -307,5 +306,5 @@ func (c *cluster) change(ctx context.Context, records command.Records) (version 
 	if p == nil || records.Expect == 0 {
 		return 0, errors.New("the node has not joined the cluster yet")
 	}
-	return c.n.coordinator.Change(ctx, p, records, schemachange.Timeout)
+	return c.n.coordinator.Change(ctx, p, records, c.n.schemaTimeout())
 }

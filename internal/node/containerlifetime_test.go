@@ -38,7 +38,7 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 			Definitions: &n.definitions,
 			Clock:       fakeclock.Func(func() time.Time { return time.UnixMilli(a.now.Load()) }),
 			Levels:      levelFunc(func() feature.Level { return feature.Level(a.level.Load()) }),
-			Metadata:    n.metadata})
+			Metadata:    n.metadata, ReadTimeout: requestTimeout})
 		n.host.SetPrograms(n.Programs())
 		n.host.SetAggregator(n.Aggregator())
 	}
@@ -104,9 +104,8 @@ func (a *aging) left(want string) {
 		if got := s.feed(container.Scope{}, 100); len(got) != len(ids) {
 			a.t.Errorf("node %d: the feed of items has %v, want %v", i, got, ids)
 		}
-		page, err := s.n.Containers.Changes(a.t.Context(), s.c, &container.ChangesRequest{})
-		if err != nil || len(page.Documents) != len(ids) {
-			a.t.Errorf("node %d: the change feed has %v, %v; want %v", i, page, err, ids)
+		if got, _ := s.changes(container.ChangesRequest{}); len(got) != len(ids) {
+			a.t.Errorf("node %d: the change feed has %v, want %v", i, got, ids)
 		}
 		for _, id := range []string{"default", "forever", "own"} {
 			if there := s.body(key("a"), id) != ""; there != slices.Contains(ids, id) {

@@ -3,9 +3,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
@@ -76,9 +78,22 @@ func (c *client) execute(id [16]byte, values ...[]byte) *session.Result {
 	return r
 }
 
+// withTestLimits sets timeouts with which a request does not fail only because the machine is busy. A test of timeouts
+// sets its own.
+func withTestLimits(o *Options) {
+	o.Limits.ReadTimeout = cmp.Or(o.Limits.ReadTimeout, requestTimeout)
+	o.Limits.WriteTimeout = cmp.Or(o.Limits.WriteTimeout, requestTimeout)
+	o.Testing.SchemaTimeout = cmp.Or(o.Testing.SchemaTimeout, requestTimeout)
+	o.Testing.TransactionTime = cmp.Or(o.Testing.TransactionTime, requestTimeout)
+}
+
+// requestTimeout is the default timeout of the requests of a test.
+const requestTimeout = 30 * time.Second
+
 func startTestNode(t testing.TB, o Options) *Node {
 	t.Helper()
 	o.CQL, o.HTTP = "127.0.0.1:0", "off"
+	withTestLimits(&o)
 	n, err := Start(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

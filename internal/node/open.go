@@ -122,7 +122,8 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	n.changes = changebuffer.New(int64(n.opts.Memory.ChangeBuffer))
 	n.life.OnClose(n.changes.Close)
 	o := partition.Options{LatchWait: n.opts.Limits.WriteTimeout, ChangeBuffer: n.changes, Log: n.log,
-		Hot: func(r *partition.Replica, hot bool) { n.usage.PartitionHot(r, hot) }}
+		Transactions: partition.TransactionBounds{Time: n.opts.Testing.TransactionTime},
+		Hot:          func(r *partition.Replica, hot bool) { n.usage.PartitionHot(r, hot) }}
 	if n.opts.Commit != "periodic" {
 		o.Durability = partition.Synced
 	}

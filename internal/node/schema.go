@@ -3,9 +3,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/membership"
@@ -41,6 +43,7 @@ func (n *Node) newSchema() *metadata.Follower {
 	n.changer = &schemachange.Changer{
 		Metadata: n.metadata, Catalog: n.catalog, Placer: &placer, Partitions: n.coordinator, Builder: n.builder,
 		Release: n.compat, Users: n.opts.Auth.Users, Levels: n.featureLevel,
+		Timeout: n.schemaTimeout(),
 	}
 	n.builder.Lists = n.changer
 	installer := &schemachange.Installer{
@@ -88,4 +91,9 @@ func (n *Node) ensureRoles() error {
 	}
 	n.life.Background(func(ctx context.Context) { n.changer.RetryEnsureRoles(ctx, users, n.log) })
 	return nil
+}
+
+// schemaTimeout returns the timeout of a change of the schema.
+func (n *Node) schemaTimeout() time.Duration {
+	return cmp.Or(n.opts.Testing.SchemaTimeout, schemachange.Timeout)
 }

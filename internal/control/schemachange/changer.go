@@ -3,6 +3,7 @@
 package schemachange
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Timeout bounds a schema change.
+// Timeout is the default of Changer.Timeout.
 const Timeout = 10 * time.Second
 
 // Changer changes the schema and the roles: it computes the next state and records the difference. The Installer
@@ -58,9 +59,14 @@ type Changer struct {
 	Users access.ConfiguredUsers
 	// Levels determines the feature level with which nodes write.
 	Levels membership.Levels
+	// Timeout bounds a change; 10 s if 0.
+	Timeout time.Duration
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
+
+// timeout returns the timeout of a change.
+func (c *Changer) timeout() time.Duration { return cmp.Or(c.Timeout, Timeout) }
 
 // Apply makes a schema change for a role; role is empty without authentication. The role gets all permissions on
 // created objects. All permissions on dropped objects are revoked. Rejections and no-ops are decided with a schema that
@@ -68,7 +74,7 @@ type Changer struct {
 // statement sees it, on all live nodes.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
-	ctx, cancel := c.Sched.WithTimeout(ctx, Timeout)
+	ctx, cancel := c.Sched.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	var events []schema.Event
 	var fresh []*schema.Index

@@ -57,12 +57,12 @@ const newestPause = 50 * time.Millisecond
 func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) error {
 	var err error
 	if c.Member != nil {
-		err = c.Partitions.Require(ctx, t.ID, t.Revision, Timeout)
+		err = c.Partitions.Require(ctx, t.ID, t.Revision, c.timeout())
 	}
 	for err == nil {
 		var stamp int64
 		var busy *dberr.Overloaded
-		if stamp, err = c.Partitions.Newest(ctx, t.ID, Timeout); err == nil {
+		if stamp, err = c.Partitions.Newest(ctx, t.ID, c.timeout()); err == nil {
 			above[tableAt{t.ID, t.Revision}] = stamp
 			return nil
 		}
@@ -94,7 +94,7 @@ func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) err
 		if now == nil {
 			continue
 		}
-		if err := c.Partitions.Require(ctx, t.ID, now.Revision, Timeout); err != nil {
+		if err := c.Partitions.Require(ctx, t.ID, now.Revision, c.timeout()); err != nil {
 			again := "Set cdc = false and then true again"
 			if t.Container != nil {
 				again = "Remove the change feed policy and set it again"

@@ -92,6 +92,10 @@ type Testing struct {
 	// Clock is used for timestamps, usage records, and the times and expirations of items. If it stands still, no
 	// minute ends and nothing expires during a test.
 	Clock sched.Clock
+	// TransactionTime limits the run time of the program of a transaction; 1 s if 0.
+	TransactionTime time.Duration
+	// SchemaTimeout limits a change of the schema or the roles; 10 s if 0.
+	SchemaTimeout time.Duration
 }
 
 // Memory divides the memory of the process.
