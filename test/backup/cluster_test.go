@@ -45,7 +45,9 @@ func start(t *testing.T, nodes, partitions int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, base: t.TempDir()}
 	config := filepath.Join(c.base, "ilion.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "initial_partitions: %d\n", partitions), 0o600); err != nil {
+	// With the default timeouts, requests fail on a busy machine.
+	text := fmt.Appendf(nil, "initial_partitions: %d\nlimits: {read_timeout: 30s, write_timeout: 30s}\n", partitions)
+	if err := os.WriteFile(config, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	first := ""

@@ -35,6 +35,8 @@ func TestCompileTime(t *testing.T) {
 		}
 	}
 	close(end)
+	e.programs.compiling <- struct{}{} // waits for the end of the compilation
+	<-e.programs.compiling
 	if p, err := e.compiled(t.Context(), "busy", "busy", nil); p != program || err != nil {
 		t.Errorf("after the compilation: %v", err)
 	}
