@@ -106,7 +106,7 @@ func (n *Node) newCluster() (*cluster, error) {
 func (c *cluster) options() *partition.Cluster {
 	return &partition.Cluster{
 		Node: c.self, Log: c.log, Transport: c.transport,
-		Raft: raftgroup.Options{Events: raftgroup.Events{
+		Raft: raftgroup.Options{ElectionTicks: c.n.opts.Testing.ElectionTicks, Events: raftgroup.Events{
 			PeerDown: c.peers.SetDown,
 			Failed:   c.directoryGuard.HandleGroupFailure,
 			SnapshotSent: func(group, to uint64, err error) {

@@ -26,6 +26,12 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
+// steady returns o for a test in which leaders should not change only because the machine is busy.
+func steady(o Options) Options {
+	o.Testing.ElectionTicks = 400 // 20 s
+	return o
+}
+
 // clusterNode starts a node that joins the cluster of first. If first is nil, the node creates a new cluster.
 func clusterNode(t *testing.T, first *Node, o Options) *Node {
 	t.Helper()

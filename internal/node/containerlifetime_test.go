@@ -135,9 +135,9 @@ func TestChangedTimeToLive(t *testing.T) {
 // TestChangedTimeToLiveInCluster runs the same checks with four nodes.
 func TestChangedTimeToLiveInCluster(t *testing.T) {
 	t.Parallel()
-	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
+	nodes := []*Node{clusterNode(t, nil, steady(Options{InitialPartitions: 2}))}
 	for range 3 {
-		nodes = append(nodes, clusterNode(t, nodes[0], Options{}))
+		nodes = append(nodes, clusterNode(t, nodes[0], steady(Options{})))
 	}
 	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	testChangedTimeToLive(t, newAging(t, nodes...))

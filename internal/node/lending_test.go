@@ -26,9 +26,9 @@ func TestIdlePartitionsLend(t *testing.T) {
 	const partitions = 12
 	lends := Options{Limits: options.Limits{Lending: true}, Splits: options.Splits{Units: -1},
 		InitialPartitions: partitions}
-	nodes := []*Node{clusterNode(t, nil, lends)}
+	nodes := []*Node{clusterNode(t, nil, steady(lends))}
 	for _, o := range []Options{lends, lends, {InitialPartitions: partitions}} {
-		nodes = append(nodes, clusterNode(t, nodes[0], o))
+		nodes = append(nodes, clusterNode(t, nodes[0], steady(o)))
 	}
 	eventually.True(t, "four voters", func() bool { return voters(nodes[0]) == 4 })
 	c := newClient(t, nodes[0])

@@ -95,9 +95,9 @@ func TestUsageIsShown(t *testing.T) {
 // leaders must not lose any of it.
 func TestUsageOfCluster(t *testing.T) {
 	t.Parallel()
-	a := clusterNode(t, nil, Options{InitialPartitions: 1})
-	b := clusterNode(t, a, Options{})
-	c := clusterNode(t, a, Options{})
+	a := clusterNode(t, nil, steady(Options{InitialPartitions: 1}))
+	b := clusterNode(t, a, steady(Options{}))
+	c := clusterNode(t, a, steady(Options{}))
 	nodes := []*Node{a, b, c}
 	eventually.True(t, "three voters", func() bool { return voters(a) == 3 })
 	ask := newClient(t, a)

@@ -96,6 +96,8 @@ type Testing struct {
 	TransactionTime time.Duration
 	// SchemaTimeout limits a change of the schema or the roles; 10 s if 0.
 	SchemaTimeout time.Duration
+	// ElectionTicks is the minimum silence of a leader, in units of 50 ms, after which others campaign; 20 if 0.
+	ElectionTicks int
 }
 
 // Memory divides the memory of the process.
