@@ -65,11 +65,7 @@ type Changer struct {
 	Sched *sched.Scheduler
 }
 
-// withTimeout returns a context that ends with the timeout of a change.
-func (c *Changer) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return c.Sched.WithTimeout(ctx, c.timeout())
-}
-
+// timeout returns the timeout of a change.
 func (c *Changer) timeout() time.Duration { return cmp.Or(c.Timeout, Timeout) }
 
 // Apply makes a schema change for a role; role is empty without authentication. The role gets all permissions on
@@ -78,7 +74,7 @@ func (c *Changer) timeout() time.Duration { return cmp.Or(c.Timeout, Timeout) }
 // statement sees it, on all live nodes.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
-	ctx, cancel := c.withTimeout(ctx)
+	ctx, cancel := c.Sched.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	var events []schema.Event
 	var fresh []*schema.Index

@@ -15,7 +15,7 @@ import (
 // ApplyRoles makes a change of roles for actor and returns warnings for the client. When it returns, the change is
 // durable and in force on all live nodes.
 func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor string) ([]string, error) {
-	ctx, cancel := c.withTimeout(ctx)
+	ctx, cancel := c.Sched.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	if _, err := c.Metadata.ReadBarrier(ctx); err != nil { // (SC4)
 		return nil, changeError("roles were", err)

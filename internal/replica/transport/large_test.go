@@ -154,7 +154,6 @@ func TestLargeProposals(t *testing.T) {
 		t.Skip("a matter of bytes; shadow memory makes it slow")
 	}
 	const groups, large = 2, 16<<20 - 16
-	// Ticks are long, because under the race detector a second without messages is common.
 	nodes := startRaft(t, 4, 4, groups, raftgroup.Options{TruncateBytes: 40 << 20, TruncateKeep: 2})
 	lead(t, nodes[0])
 	var all []heard
