@@ -771,25 +771,6 @@ func TestAppliedWriteIsChargedOnce(t *testing.T) {
 	}
 }
 
-// TestAppliedWriteIsChargedOnce checks that a retry of a write that was applied is neither charged nor counted again. A
-// coordinator sends such a retry if the response to the first attempt was lost.
-func TestAppliedWriteIsChargedOnce(t *testing.T) {
-	h := open(t, newStore(t), 1, Options{})
-	defer closeHost(t, h)
-	r := h.Replicas()[0]
-	for _, retried := range []bool{false, true} {
-		m := put("k", 1)
-		m.Dedupe = command.DedupeID{Coordinator: [16]byte{1}, Sequence: 1}
-		m.Retried, m.Known = retried, h.DedupeEpoch()
-		if err := write(t.Context(), r, m); err != nil {
-			t.Fatal(err)
-		}
-		if c := r.Load().Counts(); c.Writes != 1 || c.Units.Float() != 5 {
-			t.Errorf("retried %v: %d writes are counted, and %v RU charged", retried, c.Writes, c.Units.Float())
-		}
-	}
-}
-
 // instant is a sequencer that completes proposals immediately, on another goroutine, to measure the code around it.
 type instant struct {
 	sequencer
