@@ -81,7 +81,7 @@ func throughputOf(t schema.Throughput, increment int64) Throughput {
 // offerID returns the ID of a resource's offer: 4 characters of the resource ID alphabet.
 func offerID(number uint32) string { return strings.TrimRight(encodeRID(ridOfDatabase(number)), "=") }
 
-// etagOfOffer returns the etag of a database's throughput, which is the last schema revision that changed it.
+// etagOfOffer returns the etag of a database's throughput: the last schema revision that changed the throughput.
 func etagOfOffer(ks *schema.Keyspace) string {
 	return etagOf(ks.Database.Revision<<32 | uint64(ks.Database.Number))
 }

@@ -32,7 +32,7 @@ func compatibleWith(to, from *cqltype.Type) bool {
 	case cqltype.List, cqltype.Set, cqltype.Map:
 		return from.Kind == to.Kind && allCompatible(to.Elems, from.Elems)
 	case cqltype.Tuple:
-		// A tuple with fewer components lacks the last ones.
+		// A tuple with fewer components lacks the last components.
 		return (from.Kind == cqltype.Tuple || from.Kind == cqltype.UDT) && len(from.Elems) <= len(to.Elems) &&
 			allCompatible(to.Elems[:len(from.Elems)], from.Elems)
 	}
@@ -81,9 +81,9 @@ type binder struct {
 	memo
 }
 
-// memo caches facts about terms. Computing a fact about a call requires facts about its arguments, so without the
-// cache the time for nested calls and nested arithmetic would be exponential. A cached type is always the same
-// pointer, so facts about it are found again.
+// memo caches facts about terms. Computing a fact about a call requires facts about its arguments, so without the cache
+// the time for nested calls and nested arithmetic would be exponential. A type in the cache keeps its pointer, so facts
+// about the type are found again.
 type memo struct {
 	fits             map[fitKey]cqltype.Fit
 	resolved         map[fitKey]resolution
@@ -103,7 +103,7 @@ type resolution struct {
 	err  error
 }
 
-// remember stores a value in a map and creates the map if it is nil.
+// remember stores a value in a map. It creates the map if the map is nil.
 func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 	if *m == nil {
 		*m = map[K]V{}
@@ -176,7 +176,7 @@ func (b *binder) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 
 func (b *binder) fitAll(terms []parser.Term, to *cqltype.Type) cqltype.Fit {
 	if len(terms) == 0 {
-		return cqltype.WeakFit // an empty collection could have any type
+		return cqltype.WeakFit // an empty collection can have any type
 	}
 	worst := cqltype.ExactFit
 	for _, t := range terms {

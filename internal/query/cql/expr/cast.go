@@ -167,7 +167,8 @@ func saturate(f float64, low, high int64) int64 {
 	return int64(f)
 }
 
-// castIsNoop reports whether a term already has the target type of a cast. Such a cast is ignored, including its name.
+// castIsNoop reports whether the operand of a cast already has the target type. Such a cast is ignored, even in the
+// name of the column.
 func (b *binder) castIsNoop(t *parser.Cast) bool {
 	from := b.exactType(t.Term)
 	to, err := b.env.ResolveType(t.Type)
@@ -209,7 +210,7 @@ func (b *binder) castForm(t *parser.Cast, to *cqltype.Type) (*function, error) {
 	}
 	of := t.Term
 	for inner, ok := of.(*parser.Cast); ok; inner, ok = of.(*parser.Cast) {
-		of = inner.Term // like Cassandra, which reports the column
+		of = inner.Term // like Cassandra, report the column
 	}
 	return nil, dberr.Invalidf("%s cannot be cast to %s", Text(of), typeText(t.Type, ""))
 }
