@@ -73,7 +73,7 @@ func TestIdleAfterDrops(t *testing.T) {
 	for range max(0, *droppedTables/tables-5) {
 		batch()
 	}
-	time.Sleep(25 * time.Second) // two sweeper rounds, and flushes
+	time.Sleep(25 * time.Second) // time for two sweeper rounds and flushes
 	const idle = 40 * time.Second
 	used := processTime(t)
 	time.Sleep(idle)

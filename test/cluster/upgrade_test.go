@@ -92,7 +92,7 @@ func TestUpgrade(t *testing.T) {
 	f.levels(feature.Newest + 1)
 	l.mark("the next level")
 	l.more(*requests / 4)
-	for _, m := range f.nodes { // read all data stored at the next level again
+	for _, m := range f.nodes { // read all data that was stored at the next level again
 		restart(m, newer, "a restart")
 	}
 	old := f.nodes[2]

@@ -73,7 +73,7 @@ func (n *Network) Delay(from, to string, d time.Duration) {
 	w.delay = d
 }
 
-// Drop breaks the connections that from opened to to: both ends see a reset, and data in flight is lost.
+// Drop breaks the connections that from opened to to. Both ends see a reset, and data in flight is lost.
 func (n *Network) Drop(from, to string) {
 	w := n.way(from, to)
 	w.mu.Lock()

@@ -27,8 +27,8 @@ func TestTablesAgainstCassandra(t *testing.T) {
 	compareTables(t, *seed, *rounds, dial(t, startNode(t, *partitions)), dial(t, *against), false, (*table).schema)
 }
 
-// TestCompactTablesAgainstCassandra checks the same for tables with COMPACT STORAGE, whose rows may have null in their
-// last clustering columns.
+// TestCompactTablesAgainstCassandra checks the same property for tables with COMPACT STORAGE, whose rows may have null
+// in their last clustering columns.
 func TestCompactTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")

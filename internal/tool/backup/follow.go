@@ -32,7 +32,8 @@ type Follower struct {
 	Parallel int
 	Rate     int64
 	Clock    sched.Clock
-	// Say receives messages for operators, and OnProgress the progress after every restore point. Both may be nil.
+	// Say receives messages for operators, and OnProgress receives the progress after every restore point. Both may be
+	// nil.
 	Say        func(text string)
 	OnProgress func(p Followed)
 
@@ -94,11 +95,11 @@ const (
 	ailSay = 30 * time.Second
 	// starveMax is the time for which entries are requested that only an unreachable node may have.
 	starveMax = 30 * time.Second
-	// basesMax is the maximum number of concurrent bases, and basePause the minimum interval between their start
+	// basesMax is the maximum number of concurrent bases, and basePause is the minimum interval between their start
 	// times.
 	basesMax  = 2
 	basePause = 10 * time.Second
-	// ownerName is the file that identifies the active archiver: the one that started last.
+	// ownerName is the file that identifies the active archiver, which is the archiver that started last.
 	ownerName = "backups/follower"
 	// finishWait is the time limit for completing an archive.
 	finishWait = 30 * time.Second
@@ -188,7 +189,7 @@ func (f *Follower) baseEnded(ctx context.Context, b based) {
 // TimeFormat is the format for times in messages.
 const TimeFormat = "2006-01-02 15:04:05.000 MST"
 
-// prune removes data that has expired. No files are read at the same time, except by a base.
+// prune removes data that has expired. Only bases may be reading files at the same time.
 func (f *Follower) prune(ctx context.Context) {
 	if f.Keep == 0 || f.bases > 0 {
 		return
@@ -256,8 +257,8 @@ func (t *tip) reach(list []archive.Partition) {
 	}
 }
 
-// step takes a restore point. It returns errors after which the archive cannot continue; it reports other errors and
-// waits.
+// step takes a restore point. It returns only errors after which the archive cannot continue. It reports all other
+// errors and waits.
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
@@ -335,7 +336,7 @@ func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 	if taken.Metadata == nil {
 		taken.Metadata = f.tip.records // unchanged since the last restore point
 	}
-	taken.Time = taken.Time.Truncate(time.Millisecond)   // the precision of times in messages and requests
+	taken.Time = taken.Time.Truncate(time.Millisecond)   // messages and requests contain times with this precision
 	if f.tip != nil && !taken.Time.After(f.tip.moment) { // another node responded, or a clock was set back
 		taken.Time = f.tip.moment.Add(time.Millisecond)
 	}
