@@ -32,7 +32,7 @@ import (
 const (
 	// evaluatorBudget is the memory budget of the processes of TestEvaluation.
 	evaluatorBudget = 256 << 20
-	// oneMax is the maximum by which one request may raise the resident memory, and allMax the maximum for many
+	// oneMax is the maximum by which one request may raise the resident memory, and allMax is the maximum for many
 	// concurrent requests. Both are relative to the process before the attack. Its memory without requests (program,
 	// stacks, store) is not counted; TestEvaluation prints it.
 	oneMax = evaluatorBudget / 4

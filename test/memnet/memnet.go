@@ -264,7 +264,7 @@ type flow struct {
 	mu       sync.Mutex
 	segments []segment
 	bytes    int
-	// ended is set when the writer has closed, and gone when the reader has closed. err breaks both ends.
+	// ended is set when the writer has closed, and gone is set when the reader has closed. err breaks both ends.
 	ended, gone     bool
 	err             error
 	readBy, writeBy time.Time

@@ -40,8 +40,8 @@ type Reader struct {
 	// Holds restricts the scope to some of its logical partitions; nil includes all.
 	Holds func(tok token.Token, key []byte) bool
 	At    Token
-	// Max is the maximum number of entries in a page, and BytesMax their approximate maximum size. Late reports that
-	// the page must end soon.
+	// Max is the maximum number of entries in a page, and BytesMax is their approximate maximum size. Late reports
+	// whether the page must end soon.
 	Max, BytesMax int
 	Late          func() bool
 
@@ -56,7 +56,7 @@ type Reader struct {
 	within keys.Span
 }
 
-// chunkMax is the maximum number of entries per read, and chunkBytesMax their maximum size.
+// chunkMax is the maximum number of entries per read, and chunkBytesMax is their maximum size.
 const (
 	chunkMax      = 500
 	chunkBytesMax = 1 << 20

@@ -39,7 +39,7 @@ type Token struct {
 	// scope is the part of the ring that the marks describe: the scope of the last page. The zero interval is the
 	// whole ring.
 	scope interval
-	// until is the end of the current round, and roundAt its start time; until is nil between rounds. place is the
+	// until is the end of the current round, and roundAt is its start time; until is nil between rounds. place is the
 	// last change that the round has read, or nil.
 	until   marks
 	roundAt int64

@@ -60,7 +60,7 @@ func (t Throughput) properties() ([]schema.Property, *Error) {
 // Offer is the throughput of a container or a database as a resource.
 type Offer struct {
 	// ID is the last part of the link offers/<id>/ and also the resource ID of the offer. Resource is the Self link of
-	// the container or database, and ResourceRID its resource ID.
+	// the container or database, and ResourceRID is its resource ID.
 	ID, Resource, ResourceRID, Etag string
 	TS                              int64
 	// Throughput is the reported throughput. It is 400 for a container that has neither dedicated nor shared

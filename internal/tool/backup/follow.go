@@ -25,7 +25,7 @@ import (
 type Follower struct {
 	Node   NodeClient
 	Target Target
-	// Every is the interval between restore points, and BaseEvery the interval between bases. Keep is the retention
+	// Every is the interval between restore points, and BaseEvery is the interval between bases. Keep is the retention
 	// period of restore points; 0 means unlimited.
 	Every, BaseEvery, Keep time.Duration
 	// Parallel and Rate are passed to the Maker of bases.
@@ -41,7 +41,7 @@ type Follower struct {
 	tip  *tip
 	open *segment
 	// bases is the number of bases in progress, and based receives completed bases. newest is the time of the newest
-	// complete base, and begun the start time of the last base. want is the reason for another base.
+	// complete base, and begun is the start time of the last base. want is the reason for another base.
 	bases  int
 	based  chan based
 	newest time.Time
@@ -56,8 +56,8 @@ type Follower struct {
 
 // Followed is the progress of an archive.
 type Followed struct {
-	// Marked is the newest restore point, and Stored the newest restore point in the repository. Still is the time for
-	// which writes were paused.
+	// Marked is the newest restore point, and Stored is the newest restore point in the repository. Still is the time
+	// for which writes were paused.
 	Marked, Stored time.Time
 	Still          time.Duration
 	// Bytes is the number of bytes stored since the start, and Bases is the number of bases in progress.

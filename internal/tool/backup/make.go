@@ -27,7 +27,7 @@ type Progress struct {
 	// Done and All are bytes before compression, as far as known. All is 0 if it is unknown.
 	Done, All int64
 	// Files is the number of processed files. Sent is the number of files that were stored or restored, and SentBytes
-	// their size.
+	// is their size.
 	Files, Sent int
 	SentBytes   int64
 }

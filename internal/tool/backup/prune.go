@@ -20,7 +20,7 @@ import (
 type Pruner struct {
 	Target Target
 	Clock  sched.Clock
-	// KeepLast is the minimum number of backups to keep per cluster, and OlderThan the minimum age of a backup to
+	// KeepLast is the minimum number of backups to keep per cluster, and OlderThan is the minimum age of a backup to
 	// remove. Backups of archives are not counted. If both are 0, no backup is removed.
 	KeepLast  int
 	OlderThan time.Duration

@@ -212,7 +212,7 @@ func unsent(ctx context.Context, err error) error {
 	return &failure{again: !errors.As(err, &certificate), err: err}
 }
 
-// errorBytes is the maximum size of an error response, and shownBytes the maximum size that is displayed.
+// errorBytes is the maximum size of an error response, and shownBytes is the maximum size that is displayed.
 const (
 	errorBytes = 64 << 10
 	shownBytes = 300

@@ -39,8 +39,8 @@ const (
 type Endpoint struct {
 	HostID           schema.UUID
 	Datacenter, Rack string
-	// Listen is the internal address and RPC the address for clients. If the address of RPC is unspecified (0.0.0.0),
-	// see Address.
+	// Listen is the internal address, and RPC is the address for clients. If the address of RPC is unspecified
+	// (0.0.0.0), see Address.
 	Listen, RPC netip.AddrPort
 	// Tokens holds the tokens of the node in ascending order. In a cluster, a node has one token. A node without tokens
 	// has not joined and is not shown as a peer.

@@ -91,8 +91,8 @@ func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, bef
 	}
 }
 
-// catchUpWith processes ranges one by one and all rows together. If the rows fail, it processes each row separately, so
-// that rows in writable parts of the view succeed.
+// catchUpWith processes ranges one by one and all rows together. If the rows cannot be processed together, it processes
+// each row separately, so that rows in writable parts of the view succeed.
 func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints [][]byte) {
 	rows, ranges, err := k.sort(r, hints, 0)
 	if err != nil {
