@@ -176,7 +176,7 @@ func (b *Builder) saveProgress(ctx context.Context, id uint32, at *meta.Build, s
 	}
 }
 
-// Wake reports that an index may have to be built, or has been built. It does not block.
+// Wake reports that an index may need to be built, or has been built. It does not block.
 func (b *Builder) Wake() {
 	b.mu.Lock()
 	close(b.changed)

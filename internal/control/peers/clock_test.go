@@ -162,8 +162,8 @@ func TestSilentNodesClock(t *testing.T) {
 }
 
 // TestUnknownClockIsDoubted checks that a node is considered skewed until its clock has been compared with the clocks
-// of a quorum. It may have been started with a wrong clock, which its timestamps would use. It is no longer considered
-// skewed after a while.
+// of a quorum. It may have been started with a wrong clock, which its timestamps would use. After a while the
+// clock counts as correct.
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)
 	if !c.skewed {

@@ -15,7 +15,7 @@ type Reason uint8
 
 // The reasons.
 const (
-	Repair  Reason = iota // the change cannot be completed as it was started
+	Repair  Reason = iota // a change that cannot be completed
 	Replace               // a node has been down for too long
 	Grow                  // the region has enough nodes for more replicas
 	Leave                 // a node is leaving
