@@ -47,7 +47,7 @@ type Options struct {
 type DB struct{ n *node.Node }
 
 // Start starts a database and returns when it serves requests. It returns an error if an option is invalid, an address
-// is in use, or the directory cannot be opened or belongs to a running process. The context applies to the start only.
+// is in use, or the directory cannot be opened or belongs to a running process. The context applies only to the start.
 // Call Close to stop the database.
 func Start(ctx context.Context, o Options) (*DB, error) {
 	opts := options.Options{

@@ -79,7 +79,7 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestCloseUnderLoad checks that Close returns soon during writes and DDL, and that no acknowledged row is lost.
+// TestCloseUnderLoad checks that Close returns soon during writes and DDL and that no acknowledged row is lost.
 func TestCloseUnderLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	db, err := Start(t.Context(), Options{Dir: dir, MemoryBytes: 64 << 20})

@@ -32,7 +32,7 @@ type adminClient struct {
 	clientTLS
 	// socket is the path of the node's admin socket, once the node has referred a request to it.
 	socket string
-	// content is the body of the current request, and ctx its context. Both may be nil.
+	// content is the body of the current request, and ctx is its context. Both may be nil.
 	content []byte
 	ctx     context.Context
 }
@@ -69,7 +69,7 @@ func (d adminClient) address(encrypted bool) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// preferFlags ignores --http or --data if it comes from the environment and the other one was given as a flag.
+// preferFlags ignores --http or --data if it comes from the environment and the other option was given as a flag.
 func (d *adminClient) preferFlags() {
 	byEnv := func(value, name string) bool { return value != "" && value == os.Getenv(name) }
 	switch http, data := byEnv(d.HTTP, "ILION_HTTP"), byEnv(d.Data, "ILION_DATA"); {
@@ -86,7 +86,7 @@ func (d *adminClient) request(method, path string) ([]byte, error) {
 	return d.requestWith(context.Background(), method, path, nil)
 }
 
-// requestWith is like request, with a context and a body.
+// requestWith works like request, with a context and a body.
 func (d *adminClient) requestWith(ctx context.Context, method, path string, content []byte) ([]byte, error) {
 	d.content, d.ctx = content, ctx
 	if d.socket == "" {

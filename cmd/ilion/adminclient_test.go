@@ -15,8 +15,8 @@ import (
 )
 
 // TestAskedOnce checks a command that sends several requests to a node. If the node rejects the first request and
-// returns the path of its admin socket, the command sends all requests to the socket. The node logs every rejection,
-// so there should be only one.
+// returns the path of its admin socket, the command sends all requests to the socket. The node logs every rejection, so
+// only one rejection should occur.
 func TestAskedOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("orders of the owner come through a Unix socket")

@@ -117,8 +117,8 @@ func (c *certRenewCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// A node that reads the new key with the old certificate detects the mismatch, keeps the previous pair, and
-	// retries.
+	// A node that reads the new key together with the old certificate detects the mismatch, keeps the previous pair,
+	// and retries.
 	for _, f := range []struct {
 		name string
 		data []byte

@@ -192,7 +192,7 @@ func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
 	}
 }
 
-// The sample data: foods, partitioned by food group.
+// The sample data consists of foods that are partitioned by food group.
 var demoFoods = []struct {
 	group, name string
 	calories    int

@@ -13,9 +13,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Options for connections and credentials have tags that name their environment variables. These variables mean the
-// same to every command. Every other option has a separate variable for each command: ILION_START_DATA sets --data of
-// ilion start.
+// Options for connections and credentials have tags that name their environment variables. These variables have the
+// same meaning for every command. Every other option has a separate variable for each command: ILION_START_DATA sets
+// --data of ilion start.
 
 // environmentVariables assigns a variable to every option without a tag.
 func environmentVariables(k *kong.Kong) error {
@@ -24,10 +24,10 @@ func environmentVariables(k *kong.Kong) error {
 }
 
 // nameVariables assigns variables to the options of a command and its subcommands. The first prefix is the name of the
-// command; the others are its deprecated names, whose variables keep working.
+// command. The other prefixes are its deprecated names, whose variables keep working.
 func nameVariables(n *kong.Node, prefixes []string) {
 	for _, f := range n.Flags {
-		for i, name := range f.Envs { // options of the source of an import share the tags of others
+		for i, name := range f.Envs { // options of the source of an import share the tags of other options
 			if rest, ok := strings.CutPrefix(name, "FROM_ILION_"); ok {
 				f.Envs[i] = "ILION_FROM_" + rest
 			}
@@ -56,7 +56,7 @@ func variable(name string) string {
 	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name))
 }
 
-// fromEnvironment is an option that an environment variable has set instead of the command line.
+// fromEnvironment is an option that is set by an environment variable instead of the command line.
 type fromEnvironment struct{ option, variable, value string }
 
 // optionsFromEnvironment returns the options of the command that are set by environment variables.

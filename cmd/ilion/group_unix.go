@@ -6,5 +6,5 @@ package main
 
 import "syscall"
 
-// ownGroup keeps the terminal's Ctrl-C from a child: its parent ends it in order.
+// ownGroup protects a child from the terminal's Ctrl-C, because its parent stops it in an orderly way.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -158,7 +158,7 @@ func (t *timeLeft) after(bytes uint64, now time.Time) string {
 	rate := float64(t.most-bytes) / now.Sub(t.began).Seconds()
 	d := time.Duration(float64(bytes) / rate * float64(time.Second))
 	if d > 10*time.Second {
-		d = d.Round(10 * time.Second) // so that a new line is not printed every second
+		d = d.Round(10 * time.Second) // prevents a new line every second
 	}
 	return fmt.Sprintf(", about %s left", d.Round(time.Second))
 }

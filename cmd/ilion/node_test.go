@@ -44,8 +44,8 @@ func TestUnknownNode(t *testing.T) {
 	}
 }
 
-// TestNullDeviceIsNoTerminal checks that /dev/null is not a terminal. A command with this input must not ask a
-// question or treat the missing answer as a yes.
+// TestNullDeviceIsNoTerminal checks that /dev/null is not treated as a terminal. A command with this input must not ask
+// a question or treat the missing answer as a yes.
 func TestNullDeviceIsNoTerminal(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
@@ -82,7 +82,7 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// TestProgress checks that a command shows the remaining work of its operation, and ends when the operation is
+// TestProgress checks that a command shows the remaining work of its operation. It must end when the operation is
 // complete or has been canceled.
 func TestProgress(t *testing.T) {
 	s := func(state string, replicas, leading int) *admin.Status {

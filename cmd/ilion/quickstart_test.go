@@ -59,7 +59,7 @@ func TestFirstHour(t *testing.T) {
 // hour holds the state that the commands of the script share.
 type hour struct {
 	pages    string          // README.md and docs/tutorial.md
-	commands map[string]bool // the commands of the pages; true if the script contains the command
+	commands map[string]bool // commands of the pages; true if the script contains the command
 	mu       sync.Mutex      // guards running
 	running  map[string]*exec.Cmd
 }

@@ -57,7 +57,8 @@ func (p *refreshInterval) Decode(ctx *kong.DecodeContext) error {
 // fetcher fetches a report: the document for JSON output, and a function that prints it as text.
 type fetcher func(ctx context.Context) (document any, text func(io.Writer), err error)
 
-// show prints a report once or repeatedly, as text or JSON. On a terminal, repeated reports are cut to the screen.
+// show prints a report once or repeatedly, as text or JSON. On a terminal, repeated reports are truncated to the size
+// of the screen.
 func (w refreshOptions) show(out io.Writer, request fetcher) error {
 	ctx := context.Background()
 	if w.Watch == 0 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFormerNamesOfCommands checks that a former name of a command has the effect of the present name, and that it
-// prints a warning that names the present command.
+// TestFormerNamesOfCommands checks that a former name of a command has the effect of the current name and prints a
+// warning that contains the current name.
 func TestFormerNamesOfCommands(t *testing.T) {
 	for _, r := range renamed {
 		var former, present, warning, stderr bytes.Buffer

@@ -86,7 +86,7 @@ func (c *restoreCommand) source(ctx context.Context, target backup.Target) (*arc
 			return nil, nil, err
 		}
 	} else if !ok {
-		at = time.Now() // At returns an error that lists the available periods
+		at = time.Now() // at returns an error that lists the available periods
 	}
 	p, err := log.At(ctx, target, at)
 	if err != nil {

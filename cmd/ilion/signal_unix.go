@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// hangup contains the signals that make a node read its certificates again.
+// hangup contains the signals that make a node reload its certificates.
 var hangup = []os.Signal{syscall.SIGHUP}
 
 // ownFiles restricts new files to the user of the process: files 0600, directories 0700.

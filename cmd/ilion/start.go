@@ -98,7 +98,7 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	defer signal.Stop(hangups)
 	n, err := node.Start(ctx, o)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // stopped before it was ready
+		return nil // the node stopped before it was ready
 	}
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 			return n.Close()
 		case <-n.Failed():
 			err := n.Err()
-			_ = n.Close() // the operator must see the failure instead of errors from closing a failed node
+			_ = n.Close() // the operator must see the failure instead of errors from closing
 			if errors.Is(err, node.ErrLeft) {
 				fmt.Fprintln(out, "Ilion stopped: "+err.Error())
 				return nil
@@ -125,7 +125,7 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 
 func newLogger(format, level string) *slog.Logger {
 	var l slog.Level
-	// The level comes from an enum that slog knows.
+	// slog knows all levels of the enum.
 	_ = l.UnmarshalText([]byte(level))
 	opts := &slog.HandlerOptions{Level: l}
 	if format == "json" {

@@ -73,7 +73,7 @@ func (c *topCommand) refresh() (spent *admin.Usage, body []byte, err error) {
 
 // Terminal control sequences of ECMA-48, and sequences of xterm that all terminal emulators support.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // the other screen, without a cursor
+	enterScreen = "\x1b[?1049h\x1b[?25l" // the alternate screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	home        = "\x1b[H"
 	endOfLine   = "\x1b[K\r\n" // clears the previous content

@@ -39,7 +39,7 @@ func (v topView) press(key byte) (next topView, quit bool) {
 		return byUser, false
 	case '\t':
 		return (v + 1) % topViews, false
-	case 'q', 3, 4: // also Ctrl-C and Ctrl-D, which arrive as bytes
+	case 'q', 3, 4: // includes Ctrl-C and Ctrl-D, which arrive as bytes
 		return v, true
 	}
 	return v, false

@@ -32,7 +32,7 @@ const (
 	verifySpaceMin    = 256 << 20
 	// verifyParallel is the number of files that are restored concurrently.
 	verifyParallel = 4
-	// builtWait is the time limit for building indexes and views, and builtPause the polling interval.
+	// builtWait is the time limit for building indexes and views, and builtPause is the polling interval.
 	builtWait  = 6 * time.Hour
 	builtPause = 200 * time.Millisecond
 )

@@ -75,8 +75,8 @@ func hash(t *testing.T, password string) string {
 	return string(h)
 }
 
-// TestPasswords checks that only configured users can log in, also with a cached password. Unknown users and wrong
-// passwords must result in the same error.
+// TestPasswords checks that only configured users can log in, with and without a cached password. Unknown users and
+// wrong passwords must result in the same error.
 func TestPasswords(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"app": hash(t, "s3cret"),
 		"other": hash(t, "öther")}}})
@@ -144,7 +144,7 @@ func (a *authority) sign(name string, ips []net.IP) (*x509.Certificate, *ecdsa.P
 	return a.signUntil(name, ips, time.Now().Add(time.Hour))
 }
 
-// signUntil is like sign, but the certificate is valid until the given time. It is valid from two hours before that
+// signUntil works like sign, but the certificate is valid until the given time. It is valid from two hours before that
 // time, or from an hour before now if that is earlier.
 func (a *authority) signUntil(name string, ips []net.IP, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
@@ -293,7 +293,7 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-// TestListeningBeyondLoopback checks which addresses a node without authentication refuses to listen on.
+// TestListeningBeyondLoopback checks the addresses on which a node without authentication refuses to listen.
 func TestListeningBeyondLoopback(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -330,8 +330,8 @@ func TestListeningBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestAddressOfTheNode checks that a node that listens on all addresses reports to each client the address that the
-// client connected to. Drivers identify nodes by this address.
+// TestAddressOfTheNode checks a node that listens on all addresses. It must report to each client the address to which
+// the client connected. Drivers identify nodes by this address.
 func TestAddressOfTheNode(t *testing.T) {
 	n := startNode(t, Options{CQL: "0.0.0.0:0", Insecure: true})
 	_, port, err := net.SplitHostPort(n.CQLAddr().String())

@@ -69,9 +69,9 @@ func greet(t *testing.T, n *Node, driver string) net.Conn {
 	return nc
 }
 
-// TestAskedOfACluster checks that every node reports on the whole cluster, both over HTTP and in keyspace ilion. The
-// reports cover sessions, slow requests, the ring, the location of a logical partition, and one table. The test also
-// checks that any node can cancel a session of another node. Finally, it checks that reports name a node that does not
+// TestAskedOfACluster checks that every node reports on the whole cluster over HTTP and in keyspace ilion. The reports
+// cover sessions, slow requests, the ring, the location of a logical partition, and one table. The test also checks
+// that any node can cancel a session of another node. Finally, it checks that reports name a node that does not
 // respond.
 func TestAskedOfACluster(t *testing.T) {
 	o := Options{HTTP: "127.0.0.1:0", SlowQueryLogTimeout: new(time.Microsecond), InitialPartitions: 3}

@@ -135,7 +135,7 @@ func TestSplitsByLoad(t *testing.T) {
 				}
 				c.execute(insert, number(i%1000), number(i))
 				c.execute(ask, number(i%1000))
-				c.execute(hot, number(i%8/7*7), number(i)) // seven of eight writes go to one key
+				c.execute(hot, number(i%8/7*7), number(i)) // seven of eight writes use the same key
 			}
 		})
 	}

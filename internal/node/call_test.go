@@ -32,7 +32,7 @@ func newProcedure(t *testing.T, n *Node, table, id, body string) {
 	}
 }
 
-// driver opens a session of the Go driver with a node as a role.
+// driver opens a session of the Go driver with a node. The session logs in as the given role.
 func driver(t *testing.T, n *Node, role, password string) *gocql.Session {
 	t.Helper()
 	o := gocql.NewCluster(n.CQLAddr().String())

@@ -33,7 +33,7 @@ func TestCallPermission(t *testing.T) {
 	}
 	boss := driver(t, n, "boss", "b")
 	do := func(s *gocql.Session, text string) error { return s.Query(text).Exec() }
-	// A keyspace and a table may still be named procedure.
+	// A keyspace and a table can still be named procedure.
 	for _, text := range []string{"CREATE ROLE low WITH PASSWORD = 'l' AND LOGIN = true",
 		"GRANT MODIFY ON KEYSPACE d TO low", "CREATE TABLE d.procedure (k int PRIMARY KEY)",
 		"GRANT SELECT ON d.procedure TO low", "CREATE KEYSPACE procedure WITH replication = {'class': 'SimpleStrategy', " +
@@ -109,14 +109,14 @@ func TestCallPermission(t *testing.T) {
 	refused(`CALL d.c."Other"('x')`, "d.c.Other")
 }
 
-// steps holds the session IDs of traces.
+// steps returns the session IDs of traces.
 type steps []string
 
 // Trace implements gocql.Tracer.
 func (s *steps) Trace(id []byte) { *s = append(*s, fmt.Sprintf("%x", id)) }
 
-// TestCallBeside checks that a procedure that does nothing still has a charge, and that a trace records the call. It
-// also checks that batches and transactions reject CALL.
+// TestCallBeside checks that a procedure without effect still has a charge and that a trace records the call. It also
+// checks that batches and transactions reject CALL.
 func TestCallBeside(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -163,8 +163,8 @@ func TestCallBeside(t *testing.T) {
 	}
 }
 
-// TestCallInCluster checks that a procedure runs at the leader exactly once per call, no matter which of four nodes
-// receives it. The partitions split and move their leaders during the calls.
+// TestCallInCluster checks that a procedure runs at the leader exactly once per call, regardless of which of four nodes
+// receives the call. The partitions split and move their leaders during the calls.
 func TestCallInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}

@@ -53,7 +53,7 @@ func TestLogicalPartitionsAreCounted(t *testing.T) {
 		insert := c.prepare("INSERT INTO ks.t (k, c) VALUES (?, ?)")
 		static := c.prepare("INSERT INTO ks.t (k, s) VALUES (?, 1)")
 		number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
-		// A status does not wait long for a count, so it may first return the previous count or an estimate.
+		// A status does not wait long for a count, so the first status may contain the previous count or an estimate.
 		check := func(want uint64) {
 			t.Helper()
 			eventually.None(t, "the count", eventually.Limit, func() string {

@@ -71,7 +71,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 }
 
 // TestCertificatesStandForRoles checks that a client whose certificate maps to a role acts as that role without a
-// password. A client whose certificate maps to no role must give a password in optional mode and is rejected in
+// password. A client whose certificate maps to no role must give a password in optional mode and must be rejected in
 // required mode. A certificate must no longer map to its role after the identity has been dropped.
 func TestCertificatesStandForRoles(t *testing.T) {
 	ca := newAuthority(t, "ca")

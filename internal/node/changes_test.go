@@ -45,7 +45,7 @@ func (s *items) changes(r container.ChangesRequest) (docs []string, continuation
 		page, err := s.n.Containers.Changes(s.t.Context(), s.c, &r)
 		if err != nil {
 			if status := container.StatusOf(err); status == 503 || status == 408 || status == 410 {
-				continue // the leader is gone, so retry the page
+				continue // the leader has stopped, so retry the page
 			}
 			s.t.Fatal(err)
 		}
@@ -72,9 +72,9 @@ func (s *items) ids(docs []string) (out []string) {
 }
 
 // TestChangeFeed checks that the change feed of latest versions returns the current version of each item once. The
-// items of a key must be in the order of their latest changes. Deleted and expired items must be missing. The feed
-// starts at the beginning, at a given time, now, or at a continuation, and covers a key or the container. CQL must
-// return the same changes.
+// items of a key must be in the order of their latest changes. Deleted and expired items must be missing. The feed must
+// be able to start at the beginning, at a given time, now, or at a continuation. It must cover a key or the container.
+// CQL must return the same changes.
 func TestChangeFeed(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})

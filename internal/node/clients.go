@@ -18,7 +18,7 @@ import (
 
 // clients applies changes of roles and of the schema to the CQL clients of this node.
 type clients struct {
-	// server is set when it has been created, which is later than the first change.
+	// server is set when the server has been created, which is later than the first change.
 	server atomic.Pointer[cql.Server]
 	// authority is nil without authentication.
 	authority *session.Authority
@@ -27,8 +27,8 @@ type clients struct {
 	loggedSlow atomic.Int64
 }
 
-// logClosed logs why the server closed a client connection. Unknown and slow clients may be many, so it logs at most
-// one line per second at the default level. ilion_cql_connections_slow_total counts them.
+// logClosed logs why the server closed a client connection. Unknown and slow clients may be numerous, so it logs at
+// most one line per second at the default level. ilion_cql_connections_slow_total counts them.
 func (c *clients) logClosed(remote netip.AddrPort, reason error) {
 	if reason == nil {
 		return
@@ -41,7 +41,7 @@ func (c *clients) logClosed(remote netip.AddrPort, reason error) {
 		slog.String("reason", reason.Error()))
 }
 
-// Overloaded reports whether this machine is overloaded, so that background work yields.
+// Overloaded reports whether this machine is overloaded, in which case background work yields.
 func (c *clients) Overloaded() bool {
 	s := c.server.Load()
 	return s != nil && s.Gate().Closed
@@ -53,7 +53,7 @@ func (c *clients) Pressed() bool {
 	return s != nil && s.Pressed()
 }
 
-// RolesChanged puts roles into force. It closes the connections of dropped roles and, if configured, of roles whose
+// RolesChanged applies changed roles. It closes the connections of dropped roles and, if configured, of roles whose
 // credentials have changed.
 func (c *clients) RolesChanged(roles *access.State) {
 	if c.authority == nil {

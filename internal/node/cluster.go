@@ -30,12 +30,12 @@ import (
 )
 
 const (
-	// keepAlive and silence determine when a silent connection to a node is closed.
+	// keepAlive and silence determine when an idle connection to a node is closed.
 	keepAlive = 300 * time.Millisecond
 	silence   = 1200 * time.Millisecond
 	// clusterWorkers is the maximum number of reads that wait for other nodes.
 	clusterWorkers = 256
-	// handoverTime bounds how long a stopping node waits for other nodes to take over its leaderships.
+	// handoverTime is the maximum time that a stopping node waits for other nodes to take over its leaderships.
 	handoverTime = 5 * time.Second
 )
 
@@ -54,12 +54,12 @@ type cluster struct {
 	returning sync.Mutex
 
 	cancel context.CancelFunc
-	ctx    context.Context // ends with the node
+	ctx    context.Context // the context ends when the node stops
 	wg     sync.WaitGroup
 	// started is closed when leader changes can be handled.
 	started chan struct{}
-	// keeper receives new metadata, and host the ends of other processes, once they exist; replicas and transport start
-	// earlier. version is the latest metadata version reported by the local replica.
+	// keeper receives new metadata, and host receives the ends of other processes. Both are set later, because replicas
+	// and transport start earlier. version is the latest metadata version reported by the local replica.
 	keeper  atomic.Pointer[meta.Keeper]
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
@@ -71,7 +71,7 @@ type cluster struct {
 	events *nodeevents.Notifier
 }
 
-// newCluster opens the parts that communicate with other nodes. It accepts no requests before listen.
+// newCluster opens the parts that communicate with other nodes. It accepts no requests before listen is called.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
 	c := &cluster{
@@ -96,7 +96,7 @@ func (n *Node) newCluster() (*cluster, error) {
 		return nil, err
 	}
 	n.certificates.SetTransport(c.transport)
-	n.life.OnClose(c.transport.Close, c.transport.Depart) // the replicas' host is closed before
+	n.life.OnClose(c.transport.Close, c.transport.Depart) // the host of the replicas is closed earlier
 	c.client = remote.New(c.transport, nil)
 	c.peers = peers.New(c.self, c.transport, peers.Options{Observer: peerObserver{c}})
 	return c, nil
@@ -211,7 +211,7 @@ func (c *cluster) setMetadata(k *meta.Keeper) {
 	c.attachKeeper(k)
 }
 
-// attachKeeper makes a keeper receive new metadata, starting with changes since it was loaded.
+// attachKeeper makes a keeper receive new metadata, starting with the changes since the metadata was loaded.
 func (c *cluster) attachKeeper(k *meta.Keeper) {
 	c.keeper.Store(k)
 	k.Reload(c.version.Load())
@@ -299,7 +299,7 @@ func (c *cluster) handover() error {
 	return nil
 }
 
-// change changes the metadata through the leader of the meta partition. It rejects changes of a node without metadata,
+// change changes the metadata through the leader of the meta partition. It rejects changes by a node without metadata,
 // because version 0 would match any version.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
 	p := c.n.metadata.State().Topology.Meta()

@@ -59,9 +59,9 @@ func voters(n *Node) int {
 	return count
 }
 
-// TestClusterGrows checks that replica sets grow from one voter to three and then to four as nodes join, and never
-// have two voters. Nodes must read the data that another node has written, and all nodes must apply a schema change. A
-// node that leaves must be removed from every set and then stop.
+// TestClusterGrows checks that replica sets grow from one voter to three and then to four as nodes join. A set must
+// never have two voters. Nodes must read the data that another node has written, and all nodes must apply a schema
+// change. A node that leaves must be removed from every set and then stop.
 func TestClusterGrows(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, Options{})
@@ -210,8 +210,8 @@ func TestJoinRefusals(t *testing.T) {
 }
 
 // TestFeatureLevel checks that builds of two feature levels work together at the older level. Only an explicit command
-// raises the level, and only as far as all nodes support it. After that, the older build must fail to start on its old
-// directory, whose format is too new, and on an empty directory.
+// raises the level, and only as far as all nodes support it. After the upgrade, the older build must fail to start on
+// its old directory, whose format is too new, and on an empty directory.
 func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})

@@ -279,7 +279,7 @@ func TestBatches(t *testing.T) {
 		s.body(k, "3") != "" {
 		t.Errorf("created and deleted: %+v", r)
 	}
-	large := strings.Repeat("x", 400<<10) // exceeds the normal result limit of a transaction
+	large := strings.Repeat("x", 400<<10) // exceeds the usual result limit of a transaction
 	if r = batch(create(`{"id":"4","k":"a","pad":"`+large+`"}`), container.Operation{Kind: container.Read, ID: "4"},
 		container.Operation{Kind: container.Patch, ID: "4", Body: []byte(`[{"op":"set","path":"/n","value":1}]`)},
 		container.Operation{Kind: container.Read, ID: "4"}); r.Failed >= 0 {

@@ -39,7 +39,7 @@ var indexComposites = []string{
 		`"order":"descending"}],[{"path":"/o/x","order":"descending"},{"path":"/a"}],[{"path":"/n"},{"path":"/a"}]]`,
 }
 
-// indexQueries are the queries of TestIndexChangesNoResult; %v stands for a value.
+// indexQueries are the queries of TestIndexChangesNoResult. In a query, %v stands for a value.
 var indexQueries = []string{
 	`SELECT VALUE c.id FROM c WHERE c.a = %v`,
 	`SELECT VALUE c.id FROM c WHERE c.a = %v AND c.s = "s1"`,
@@ -191,7 +191,7 @@ func (x *indexChanges) make() {
 // replaced. Between rounds, partitions split, and items change and expire.
 func TestIndexChangesNoResult(t *testing.T) {
 	t.Parallel()
-	var clock atomic.Int64 // advanced only by this test
+	var clock atomic.Int64 // only this test advances the clock
 	clock.Store(1_800_000_000)
 	now := func() time.Time { return time.Unix(clock.Load(), 0) }
 	n := startNode(t, Options{InitialPartitions: 2, Testing: options.Testing{Clock: fakeclock.Func(now)}})
@@ -308,7 +308,7 @@ func TestIndexServes(t *testing.T) {
 		// is read ahead.
 		{`true ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5, "[/n/?]", "[]"},
 		{`c.n < 100 ORDER BY c.n`, 5, 7, "[/n/?]", "[]"},
-		// Queries with composite indexes.
+		// These queries use composite indexes.
 		{`c.a = 3 AND c.n = 53`, 1, 1, "[[/a ASC /n ASC]]", "[]"},
 		{`c.a = 3 AND c.n > 60`, 2, 2, "[[/a ASC /n ASC]]", "[]"},
 		{`c.b = 1 AND c.n >= 198`, 2, 2, "[[/b DESC /n ASC]]", "[]"},
@@ -405,7 +405,8 @@ func TestOrderNeedsComposite(t *testing.T) {
 	}
 }
 
-// mostOf returns the page size for a query: small if the query sorts, otherwise 0 for the default.
+// mostOf returns the page size for a query. The page is small if the query sorts. Otherwise, it is 0, which selects the
+// default.
 func mostOf(where string) int {
 	if strings.Contains(where, "ORDER BY") {
 		return 5
@@ -413,8 +414,8 @@ func mostOf(where string) int {
 	return 0
 }
 
-// TestIndexIsPaid checks that writes are charged for the index entries that they add. A create adds all entries; a
-// replace adds only the entries that the item did not have before.
+// TestIndexIsPaid checks that writes are charged for the index entries that they add. A create must be charged for all
+// entries. A replace must be charged only for the entries that the item did not have before.
 func TestIndexIsPaid(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

@@ -157,9 +157,9 @@ func testChangedTimeToLive(t *testing.T, a *aging) {
 	a.nodes[0].want(409, nil, create(`{"id":"other","k":"a","u":1}`))
 	a.nodes[0].want(201, nil, create(`{"id":"other","k":"a","u":3,"there":true,"ttl":-1}`))
 	a.set("")
-	a.left("default forever other") // expired items stay expired
+	a.left("default forever other") // expired items remain expired
 
-	a.set("7200") // counted from the last modification
+	a.set("7200") // the time counts from the last modification
 	a.left("default forever other")
 	a.set("2")
 	a.left("forever other")

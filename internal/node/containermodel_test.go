@@ -35,7 +35,7 @@ func (m model) apply(op container.Operation) int {
 		ID string
 		N  int
 	}
-	_ = json.Unmarshal(op.Body, &body) // fails for a patch, whose body is an array
+	_ = json.Unmarshal(op.Body, &body) // this fails for a patch, whose body is an array
 	id := op.ID
 	if op.Kind == container.Create || op.Kind == container.Upsert {
 		id = body.ID
@@ -72,7 +72,7 @@ func (m model) apply(op container.Operation) int {
 	return status
 }
 
-// drawOperation returns a random operation on one of five items; now holds the current items.
+// drawOperation returns a random operation on one of five items. now holds the current items.
 func drawOperation(t *rapid.T, k string, now model) container.Operation {
 	id := fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "id"))
 	op := container.Operation{ID: id,

@@ -310,8 +310,8 @@ func TestRunnerPages(t *testing.T) {
 	}
 }
 
-// TestTimeToLive checks which items expire and when. An expired item must be missing from reads, feeds, and queries,
-// and its ID and unique values can be used again. The test controls the clock.
+// TestTimeToLive checks which items expire and when. An expired item must be missing from reads, feeds, and queries.
+// Its ID and its unique values must be available again. The test controls the clock.
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// withKey configures a client with TLS and an account key, as clients of Azure Cosmos DB do.
+// withKey configures a client with TLS and an account key, like a client of Azure Cosmos DB.
 func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
 	return func(o *gocql.ClusterConfig) {
 		withTLS(ca.client(""))(o)
@@ -106,9 +106,9 @@ func TestAccountKeysLogIn(t *testing.T) {
 	}
 }
 
-// TestAccountAddress checks that a node accepts account keys only if it is configured to. A node must not accept keys
-// without TLS on an address that other machines can reach, even with the insecure option. It must also reject invalid
-// addresses and addresses in use.
+// TestAccountAddress checks that a node accepts account keys only if it is configured to. Even with the insecure
+// option, a node must not accept keys without TLS on an address that other machines can reach. It must also reject
+// invalid addresses and addresses in use.
 func TestAccountAddress(t *testing.T) {
 	n := startNode(t, Options{})
 	if n.CosmosAddr() != nil || strings.Contains(n.ReadyLine(), "account keys") {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/login"
 )
 
-// credentials are the node's own identity, and check the credentials of clients.
+// credentials holds the identity of the node and checks the credentials of clients.
 type credentials struct {
 	certificates *certificates.Store
 	joinSecret   *joinsecret.Secret

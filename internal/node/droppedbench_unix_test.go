@@ -76,7 +76,7 @@ func TestIdleAfterDrops(t *testing.T) {
 			t.Logf("%d tables in %v", (i+1)*tables, time.Since(began).Round(time.Second))
 		}
 	}
-	time.Sleep(25 * time.Second) // two sweeper rounds, and flushes
+	time.Sleep(25 * time.Second) // time for two sweeper rounds and flushes
 	const idle = 40 * time.Second
 	used := processTime(t)
 	time.Sleep(idle)

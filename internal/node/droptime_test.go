@@ -11,7 +11,7 @@ import (
 
 // TestDropUsingTimestamp checks that ALTER TABLE .. DROP .. USING TIMESTAMP behaves like Cassandra 5.0.5. When the
 // column is added again, only cells with later timestamps are visible. The test covers regular, static, and collection
-// columns and all kinds of reads. Cells of a column that was dropped without a timestamp stay invisible.
+// columns and all kinds of reads. Cells of a column that was dropped without a timestamp must remain invisible.
 func TestDropUsingTimestamp(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})

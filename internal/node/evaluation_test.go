@@ -164,7 +164,8 @@ func TestCancelledEvaluations(t *testing.T) {
 }
 
 // TestLongEvaluationsLeaveTheConnection checks that an INSERT with expensive values is not evaluated on the goroutine
-// of its connection. That goroutine must notice when the client disconnects. A short INSERT is evaluated there.
+// of its connection. The goroutine must be able to detect that the client disconnects. A short INSERT must be evaluated
+// there.
 func TestLongEvaluationsLeaveTheConnection(t *testing.T) {
 	n := startNode(t, Options{})
 	c := newClient(t, n)

@@ -94,7 +94,7 @@ func TestExpiringCertificates(t *testing.T) {
 	}
 }
 
-// written returns the value of a gauge.
+// written returns the current value of a gauge.
 func written(t *testing.T, m prometheus.Metric) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -106,7 +106,7 @@ func written(t *testing.T, m prometheus.Metric) float64 {
 	return families[0].GetMetric()[0].GetGauge().GetValue()
 }
 
-// one is a collector of one metric.
+// one is a collector of a single metric.
 type one struct{ prometheus.Metric }
 
 func (o one) Describe(out chan<- *prometheus.Desc) { out <- o.Desc() }

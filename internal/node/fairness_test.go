@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestThroughputIsShared checks that a client that spends the throughput of a table does not cause rejections for
-// another client with normal priority. The test sends each kind of statement. Only the first client and requests of
-// low priority are rejected. The low priority of a role applies even if its clients request normal priority.
+// TestThroughputIsShared checks that a client that uses up the throughput of a table does not cause rejections for
+// another client with normal priority. The test sends each kind of statement. Only the first client and low-priority
+// requests may be rejected. The low priority of a role must apply even if its clients request normal priority.
 func TestThroughputIsShared(t *testing.T) {
 	n := startTestNode(t, Options{Auth: options.Auth{Users: map[string]string{"hog": hash(t, "h")}}})
 	c := newClientAs(t, n, "hog")
@@ -35,7 +35,7 @@ func TestThroughputIsShared(t *testing.T) {
 		}
 		return err != nil
 	}
-	// spend makes the hog write as much as it may. The last write leaves a debt of a third of a second.
+	// spend makes the hog write until its writes are rejected. The last write leaves a debt of a third of a second.
 	spend := func() error {
 		c.call.Result.Reset()
 		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
@@ -55,7 +55,7 @@ func TestThroughputIsShared(t *testing.T) {
 		for !refused(spend()) {
 		}
 		for refused(spend()) {
-			time.Sleep(busy.RetryAfter) // as a client does
+			time.Sleep(busy.RetryAfter) // as a client would
 		}
 		ask := func(role string, payload ...session.Payload) bool {
 			other := newClientAs(t, n, fmt.Sprint(role, round))
@@ -84,7 +84,7 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text) WITH cosmosdb_provisioned_throughput = 400")
 	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
 	read := c.prepare("SELECT v FROM k.t WHERE k = ?")
-	// A write costs more than 500 RU. On a slow machine the next write may be affordable immediately, so the test may
+	// A write costs more than 500 RU. On a slow machine, the next write may be affordable immediately, so the test may
 	// need a few more writes.
 	key, large := []byte{0, 0, 0, 1}, make([]byte, 1<<20)
 	writes, offloaded := 0, 0
@@ -145,7 +145,7 @@ func TestIndexOfSmallThroughput(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(wait): // as a client does
+			case <-time.After(wait): // as a client would
 			}
 		}
 	}()

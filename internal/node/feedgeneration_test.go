@@ -21,10 +21,10 @@ func (c *client) resume(text string, state []byte) error {
 	return attempt(c, text)
 }
 
-// TestTableFeedTurnedOff checks that the change feed of a table never omits changes silently after it was disabled and
-// enabled again, even in quick succession. Paging states from before are rejected. A feed from the beginning, or from
-// a time before it was enabled, shows only the changes since it was enabled, and all of them. The same applies to the
-// feed of all changes while its retention is 0.
+// TestTableFeedTurnedOff checks that the change feed of a table never omits changes without an error after it was
+// disabled and enabled again, even in quick succession. Paging states from before that time must be rejected. A feed
+// from the beginning, or from a time before it was enabled, must contain exactly the changes since it was enabled. The
+// same applies to the feed of all changes while its retention is 0.
 func TestTableFeedTurnedOff(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -98,8 +98,8 @@ func TestTableFeedTurnedOff(t *testing.T) {
 }
 
 // TestAllVersionsTurnedOff checks the same for the feed of all versions of a container whose change feed policy was
-// removed and set again. A continuation from before is rejected with status 400 in each scope of the container. A
-// start time before the policy was set shows no older version.
+// removed and set again. A continuation from before that time must be rejected with status 400 in each scope of the
+// container. A start time before the policy was set shows no older version.
 func TestAllVersionsTurnedOff(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})

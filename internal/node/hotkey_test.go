@@ -32,8 +32,8 @@ func shownOf(n *Node) []admin.PartitionStatus {
 }
 
 // TestHotKeyIsIsolated checks that the status and the rejections name a logical partition that uses all throughput of
-// its table. Two splits must isolate it, although ordinary splits would wait a minute between them. After that its
-// siblings are not rejected. The partition history must contain the cause.
+// its table. Two splits must isolate it, although ordinary splits would wait a minute between them. After the splits,
+// its siblings must not be rejected. The partition history must contain the cause.
 func TestHotKeyIsIsolated(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{})
@@ -43,7 +43,7 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	const hotKey = 7
 	var done, named atomic.Bool
-	var served, refused [2]atomic.Int64 // of the hot key, of its siblings
+	var served, refused [2]atomic.Int64 // requests for the hot key and for its siblings
 	var clients sync.WaitGroup
 	ask := func(of int, every time.Duration, next func() int) {
 		c := newClient(t, n)

@@ -159,9 +159,9 @@ var nearModes = []struct {
 }{{"rows", 1 << 20, 150, 0}, {"one list", 1, 150, 1}, {"several lists", 1, 1000, 2}}
 
 // TestNearExact checks that searches that examine all vectors find exactly the nearest rows. It covers each mode and
-// each similarity, with and without a restriction. In the meantime rows are inserted, updated, and deleted, also with
-// older timestamps. Several physical partitions are split while the lists are built. A row must expire, and the
-// searches must be exact after a restart.
+// each similarity, with and without a restriction. Between the searches, rows are inserted, updated, and deleted, some
+// of them with older timestamps. Several physical partitions are split while the lists are built. A row must expire,
+// and the searches must be exact after a restart.
 func TestNearExact(t *testing.T) {
 	t.Parallel()
 	for _, mode := range nearModes {

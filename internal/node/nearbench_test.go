@@ -151,8 +151,8 @@ func TestNearMany(t *testing.T) {
 	t.Logf("recall@10 %.3f; %d of the %d nearest that were written with the index", float64(hits)/(measured*limit), lateHits, late)
 }
 
-// manyVectors returns vectors in a space of dim dimensions that vary in about 32 dimensions. They lie near centers of
-// different weight, about 100 vectors to a center.
+// manyVectors returns vectors in a space of dim dimensions that vary in about 32 dimensions. They are near centers of
+// different weight, with about 100 vectors for each center.
 func manyVectors(n, dim int) [][]float32 {
 	const inner = 32
 	rnd := rand.New(rand.NewPCG(21, 22))

@@ -73,7 +73,7 @@ type Node struct {
 
 	opts Options
 	log  *slog.Logger
-	// compat is the Cassandra release that the node is compatible with.
+	// compat is the Cassandra release with which the node is compatible.
 	compat *compat.Release
 
 	store *storage.Store
@@ -94,12 +94,12 @@ type Node struct {
 	local    *reconcile.LocalReconciler
 	builder  *backfill.Builder
 	replayer *coordinator.Replayer
-	// cluster and queries, which sends queries to other nodes, are nil on a standalone node.
+	// cluster and queries are nil on a standalone node. queries sends queries to other nodes.
 	cluster *cluster
 	queries *clusterquery.Client
 	calls   rpc.Server // executes the calls of other nodes
-	// standalone executes splits and merges on a standalone node; nil in a cluster. partitions executes the requests of
-	// operators.
+	// standalone executes splits and merges on a standalone node. It is nil in a cluster. partitions executes the
+	// requests of operators.
 	standalone  *reconcile.Standalone
 	partitions  *operations.Partitions
 	maintenance *operations.Maintenance
@@ -110,12 +110,12 @@ type Node struct {
 	usage           *stats.UsageReporter
 	stats           stats.Statistics
 	splitController *autosplit.SplitController
-	definitions     container.Definitions // parsed definitions of containers
+	definitions     container.Definitions // cache of parsed container definitions
 	views           *view.Keeper
 	cql             *cql.Server
 	clients         clients         // of cql
 	reserve         *diskfs.Reserve // of file descriptors
-	account         *account.Server // of clients with account keys
+	account         *account.Server // server for clients with account keys
 	info            catalog.NodeInfo
 	began           time.Time
 	startup         *membership.Startup
@@ -123,7 +123,7 @@ type Node struct {
 	audit           *audit.Log // nil if off
 }
 
-// Start starts a node and returns when it serves requests. ctx bounds only the start.
+// Start starts a node and returns when it serves requests. ctx limits only the duration of the start.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -150,8 +150,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// boundConnections limits the number of clients by the available file descriptors, and logs if that is less than half
-// of the configured number.
+// boundConnections limits the number of clients by the available file descriptors. It logs the result if it is less
+// than half of the configured number.
 func (n *Node) boundConnections() {
 	wanted := n.opts.Limits.Connections
 	n.tables, n.opts.Limits.Connections = process.ShareDescriptors(process.Descriptors(), wanted)
@@ -192,7 +192,7 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return err // opening the store may have taken long
+		return err // opening the store may have taken a long time
 	}
 	return n.serve()
 }

@@ -11,7 +11,7 @@ import (
 func (n *Node) nodeRecord() *meta.Node {
 	cql, web := n.ClientAddrs()
 	id := n.store.Identity()
-	var start incarnation.Start // none on a standalone node
+	var start incarnation.Start // not set on a standalone node
 	if n.cluster != nil {
 		start = n.cluster.directoryGuard.Directory.History.Newest()
 	}

@@ -95,7 +95,7 @@ func restrictDirectory(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// diskUsage returns the usage of the fuller disk: the Raft log may be on another disk than the data.
+// diskUsage returns the usage of the fuller disk, because the Raft log may be on a different disk than the data.
 func diskUsage(dir string) (vfs.DiskUsage, error) {
 	u, err := vfs.Default.GetDiskUsage(dir)
 	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, membership.LogDir))
@@ -105,8 +105,8 @@ func diskUsage(dir string) (vfs.DiskUsage, error) {
 	return u, err
 }
 
-// diskOut stops a cluster node before its disk is too full for a restart, because it must write entries that other
-// nodes commit. A standalone node rejects writes and serves reads.
+// diskOut stops a cluster node before its disk is too full for a restart. A cluster node cannot reject writes, because
+// it must write the entries that other nodes commit. A standalone node rejects writes and serves reads.
 func (n *Node) diskOut(free, need uint64) {
 	if n.opts.Cluster.Internal == "" {
 		return
@@ -227,7 +227,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 		if err := n.changer.Ensure(ctx); err != nil {
 			return err
 		}
-		if err := n.standalone.Apply(ctx); err != nil { // left by a crash
+		if err := n.standalone.Apply(ctx); err != nil { // a remnant of a crash
 			return err
 		}
 		n.replayer.FinishOwn(ctx)
@@ -239,7 +239,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	return n.cluster.join(ctx)
 }
 
-// statsSources returns the parts of this node that statistics are read from.
+// statsSources returns the parts of this node that provide statistics.
 func (n *Node) statsSources() stats.Sources {
 	return stats.Sources{Store: n.store, Host: n.host, Catalog: n.catalog, Metadata: n.metadata, Queries: n.queries,
 		Clock: n.clock}

@@ -57,7 +57,7 @@ func (c *cluster) MetadataChanged(old, next *meta.State) {
 // transport.Observer and peers.Observer.
 type peerObserver struct{ *cluster }
 
-// AliveChanged logs that a node went down or came back, and sends clients an event.
+// AliveChanged logs that a node has failed or recovered, and sends an event to clients.
 func (c peerObserver) AliveChanged(node topology.NodeID, alive bool) {
 	c.n.log.LogAttrs(c.ctx, slog.LevelInfo, map[bool]string{true: "node is up", false: "node is down"}[alive],
 		slog.String("node", node.Short()))
@@ -71,8 +71,9 @@ func (c peerObserver) AliveChanged(node topology.NodeID, alive bool) {
 // Removed stops the node.
 func (c peerObserver) Removed() { c.removed() }
 
-// ClockSkewed makes nodes with correct clocks lead, because the clock of this node is wrong according to a quorum, or
-// ends this. The clocks of the other nodes already limit the timestamps and expirations of this node.
+// ClockSkewed transfers leadership to nodes with correct clocks if a quorum reports that the clock of this node is
+// wrong. It ends this state when the clock is correct again. The clocks of the other nodes already limit the timestamps
+// and expirations of this node.
 func (c peerObserver) ClockSkewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
 		h.Abstain(partition.ClockWrong, skewed)
@@ -104,7 +105,7 @@ func (c peerObserver) DialFailed(node topology.NodeID, address string, err error
 	c.rejections.LogUnreachable(node, address, err)
 }
 
-// Refused records that the address of a node refuses connections: its process may have ended.
+// Refused records that the address of a node refuses connections, because its process may have ended.
 func (c peerObserver) Refused(p transport.Peer) {
 	c.peers.SetDown(p.Node, true)
 	if h := c.host.Load(); h != nil {
@@ -112,7 +113,7 @@ func (c peerObserver) Refused(p transport.Peer) {
 	}
 }
 
-// Departed records that the process of a node has announced its end.
+// Departed records that a node's process has announced its end.
 func (c peerObserver) Departed(p transport.Peer) {
 	c.peers.SetDown(p.Node, true)
 	if h := c.host.Load(); h != nil {

@@ -13,17 +13,16 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// try is execute for statements that may be rejected.
+// try works like execute for statements that may be rejected.
 func (c *client) try(id [16]byte, values ...[]byte) error {
 	c.call.Result.Reset()
 	c.call.Request.ID, c.call.Request.Values = id, values
 	return c.wait(c.s.Execute(context.Background(), &c.call)).Err
 }
 
-// TestLogicalPartitionLimit checks that a logical partition with a limit of 20 MB rejects writes that would enlarge
-// it. The limit applies with a tolerance of 2 %, and the error names the key. Overwrites do not count as growth.
-// Reads, deletes, and writes of other logical partitions must succeed. After a delete the partition must accept writes
-// again.
+// TestLogicalPartitionLimit checks that a logical partition with a limit of 20 MB rejects writes that would enlarge it.
+// The limit applies with a tolerance of 2 %, and the error names the key. Overwrites do not count as growth. Reads,
+// deletes, and writes of other logical partitions must succeed. After a delete, the partition must accept writes again.
 func TestLogicalPartitionLimit(t *testing.T) {
 	t.Parallel()
 	const limit, value = 20_000_000, 10_000

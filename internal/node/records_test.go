@@ -20,7 +20,7 @@ import (
 )
 
 // TestRecordsBeforeKeeper checks that records are read again if they arrive after the keeper has read them and before
-// it receives notifications. At a start the replica of the meta partition catches up at that point.
+// it receives notifications. When a node starts, the replica of the meta partition catches up at that point.
 func TestRecordsBeforeKeeper(t *testing.T) {
 	version := uint64(4)
 	k, err := meta.New(func(func(key, value []byte) error) (uint64, error) { return version, nil }, nil, meta.Options{})

@@ -38,9 +38,9 @@ func keysOf(t *testing.T, n *Node) admin.Keys {
 	return k
 }
 
-// TestRESTKeysAreDrawnOnce checks that a node draws the keys of the REST interface at its first start and keeps them
-// across restarts. The node shows them only to the owner of its data directory and never logs them. A configured key
-// replaces the drawn key. Without the configured key, the drawn key applies again.
+// TestRESTKeysAreDrawnOnce checks that a node generates the keys of the REST interface at its first start and keeps
+// them across restarts. The node shows them only to the owner of its data directory and never logs them. A configured
+// key must replace the generated key. Without the configured key, the generated key must apply again.
 func TestRESTKeysAreDrawnOnce(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{Data: filepath.Join(t.TempDir(), "data"), CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0",

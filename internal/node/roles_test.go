@@ -113,7 +113,7 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	login := func(role, password string) { // with a client that does not reconnect
+	login := func(role, password string) { // using a client that does not reconnect
 		t.Helper()
 		c, err := rawclient.Dial(t.Context(), n.CQLAddr().String(), rawclient.Options{User: role, Password: password})
 		if err != nil {

@@ -78,8 +78,8 @@ func (n *Node) pageVerifier() *view.PageVerifier {
 }
 
 // ensureRoles creates role records for the configured users, so that they are listed and can be granted permissions. A
-// standalone node does this before the first client; a cluster does it as soon as the meta partition has a leader. The
-// users can log in before.
+// standalone node does this before the first client connects. A cluster does it as soon as the meta partition has a
+// leader. The users can already log in before this.
 func (n *Node) ensureRoles() error {
 	users := slices.Sorted(maps.Keys(n.opts.Auth.Users))
 	switch {

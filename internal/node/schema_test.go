@@ -29,7 +29,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestOrphans checks that a start removes the remains of a schema change that a kill interrupted. The remains are a
+// TestOrphans checks that a node removes the remains of an interrupted schema change when it starts. The remains are a
 // partition whose table is not in the map and the entries of an index that is not in the schema.
 func TestOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -252,7 +252,7 @@ func (d *dropping) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestSystemTablesAreSwept checks that the store knows the stored tables that every schema has. Otherwise their
+// TestSystemTablesAreSwept checks that the store knows the stored tables that exist in every schema. Otherwise, their
 // deleted rows would not be found and swept.
 func TestSystemTablesAreSwept(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
@@ -267,7 +267,7 @@ func TestSystemTablesAreSwept(t *testing.T) {
 	deleted := command.Mutation{Table: catalog.BatchesID, Key: []byte("0123456789abcdef"), Timestamp: long.UnixMicro(),
 		Ops: []command.Op{{Operand: b.Bytes()}}}
 	var g storage.Garbage
-	for range 10 { // the node sweeps too and may be faster; after that it rests for seconds
+	for range 10 { // The node also sweeps and may be faster. After a sweep, it pauses for seconds.
 		if err := n.store.Apply(deleted); err != nil {
 			t.Fatal(err)
 		}

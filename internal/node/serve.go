@@ -41,7 +41,7 @@ func (n *Node) serve() error {
 	}
 	archives := backup.NewService(n.newBackupServer(), restorer)
 	n.clients.server.Store(n.cql)
-	n.life.OnClose(func() error { n.cql.Close(); return nil }) // if the start fails early
+	n.life.OnClose(func() error { n.cql.Close(); return nil }) // in case the start fails early
 	n.life.Background(n.views.Run)
 	n.life.Background(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
@@ -51,7 +51,8 @@ func (n *Node) serve() error {
 		n.cluster.start()
 		n.life.OnClose(n.cluster.stop)
 	}
-	// Clients are served until they have disconnected, by a node that leads no partition but still knows all others.
+	// Clients are served until they have disconnected. At this point, the node leads no partition but still knows all
+	// other nodes.
 	n.life.OnClose(n.drainClients)
 	if n.cluster != nil {
 		n.life.OnClose(n.cluster.handover)
@@ -128,7 +129,7 @@ func (n *Node) openServers() {
 		OnLogin: n.auditLogin, Clock: n.clock, Log: n.log})
 }
 
-// drainClients closes each client connection when it is idle: see cql.Server.Shutdown.
+// drainClients closes each client connection when it is idle (see cql.Server.Shutdown).
 func (n *Node) drainClients() error {
 	if n.cluster != nil {
 		n.cluster.events.AnnounceStop()
@@ -192,7 +193,7 @@ func (n *Node) startStatistics() {
 	n.info.Statistics = n.stats
 }
 
-// nodeInfo returns the information about this node and the others for clients.
+// nodeInfo returns the information about this node and the other nodes for clients.
 func (n *Node) nodeInfo() catalog.NodeInfo {
 	if n.cluster != nil {
 		return n.info.WithNodes(n.metadata.State(), n.cluster.self, n.cluster.peers)

@@ -19,9 +19,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestMergesByThemselves checks that quiet partitions that were split merge again while the table is in use. The
-// merges end when the table has its original partitions again. No row may be lost, and the history must state the
-// cause of each merge.
+// TestMergesByThemselves checks that idle partitions that were split merge again while the table is in use. The merges
+// end when the table has its original partitions again. No row may be lost, and the history must state the cause of
+// each merge.
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
 	const made, rows = 2, 500

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestSplitAlone checks that a single node splits a table into eight partitions while rows and counters are written
-// and read. No request may fail, and no row may be lost or duplicated, also after a restart. A split that was recorded
-// but not executed before a crash must be executed at the next start.
+// TestSplitAlone checks that a single node splits a table into eight partitions while rows and counters are written and
+// read. No request may fail, and no row may be lost or duplicated, even after a restart. A split that was recorded but
+// not executed before a crash must be executed at the next start.
 func TestSplitAlone(t *testing.T) {
 	t.Parallel()
 	const rows, writers, counters = 800, 4, 5

@@ -36,8 +36,8 @@ func texts(r *session.Result) (out []feedRow) {
 	return out
 }
 
-// follow reads a change feed page by page from a paging state to its end. With a nil state it starts at the position
-// that the statement names.
+// follow reads a change feed page by page from a paging state to its end. If the state is nil, it starts at the
+// position that the statement specifies.
 func (c *client) follow(text string, size int32, state []byte) (rows []feedRow, end []byte) {
 	c.t.Helper()
 	defer func() { c.call.Request.PageSize, c.call.Request.PagingState = 0, nil }()
@@ -185,9 +185,9 @@ func TestTableFeed(t *testing.T) {
 	}
 }
 
-// TestTableFeedBounds checks where the change feed of a table begins and that it omits nothing silently. A table with
-// cdc = false has no feed. The feed begins when cdc is enabled. Paging states from before and start times before the
-// retention are rejected.
+// TestTableFeedBounds checks where the change feed of a table begins and that it omits no change without an error. A
+// table with cdc = false has no feed. The feed begins when cdc is enabled. Paging states from before that time and
+// start times before the retention must be rejected.
 func TestTableFeedBounds(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

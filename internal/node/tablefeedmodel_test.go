@@ -98,7 +98,7 @@ func (m replica) erase(r feedRow) error {
 	return nil
 }
 
-// statement returns a random write. Timestamps in statements are at most 1,000; timestamps of the server are far
+// statement returns a random write. Timestamps in statements are at most 1,000, and timestamps of the server are far
 // greater. The cells of an inserted row have the same timestamp.
 func statement(rng *rand.Rand, k int) string {
 	c, v := rng.IntN(5), rng.IntN(100)
@@ -209,9 +209,9 @@ func TestTableFeedReplays(t *testing.T) {
 }
 
 // TestTableFeedInCluster checks that a reader of all changes receives every change exactly once, and that the previous
-// image of each change equals the last image. In the meantime clients of four nodes write to a few rows, by
-// assignments and by appending to lists, and the partitions split and merge. The reader uses its paging state at one
-// node after another.
+// image of each change equals the last image. Clients of four nodes write to a few rows by assignments and by appending
+// to lists. The partitions split and merge at the same time. The reader uses its paging state at one node after
+// another.
 func TestTableFeedInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}

@@ -113,7 +113,7 @@ func TestTableFeedOfParts(t *testing.T) {
 		}
 	}
 	// A feed from a start time contains all changes since that time and no earlier change.
-	time.Sleep(2 * time.Millisecond) // commits have microseconds, times of clients have milliseconds
+	time.Sleep(2 * time.Millisecond) // commits have microseconds, but times of clients have milliseconds
 	from := fmt.Sprint(time.Now().UnixMilli())
 	last := written
 	write()

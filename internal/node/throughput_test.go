@@ -84,7 +84,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 	}
 	key, large := []byte{0, 0, 0, 1}, make([]byte, 200<<10)
 	var busy *dberr.Overloaded
-	for i := 0; ; i++ { // each costs 100 RU
+	for i := 0; ; i++ { // each write costs 100 RU
 		err := try(insert, key, large)
 		if errors.As(err, &busy) {
 			break
@@ -110,7 +110,7 @@ func TestThroughputIsEnforced(t *testing.T) {
 		if !errors.As(err, &busy) || time.Now().After(end) {
 			t.Fatal(err)
 		}
-		time.Sleep(busy.RetryAfter) // as a client does
+		time.Sleep(busy.RetryAfter) // as a client would
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkConditionalWrite measures the processor time of prepared statements that change one column of an existing
-// row. It compares an unconditional update, IF EXISTS, and a condition on another column.
+// row. It compares an unconditional update, an update with IF EXISTS, and an update with a condition on another column.
 func BenchmarkConditionalWrite(b *testing.B) {
 	const turn, rows = 1000, 20_000
 	n := startTestNode(b, Options{})
@@ -43,7 +43,7 @@ func BenchmarkConditionalWrite(b *testing.B) {
 	reportTurns(b, took, names...)
 }
 
-// reportTurns reports the processor time of an operation of each kind and its ratio to the first kind.
+// reportTurns reports the CPU time of an operation of each kind and its ratio to the first kind.
 func reportTurns(b *testing.B, took []time.Duration, names ...string) {
 	for i, name := range names {
 		b.ReportMetric(float64(took[i].Nanoseconds())/1000/float64(b.N), name+"-cpu-us/op")
@@ -53,9 +53,9 @@ func reportTurns(b *testing.B, took []time.Duration, names ...string) {
 	}
 }
 
-// settle brings the memtables of the store to the state of a node that has run for some time. A new store begins with
-// a memtable of 256 KiB and doubles the size each time. It flushes them only when together they hold half of a full
-// memtable. Until then, reads search up to eight memtables.
+// settle brings the memtables of the store to the state of a node that has run for some time. A new store begins with a
+// memtable of 256 KiB and doubles the size each time. It flushes memtables only when all of them together reach half
+// the size of a full memtable. Until then, reads search up to eight memtables.
 func settle(b *testing.B, n *Node) {
 	for range 9 {
 		if err := n.store.Flush(); err != nil {

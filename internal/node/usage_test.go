@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// aMinute returns a time near the beginning of the current minute. Keys are counted by the minute.
+// aMinute returns a time near the beginning of the current minute. Keys are counted per minute.
 func aMinute() time.Time { return time.Now().Truncate(time.Minute).Add(10 * time.Second) }
 
 // TestUsageIsShown checks that the usage of a physical partition appears in the views, as JSON, as a heat map, and in

@@ -24,10 +24,10 @@ var (
 	viewSeed  = flag.Uint64("views.seed", 0, "seed of TestViewsFollow, 0 for one of each run")
 )
 
-// agreeMax is the maximum time that views may take to follow.
+// agreeMax is the maximum time in which views must be up to date.
 const agreeMax = 30 * time.Second
 
-// tryQuery is query for statements that may be rejected.
+// tryQuery works like query for statements that may be rejected.
 func (c *client) tryQuery(text string) (*session.Result, error) {
 	c.call.Result.Reset()
 	c.call.Request.Text, c.call.Request.Values = []byte(text), nil
@@ -55,7 +55,7 @@ func rowsOf(r *session.Result, columns int) [][]string {
 	return out
 }
 
-// watched is a view of a test. The function shows reports whether the view must contain a row of its base table.
+// watched is a view of a test. The function shows reports whether the view must contain a given row of its base table.
 type watched struct {
 	name, columns string
 	shows         func(row map[string]string) bool
@@ -189,7 +189,7 @@ func viewStatement(r *rand.Rand) string {
 	return draw()
 }
 
-// TestViewsFollow checks that views agree with their base table when all hints have been followed. Several clients
+// TestViewsFollow checks that views agree with their base table after all hints have been processed. Several clients
 // write concurrently with every kind of statement, including timestamps out of order, times to live, batches,
 // conditions, and transactions. In the meantime, partitions of the base and of a view are split, and a view is built
 // from existing rows.

@@ -30,8 +30,8 @@ import (
 // AdminSocket is the name of the admin socket in the data directory.
 const AdminSocket = "admin.sock"
 
-// webConnections bounds the HTTP connections, and webAddressConnections the connections from one address. New
-// connections replace idle ones. A backup may use 64 at the same time.
+// webConnections is the maximum number of HTTP connections, and webAddressConnections is the maximum number from one
+// address. New connections replace idle connections. A backup may use 64 at the same time.
 const webConnections, webAddressConnections = 128, 80
 
 // serveHTTP opens the admin socket in the data directory and, if configured, the HTTP listener.
@@ -88,7 +88,7 @@ func listenAdmin(dir string, log *slog.Logger) net.Listener {
 	}
 	path, err := filepath.Abs(filepath.Join(dir, AdminSocket))
 	if err == nil {
-		err = os.Remove(path) // left by a killed process: this process owns the directory
+		err = os.Remove(path) // left by a killed process; this process owns the directory
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

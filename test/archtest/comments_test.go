@@ -37,7 +37,7 @@ func eachFile(t *testing.T, f func(path string, source []byte)) {
 			return err
 		}
 		if d.IsDir() && path == filepath.Join("../..", "deploy") {
-			return filepath.SkipDir // it has no Go files, and the website may be built there while this test runs
+			return filepath.SkipDir // contains no Go files, and the website may be built there while this test runs
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archtest contains the architecture test: one table defines which package may import which.
+// Package archtest contains the architecture test. A single table defines which imports are allowed.
 package archtest
 
 import (
@@ -29,8 +29,8 @@ var layers = [][]string{
 	{"internal/model"},
 }
 
-// withinLayer lists, for packages of layers with sublayers, the packages of the same layer that each may import. A
-// package of these layers that is not listed may import none.
+// withinLayer lists, for packages in layers with sublayers, the packages of the same layer that each package may
+// import. A package of these layers that is not listed may not import any package of the same layer.
 var withinLayer = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
 	"internal/node/metadata":       "",

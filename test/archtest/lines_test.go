@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// literalMin is the width from which a literal may make its line too wide. Error texts are searched for and recorded
-// bytes are compared, so both must stay in one piece.
+// literalMin is the minimum length of a literal that may make its line too wide. Error texts are searched for and
+// recorded bytes are compared, so both must stay in one piece.
 const literalMin = 60
 
 // literalColumns is the maximum width of a line with such a literal.

@@ -27,8 +27,8 @@ func request(stream int16, text string) []byte {
 	return rawclient.AppendFrame(nil, stream, cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
 }
 
-// TestUnreadPages checks A8: clients that request large pages and never read them use no more than their share of
-// memory and do not delay other clients.
+// TestUnreadPages checks A8: clients that request large pages and never read them. They must use no more than their
+// share of memory and must not delay other clients.
 func TestUnreadPages(t *testing.T) {
 	v := startVictim(t)
 	v.fill(400, 64<<10)
@@ -49,7 +49,7 @@ func TestUnreadPages(t *testing.T) {
 	v.endure()
 }
 
-// mute connects n clients concurrently. Each runs do and then neither writes nor reads until leave is called.
+// mute connects n clients concurrently. Each client runs do and then neither writes nor reads until leave is called.
 func (v *victim) mute(n int, do func(c *rawclient.Conn)) (leave func()) {
 	v.t.Helper()
 	var held []*rawclient.Conn
@@ -72,13 +72,13 @@ func (v *victim) mute(n int, do func(c *rawclient.Conn)) (leave func()) {
 	return leave
 }
 
-// TestPartialFrames checks A8: incomplete frames use no more than their share of memory.
+// TestPartialFrames checks A8: incomplete frames must use no more than their share of memory.
 func TestPartialFrames(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
 	frame := make([]byte, 8<<20)
 	copy(frame, rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, nil))
-	binary.BigEndian.PutUint32(frame[5:], 200<<20) // announces more bytes than are sent
+	binary.BigEndian.PutUint32(frame[5:], 200<<20) // announces more bytes than it sends
 	for range rounds(2) {
 		before := v.metric("cql_bytes_received_total")
 		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // may fail
@@ -90,7 +90,7 @@ func TestPartialFrames(t *testing.T) {
 	v.endure()
 }
 
-// TestStrangers checks A1 and A8: connections that never log in use almost no resources.
+// TestStrangers checks A1 and A8: connections that never log in must use almost no resources.
 func TestStrangers(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -107,7 +107,7 @@ func TestStrangers(t *testing.T) {
 	v.endure()
 }
 
-// crowd opens connections that send only first.
+// crowd opens connections that send only the bytes in first.
 func (v *victim) crowd(n int, first []byte) (held []net.Conn) {
 	v.t.Helper()
 	for range n {

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// answerMax is the maximum time for any response: the timeouts of the node are at most 5 s, and the machine is shared.
+// answerMax is the maximum time for any response. The timeouts of the node are at most 5 s, and the machine is shared.
 const answerMax = 12 * time.Second
 
-// many joins n texts, which format creates from their numbers.
+// many joins n texts that format creates from their numbers.
 func many(n int, separator, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -34,8 +34,8 @@ func many(n int, separator, format string) string {
 	return b.String()
 }
 
-// TestDeadlines checks A10 and A3: regardless of the computation that a statement requires, its client gets a response
-// or an error within the timeouts, and other clients are served in the meantime.
+// TestDeadlines checks A10 and A3: regardless of the work that a statement requires, its client must get a response or
+// an error within the timeouts. Other clients must be served at the same time.
 func TestDeadlines(t *testing.T) {
 	v := startVictim(t)
 	v.do(
@@ -129,12 +129,13 @@ func (v *victim) answers(name, text string) {
 	}
 }
 
-// TestTypeBomb checks that the node does not expand types each of which contains the previous type twice.
+// TestTypeBomb checks that the node does not expand a series of types in which each type contains the previous type
+// twice.
 func TestTypeBomb(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TYPE ks.t0 (a int)")
 	v.observe()
-	for i := range 40 { // the last ones are rejected
+	for i := range 40 { // the last types are rejected
 		v.answers("a type", fmt.Sprintf("CREATE TYPE ks.t%d (a frozen<t%d>, b frozen<t%d>)", i+1, i, i))
 	}
 	for i := 14; i > 10; i-- {

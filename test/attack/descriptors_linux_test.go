@@ -19,8 +19,8 @@ import (
 // headroom is the number of file descriptors that the process may open after the limit is set.
 const headroom = 40
 
-// TestNoDescriptors checks A1: a process without free file descriptors accepts writes, flushes, and compacts, and
-// accepts new clients when descriptors are free again. Clients hold all descriptors, whether they log in or not.
+// TestNoDescriptors checks A1: a process without free file descriptors must accept writes, flush, and compact. It must
+// accept new clients when descriptors are free again. Clients hold all descriptors, whether they log in or not.
 func TestNoDescriptors(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TABLE ks.before (k int PRIMARY KEY)")

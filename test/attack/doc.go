@@ -4,15 +4,16 @@
 // a separate process with a memory budget of 512 MiB, while neighbors send normal requests.
 //
 // Every attack ends with the same checks. The process has stayed below 1.25 times its budget and has not died or
-// panicked. Every response to a neighbor was right, and every acknowledged write exists. The latency of the neighbors'
-// requests is reported; on an idle machine, 99 of 100 take less than 100 ms. With -long, attacks last longer.
+// panicked. Every response to a neighbor was correct, and every acknowledged write exists. The latency of the
+// neighbors' requests is reported; on an idle machine, 99 of 100 take less than 100 ms. With -long, attacks last
+// longer.
 //
 // TestEvaluation uses a process with a budget of 256 MiB and clients that may only read. Each request may raise the
 // resident memory by a quarter of the budget and use five seconds of CPU time. Many concurrent requests may raise the
 // resident memory by 1.25 times the budget. The memory of the process without requests is not counted. With -long, the
 // test runs all attacks of generator_test.go and prints a table of them.
 //
-// The following tests cover the points of the security examination:
+// The following tests cover the points of the security review:
 //
 //	A1   TestNoDescriptors, TestStrangers; of the internal address: test/process TestStrangers
 //	A2   TestCheckpoints

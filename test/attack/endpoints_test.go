@@ -30,8 +30,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestCheckpoints checks A2: concurrent orders of checkpoints, however many, do not stop the process. Each checkpoint
-// has a separate directory and contains all writes acknowledged before.
+// TestCheckpoints checks A2: concurrent requests for checkpoints must not stop the process, regardless of their number.
+// Each checkpoint has a separate directory and contains all writes acknowledged before.
 func TestCheckpoints(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -76,7 +76,7 @@ func TestCheckpoints(t *testing.T) {
 	v.lostNothing()
 }
 
-// post sends an order, with a Host header if host is not empty.
+// post sends a request, with a Host header if host is not empty.
 func post(c *http.Client, url, host string) (code int, text string, err error) {
 	r, err := http.NewRequest(http.MethodPost, url, nil)
 	if err != nil {
@@ -92,9 +92,9 @@ func post(c *http.Client, url, host string) (code int, text string, err error) {
 	return answer.StatusCode, strings.TrimSpace(string(body)), err
 }
 
-// TestOrdersOfStrangers checks A7: foreign web pages whose name resolves to this machine and other users of the
-// machine cannot send orders, whether users are configured or not. If users are configured, unauthenticated clients
-// cannot read anything, either.
+// TestOrdersOfStrangers checks A7: neither foreign web pages whose name resolves to this machine nor other users of the
+// machine may be able to change the node. This applies with and without configured users. If users are configured,
+// unauthenticated clients cannot read anything, either.
 func TestOrdersOfStrangers(t *testing.T) {
 	for name, configuration := range map[string][]string{"without users": nil, "with users": {users(t)}} {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +149,8 @@ func users(t *testing.T) string {
 	return fmt.Sprintf("auth: {users: {%s: '%s', %s: '%s'}, anonymous_endpoints: [metrics]}", boss, hash, late, hash)
 }
 
-// TestWrongPasswords checks A5: concurrent logins with wrong passwords are counted, and they delay neither a login
-// with the right password nor connected clients.
+// TestWrongPasswords checks A5: concurrent logins with wrong passwords must be counted. They must not delay a login
+// with the correct password or clients that are connected.
 func TestWrongPasswords(t *testing.T) {
 	v := startVictim(t, users(t))
 	v.observe()
@@ -207,8 +207,8 @@ func (v *victim) guess(ctx context.Context) {
 	}
 }
 
-// TestUninvited checks A6: a client without the right join secret receives no information about the cluster through
-// the internal address, cannot send commands, and does not disturb the cluster.
+// TestUninvited checks A6: a client without the correct join secret must receive no information about the cluster
+// through the internal address. It must not be able to send commands or disturb the cluster.
 func TestUninvited(t *testing.T) {
 	internal, err := freeport.Address()
 	if err != nil {
@@ -245,7 +245,7 @@ func TestUninvited(t *testing.T) {
 	v.endure()
 }
 
-// open returns the files and directories below dir to which other users than the owner have access.
+// open returns the files and directories below dir that users other than the owner can access.
 func open(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -32,7 +32,7 @@ import (
 const (
 	// evaluatorBudget is the memory budget of the processes of TestEvaluation.
 	evaluatorBudget = 256 << 20
-	// oneMax is the maximum by which one request may raise the resident memory, and allMax the maximum for many
+	// oneMax is the maximum by which one request may raise the resident memory, and allMax is the maximum for many
 	// concurrent requests. Both are relative to the process before the attack. Its memory without requests (program,
 	// stacks, store) is not counted; TestEvaluation prints it.
 	oneMax = evaluatorBudget / 4
@@ -191,7 +191,7 @@ func (e *evaluator) send(a *attack) (status string) {
 	return status + fmt.Sprintf(", %d KiB", len(text)>>10)
 }
 
-// quiet waits until the process does no more work for its clients. Work that continues after the response is a mistake
+// quiet waits until the process has no more work for its clients. Work that continues after the response is a mistake
 // and is counted.
 func (e *evaluator) quiet() {
 	for last, calm := e.CPU(e.t), 0; calm < 3; {
@@ -220,8 +220,8 @@ func (e *evaluator) note(name string, peak int64, cpu time.Duration, status stri
 		strings.Join(strings.Fields(status), " "))
 }
 
-// TestEvaluation checks S8 and S9: for every request of a client that may read one table, or has the read-only key,
-// one request uses at most a quarter of the memory budget and five seconds of CPU time. Many concurrent requests use
+// TestEvaluation checks S8 and S9 for the requests of a client that may read one table or has the read-only key. One
+// request may use at most a quarter of the memory budget and five seconds of CPU time. Many concurrent requests may use
 // at most 1.25 times the budget.
 func TestEvaluation(t *testing.T) {
 	e := newEvaluator(t)

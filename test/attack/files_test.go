@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestFlippedManifest checks A4: with any bit of the manifest flipped, the process either refuses to start and names
-// the file, or has all rows. It removes nothing, and starts when the bit is flipped back.
+// TestFlippedManifest checks A4: if any bit of the manifest is flipped, the process must either refuse to start and
+// name the file, or have all rows. It must not remove any file, and it must start when the bit is flipped back.
 func TestFlippedManifest(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -84,9 +84,9 @@ func names(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestCertificates checks A11: a certificate can be replaced while the process runs. If the new certificate is
-// damaged, the process keeps the old one. Existing connections are not affected, and only the owner has access to the
-// files.
+// TestCertificates checks A11: a certificate can be replaced while the process runs. If the new certificate is damaged,
+// the process must keep the old certificate. Existing connections are not affected, and only the owner has access to
+// the files.
 func TestCertificates(t *testing.T) {
 	base := t.TempDir()
 	path := func(name string) string { return filepath.Join(base, name) }

@@ -24,7 +24,7 @@ func cqlAttacks() (out []*attack) {
 	add(true, "column repeated in JSON", "JSON "+many(1_000, ",", "v AS a%d"), one)
 	add(false, "rows of a partition", many(1_000, ",", "v AS a%d"), "WHERE p = 1")
 	add(false, "sorted rows", many(200, ",", "v AS a%d"), "WHERE p IN (1, 2, 3) ORDER BY c")
-	// Each wrapper makes a larger value from a value. Wrappers are repeated, nested, and nested in each other.
+	// Each wrapper makes a larger value from a value. Wrappers are repeated and nested.
 	wrappers := []struct{ name, open, end string }{
 		{"to_json", "to_json(", ")"},
 		{"concatenation", "", " + v"},

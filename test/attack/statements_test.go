@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestPrepares checks A3: different prepared statements of a wide table use no more than their share of memory. The
-// same applies to large statements that many clients send concurrently.
+// TestPrepares checks A3: different prepared statements of a wide table must use no more than their share of memory.
+// The same applies to large statements that many clients send concurrently.
 func TestPrepares(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TABLE ks.wide (k int PRIMARY KEY, " + many(3_000, ",", "c%d int") + ")")

@@ -60,13 +60,13 @@ type victim struct {
 	t *testing.T
 	*process.Server
 	data    string            // directory
-	client  rawclient.Options // of all clients with access
+	client  rawclient.Options // all clients with access
 	stop    chan struct{}
 	leaving sync.Once
 	watch   sync.WaitGroup
 
 	mu      sync.Mutex
-	times   []time.Duration  // of the neighbors' successful requests
+	times   []time.Duration  // latencies of the neighbors' successful requests
 	refused int              // rejected requests of neighbors
 	wrote   [neighbors][]int // acknowledged rows of neighbors
 }
@@ -277,7 +277,7 @@ func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Re
 	return nil, nil
 }
 
-// endure ends the watch and checks the state of the process.
+// endure ends the observation and checks the state of the process.
 func (v *victim) endure() {
 	v.t.Helper()
 	peak := v.PeakRSS(v.t)
@@ -307,7 +307,7 @@ func (v *victim) endure() {
 	}
 }
 
-// lostNothing checks that all acknowledged rows are there.
+// lostNothing checks that all acknowledged rows exist.
 func (v *victim) lostNothing() {
 	v.t.Helper()
 	c := v.dial()

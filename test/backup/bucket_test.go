@@ -145,7 +145,7 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestRealServer does the same with a real server, which the environment names (test/s3/run.sh).
+// TestRealServer runs the same checks with a real server, which the environment names (test/s3/run.sh).
 func TestRealServer(t *testing.T) {
 	name := os.Getenv("ILION_TEST_BUCKET")
 	if name == "" {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup tests backups and restores of clusters of real processes, which write during the backup and are
-// killed.
+// Package backup tests backups and restores of clusters of real processes. Clients write during the backup, and
+// processes are killed.
 package backup

@@ -43,7 +43,7 @@ func (c *cluster) follow(i int, args ...string) *follower {
 	return f
 }
 
-// kill kills the process. stop lets it store its data first.
+// kill kills the process. stop lets the process store its data first.
 func (f *follower) kill() {
 	_ = f.cmd.Process.Kill()
 	_ = f.cmd.Wait()
@@ -68,7 +68,7 @@ func (f *follower) hears(text string, times int) {
 	})
 }
 
-// diary contains the batches of writers with the times of each batch by the clock of this machine.
+// diary holds the batches of the writers, with the times of each batch by the clock of this machine.
 type diary struct {
 	c     *cluster
 	mu    sync.Mutex
@@ -145,8 +145,8 @@ func (d *diary) more(n int64) {
 // response and the execution of its batch.
 const clockSlack = 100 * time.Millisecond
 
-// check checks that a keyspace has the batches of one instant: all batches acknowledged before mark, none that started
-// later, and with each batch all batches that it had seen.
+// check checks that a keyspace contains the batches of one instant. It must contain all batches acknowledged before
+// mark, none that started later, and with each batch all batches that the batch had seen.
 func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 	c.t.Helper()
 	c.checkRestored(keyspace)
@@ -218,9 +218,9 @@ func (c *cluster) restored(i int, from, as, at string) time.Time {
 }
 
 // TestFollow archives three nodes while writers send batches across the partitions of three tables. Partitions split
-// and merge, a node that leads some of them is killed, and the archiver is killed, too. Every time that the list
-// reports must be restorable, with each batch complete or not at all, everything acknowledged before that time, and
-// nothing that started later. None of these events may cause a gap.
+// and merge, a node that leads some of them is killed, and the archiver is also killed. Every time that the list
+// reports must be restorable. Each batch must be complete or missing. All batches acknowledged before that time must
+// exist, and none that started later. None of these events may cause a gap.
 func TestFollow(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)
@@ -271,7 +271,7 @@ func TestFollow(t *testing.T) {
 	one := start(t, 1, 3)
 	ranges := one.ranges(to)
 	for i, at := range times {
-		for _, r := range ranges { // there are no markers while no archiver runs or a partition has no leader
+		for _, r := range ranges { // no markers exist while no archiver runs or a partition has no leader
 			if at.Before(r[0]) {
 				break
 			}

@@ -20,7 +20,7 @@ import (
 // stored counts the files of a repository below a directory.
 func stored(dir, below string) (n int) {
 	_ = filepath.WalkDir(filepath.Join(dir, below), func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != "cluster" { // it names the cluster of the repository
+		if err == nil && !e.IsDir() && e.Name() != "cluster" { // the file names the cluster of the repository
 			n++
 		}
 		return nil
@@ -45,7 +45,7 @@ func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 }
 
 // TestKilled kills a backup in the middle, a node that is being read, and a restore in the middle. The same commands
-// must complete all of them, and must not store the stored data again.
+// must then complete all of them and must not store existing data again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 8)

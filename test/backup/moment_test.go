@@ -17,8 +17,7 @@ import (
 )
 
 // writers write batches across the partitions of two tables. Each row records, for every writer, how many of its
-// batches had been acknowledged when the row's batch started. These batches precede it, regardless of their
-// partitions.
+// batches had been acknowledged when the row's batch started. These batches precede it, regardless of their partitions.
 type writers struct {
 	acked []atomic.Int64
 	stop  chan struct{}

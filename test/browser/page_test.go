@@ -46,7 +46,7 @@ func startPage(t *testing.T) string {
 	return base
 }
 
-// open lets the browser show a page for some seconds of virtual time. It returns the resulting DOM and the browser's
+// open shows a page in the browser for some seconds of virtual time. It returns the resulting DOM and the browser's
 // console messages.
 func open(t *testing.T, page string, flags ...string) (dom, console string) {
 	t.Helper()
@@ -72,7 +72,7 @@ func open(t *testing.T, page string, flags ...string) (dom, console string) {
 	return out.String(), console
 }
 
-// TestPageIsLive checks that a browser shows every view without console messages, for example about a style or a
+// TestPageIsLive checks that a browser shows every view without console messages, such as messages about a style or a
 // script that the content security policy forbids. Live data must be requested repeatedly and replace the old data in
 // place, and names must be treated as text.
 func TestPageIsLive(t *testing.T) {

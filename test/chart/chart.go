@@ -44,7 +44,7 @@ const (
 	left, right, top, bottom = 70, 20, 50, 50
 )
 
-// colors can also be distinguished by people with color vision deficiency.
+// colors can be distinguished by people with color vision deficiency.
 var colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"}
 
 // SVG draws the chart.

@@ -31,7 +31,7 @@ const (
 	appUsers = 4
 	// itemsKept is the number of rows that a user has at a time.
 	itemsKept = 100
-	// appKeys is above all keys of the grower. Each user has a separate range of keys that starts there.
+	// appKeys is greater than all keys of the grower. Each user has a separate range of keys that starts there.
 	appKeys = int64(1) << 40
 )
 
@@ -153,7 +153,7 @@ func (u *user) read(x *item, quorum bool) {
 	}
 }
 
-// find looks for an item by its current tag and by its previous tag.
+// find searches for an item by its current tag and by its previous tag.
 func (u *user) find(x *item) {
 	for tag, want := range map[int64][]int64{x.tag: {x.k}, x.oldTag: nil} {
 		if tag == 0 {

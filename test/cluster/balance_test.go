@@ -111,8 +111,8 @@ func (f *fleet) missingZone(table string, zone map[string]string, zones int) str
 var stillHas = regexp.MustCompile(`is leaving and has [1-9][0-9]* replicas`)
 
 // TestFilledByRoom checks with processes that nodes are filled in proportion to their capacity and that each partition
-// has a replica in each zone. A node that joins must get its share. A node that is decommissioned must become empty
-// and report the number of remaining replicas.
+// has a replica in each zone. A node that joins must get its share. A node that is decommissioned must become empty and
+// report the number of remaining replicas.
 func TestFilledByRoom(t *testing.T) {
 	onlyLong(t)
 	f := newFleet(t, "initial_partitions: 24\nsplits:\n  request_units_per_second: 1000000\n")
@@ -247,8 +247,8 @@ func TestIdlePartitions(t *testing.T) {
 	}
 }
 
-// TestLeadersFollowLoad checks with processes that a node transfers leaderships when it leads most of the load, and
-// that leaders change for no other reason.
+// TestLeadersFollowLoad checks with processes that a node transfers leaderships if it leads most of the load. Leaders
+// must not change for any other reason.
 func TestLeadersFollowLoad(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "splits:\n  request_units_per_second: -1\n")

@@ -158,7 +158,7 @@ func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
 	return keys
 }
 
-// within checks a figure.
+// within checks that a figure is in a range.
 func (l *throughputLoad) within(what string, got, want, slack float64) {
 	l.t.Helper()
 	text := fmt.Sprintf("%-44s %8.0f RU/s, want %.0f: %+.2f %%", what, got, want, 100*(got/want-1))

@@ -18,8 +18,8 @@ var (
 	chaosSeed = flag.Uint64("seed", 0, "seed of the faults of TestChaos; 0 chooses a random seed")
 )
 
-// TestChaos checks that clients never receive a wrong result while nodes are killed, stopped, and paused, one, two, or
-// all at a time, with clients on all of them. Requests may be rejected or time out.
+// TestChaos checks that clients never receive a wrong result while nodes are killed, stopped, and paused. One, two, or
+// all nodes are affected at a time, with clients on all of them. Requests may be rejected or time out.
 func TestChaos(t *testing.T) {
 	onlyLong(t)
 	seed := *chaosSeed

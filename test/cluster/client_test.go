@@ -83,8 +83,8 @@ func (c *client) connect() bool {
 	return true
 }
 
-// ask sends a statement. unknown reports that the outcome is unknown. refused reports that the statement had no
-// effect.
+// ask sends a statement. unknown reports that the outcome of the statement is unknown. refused reports that the
+// statement had no effect.
 func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.Result, unknown, refused bool) {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.PageSize = level, cqlwire.NoPaging

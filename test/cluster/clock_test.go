@@ -38,10 +38,10 @@ const (
 )
 
 // TestWrongClock checks a cluster of four in which one node's wall clock is an hour ahead, an hour behind, or jumps.
-// The node must not lead while its clock is wrong. No write, through any node, may have a timestamp that is too late
-// or too early, so that later writes of drivers are visible. No data with a lifetime may expire early or have another
-// lifetime. An index created in that time must contain all rows. All of this must also hold after the node was killed
-// in the middle of batches and after its clock is correct again.
+// The node must not lead any partition while its clock is wrong. No write, through any node, may have a timestamp that
+// is too late or too early, so that later writes of drivers are visible. No data with a lifetime may expire early or
+// have another lifetime. An index created in that time must contain all rows. All of this must also apply after the
+// node was killed in the middle of batches and after its clock is correct again.
 func TestWrongClock(t *testing.T) {
 	if !*wrongClocks {
 		t.Skip("give -wrong-clocks")
@@ -133,7 +133,7 @@ func (s *skewed) leads() (n int) {
 	return n
 }
 
-// abstains waits until the wrong node leads nothing.
+// abstains waits until the wrong node leads no partition.
 func (s *skewed) abstains() {
 	s.t.Helper()
 	s.until("a node with a wrong clock leads nothing", settleTime, func() string {
@@ -152,7 +152,7 @@ func (s *skewed) run(jumps []time.Duration) {
 	case 0:
 		s.abstains()
 	case 1:
-		s.write() // the node led some of these
+		s.write() // the node led some of these partitions
 		s.clock.Set(jumps[0])
 		s.abstains()
 	default:
@@ -250,7 +250,7 @@ func (s *skewed) killInBatches() {
 				_, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t0 (k, v) VALUES (%d, 3); "+
 					"INSERT INTO ks.t1 (k, v) VALUES (%d, 3); APPLY BATCH", k%clockRows, k%clockRows))
 				switch refusal := (*cqlwire.Error)(nil); {
-				case errors.As(err, &refusal): // may be late while leaders change
+				case errors.As(err, &refusal): // the response may be late while leaders change
 					failed.Store(err)
 				case err != nil:
 					return // the node is down

@@ -63,7 +63,7 @@ func (w *wires) attach(m *member) {
 	w.ip("netns add %s", ns)
 	w.t.Cleanup(func() {
 		m.kill()
-		// Connections that ended by force keep a namespace and its interface alive for a while.
+		// Connections that were closed by force keep a namespace and its interface alive for some time.
 		_ = exec.Command("ip", "link", "del", fmt.Sprintf("%sv%d", w.prefix, m.index+1)).Run()
 		_ = exec.Command("ip", "netns", "del", ns).Run()
 	})
@@ -184,7 +184,7 @@ func (w *witness) finish() {
 	w.f.t.Logf("reads on the isolated node: %d correct, %d rejected", w.right, w.refused)
 }
 
-// TestCutPair shows the behavior for clients while two nodes cannot reach each other and all other links work. No
+// TestCutPair checks the behavior for clients while two nodes cannot reach each other and all other links work. No
 // result may be wrong, and everything must work when the link is restored.
 func TestCutPair(t *testing.T) {
 	onlyLong(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// session connects the Go driver as an application does: to all nodes, token-aware, with retries of idempotent
+// session connects the Go driver like an application: to all nodes, token-aware, and with retries of idempotent
 // statements.
 func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	f.t.Helper()
@@ -85,8 +85,8 @@ func TestDriverThroughFaults(t *testing.T) {
 		}
 		m.start()
 		f.settle()
-		// The driver learns of the node from an event or from its own reconnection attempts. Before that it would have
-		// one node less for the next fault.
+		// The driver is notified by an event or by its own reconnection attempts. Without this wait, it would have one
+		// node less for the next fault.
 		from, want := time.Now(), done.Load()+*requests/8
 		f.until("requests go on, also at the node that is back", settleTime, func() string {
 			if t.Failed() || done.Load() >= want && seen.since(m.ip, from) {

@@ -147,7 +147,7 @@ func isOutage(event string) bool {
 	return strings.HasPrefix(event, "DOWN ") || strings.HasPrefix(event, "UP ")
 }
 
-// lastOutage returns the last DOWN and UP event of a node that died and came back.
+// lastOutage returns the last DOWN and UP events of a node that died and returned.
 func lastOutage(events []string) []string {
 	for len(events) > 2 && isOutage(events[0]) && isOutage(events[1]) {
 		events = events[2:]
@@ -205,9 +205,9 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 	}
 }
 
-// TestEvents checks that clients receive each schema change once, regardless of the node that made it, and an event
-// for every node that joins, dies, returns, and leaves. At that moment system.peers must agree. A node that is
-// announced as up must be reachable, and all nodes must agree about the schema when DDL has returned.
+// TestEvents checks that clients receive each schema change once, regardless of the node that made it, and an event for
+// every node that joins, dies, returns, and leaves. At the time of each event, system.peers must agree with it. A node
+// that is announced as up must be reachable, and all nodes must agree about the schema when DDL has returned.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")

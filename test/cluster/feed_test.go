@@ -37,7 +37,8 @@ const (
 	feedTable  = "shop.changing"
 )
 
-// bumpText increments items one after the other, all or none. Its writes before an exception are marked.
+// bumpText increments items one after another. It must increment all of them or none. Its writes before an exception
+// are marked.
 const bumpText = `function bump(ids, fail) {
 	var c = getContext().getCollection(), i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -185,7 +186,7 @@ func (w *writer) run(change func() (done int64, answered bool)) {
 	}
 }
 
-// someIDs returns different items of a logical partition.
+// someIDs returns distinct items of a logical partition.
 func (w *writer) someIDs(n int) (out []string) {
 	for _, i := range w.dice.Perm(feedIDs)[:n] {
 		out = append(out, fmt.Sprint("i", i))
@@ -339,7 +340,7 @@ func TestChangesOverKills(t *testing.T) {
 		t.Skip("give -feed-changes=1000000")
 	}
 	f := newFleet(t, "rest:\n  primary_key: "+restclient.Key+"\n")
-	for range 5 { // replica sets have four, and replicas need a node to move to
+	for range 5 { // replica sets have four replicas, and replicas need a node to which they can move
 		m := f.add()
 		m.args = append(m.args, "--rest", m.rest())
 		m.start()
@@ -398,7 +399,7 @@ func (l *feedLoad) until(n int64) {
 		if now := l.acked.Load(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) > 10*time.Minute { // on a shared machine
+		if time.Since(since) > 10*time.Minute { // allows for a shared machine
 			l.f.t.Fatalf("no change was acknowledged for ten minutes, at %d", last)
 		}
 		time.Sleep(20 * time.Millisecond)

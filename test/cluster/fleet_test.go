@@ -158,7 +158,7 @@ func (f *fleet) keepStatus() {
 	}
 }
 
-// add creates a node without starting it. The first node founds the cluster, and the others join it.
+// add creates a node without starting it. The first node creates the cluster, and the others join it.
 func (f *fleet) add() *member {
 	i := len(f.nodes)
 	m := &member{f: f, index: i, ip: fmt.Sprintf("%s%d", f.net, i+1),
@@ -193,7 +193,7 @@ func (m *member) start() {
 	}
 }
 
-// tryStart is start for nodes that may fail. It is safe to call from any goroutine.
+// tryStart works like start for nodes that may fail to start. It is safe to call from any goroutine.
 func (m *member) tryStart() error {
 	ready := m.launch(append([]string{"--internal", m.inner()}, m.args...)...)
 	select {
@@ -413,8 +413,8 @@ func (f *fleet) until(what string, limit time.Duration, missing func() string) t
 	return eventually.None(f.t, what, limit, missing)
 }
 
-// settle waits until every running node reports that all is well and every replica set is complete: a leader, and as
-// many voters as there are nodes, up to four. The nodes must also know each other's dedupe start times.
+// settle waits until every running node reports no problems and every replica set is complete. A complete set has a
+// leader and as many voters as nodes exist, up to four. The nodes must also know each other's dedupe start times.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
 	return f.until("settle", f.settleTimeout, func() string {
@@ -432,14 +432,14 @@ func (f *fleet) settle() time.Duration {
 	})
 }
 
-// acquaint waits until every running node knows since when each other node remembers writes.
+// acquaint waits until every running node knows the dedupe start times of all other nodes.
 func (f *fleet) acquaint() {
 	f.t.Helper()
 	f.until("nodes know each other", settleTime, func() string { return unacquainted(f.alive()) })
 }
 
-// unacquainted names two nodes of which one does not know yet since when the other remembers writes. If that node took
-// over from a killed leader now, the outcome of writes in flight would be unknown.
+// unacquainted returns two nodes of which the first does not yet know the dedupe start time of the second. If that node
+// took over from a killed leader now, the outcome of writes in flight would be unknown.
 func unacquainted(alive []*member) string {
 	own := map[string]string{} // by each node about itself
 	seen := map[string]map[string]string{}

@@ -162,7 +162,7 @@ func (g *grower) read() {
 	}
 }
 
-// shrink deletes most rows and waits until that is done.
+// shrink deletes most rows and waits until the deletions are complete.
 func (g *grower) shrink() {
 	var wg sync.WaitGroup
 	for range 2 * growers {

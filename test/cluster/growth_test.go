@@ -41,10 +41,10 @@ const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_secon
 const shrinkTime = 40 * time.Minute
 
 // TestGrowth checks that a table that is filled grows automatically from one partition to many, by its size and its
-// load, across four nodes and later six, and returns to two partitions when it is emptied. Four programs make checked
-// requests of all kinds in that time. There must be no errors, no stale, lost, or altered rows, and the partitions
-// must finally cover the ring exactly once. With -cluster.kill, a node is repeatedly killed in every phase. Requests
-// may then fail, and acknowledged writes are checked.
+// load. The cluster grows from four nodes to six, and the table must return to two partitions when it is emptied. Four
+// programs make checked requests of all kinds in that time. There must be no errors, no stale, lost, or altered rows,
+// and the partitions must finally cover the ring exactly once. With -cluster.kill, a node is repeatedly killed in every
+// phase. Requests may then fail, and acknowledged writes are checked.
 func TestGrowth(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, growthConfig)
@@ -230,7 +230,7 @@ const (
 	balancedBack = "moved back for balance"
 )
 
-// end stops all programs. Their findings are in the load.
+// end stops all programs. Their errors are in the load.
 func (s *soak) end() {
 	if s.ended {
 		return

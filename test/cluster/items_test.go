@@ -240,7 +240,7 @@ func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bo
 	switch {
 	case err != nil || status == 408 || status == 429 || status >= 500:
 		return false
-	case status == 400: // on purpose, or because the machine was too busy to accept all of its operations
+	case status == 400: // on purpose, or because the machine was too busy to accept all operations of the request
 		l.thrown.Add(1)
 		if m.ended = moveRefused; !fail && !bytes.Contains(raw, []byte("not accepted")) {
 			l.wrong("a procedure was rejected: %s", raw)
@@ -463,13 +463,14 @@ func (l *itemLoad) check(key string) {
 	}
 }
 
-// changePartition orders a change of a partition of the container.
+// changePartition requests a change of a partition of the container.
 func (l *itemLoad) changePartition(dice *rand.Rand, by *member) (what string) {
 	return changeTablePartition(dice, by, stockTable, l.ids)
 }
 
-// changeTablePartition orders a change of a partition of a table through a node of a cluster with the given node IDs.
-// A rejected order is skipped, for example because another order is in progress or the partition cannot be split.
+// changeTablePartition requests a change of a partition of a table through a node of a cluster with the given node IDs.
+// A rejected request is skipped. Possible reasons are that another change is in progress or that the partition cannot
+// be split.
 func changeTablePartition(dice *rand.Rand, by *member, table string, ids []string) (what string) {
 	ps := by.partitionsOf(table)
 	p := ps[dice.IntN(len(ps))]
@@ -502,7 +503,7 @@ func changeTablePartition(dice *rand.Rand, by *member, table string, ids []strin
 
 // TestItemsOverKills checks items, batches, and stored procedures of competing HTTP clients while nodes are killed and
 // partitions of the container split, merge, and move. An acknowledged change must exist once, a rejected change must
-// not exist, and no change may exist in part. Unique keys must hold, sums must be right at any time, and all reads
+// not exist, and no change may exist in part. Unique keys must hold, sums must be correct at all times, and all reads
 // must be serializable in the order of time.
 func TestItemsOverKills(t *testing.T) {
 	rounds, pause := 1, int64(100)

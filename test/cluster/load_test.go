@@ -74,7 +74,7 @@ type sample struct {
 	took time.Duration
 }
 
-// load consists of clients that make requests continuously, and of their knowledge.
+// load consists of clients that send requests continuously, and of the data that they know.
 type load struct {
 	f     *fleet
 	t     testing.TB

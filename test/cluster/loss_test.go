@@ -19,12 +19,13 @@ import (
 )
 
 // TestTwoOfFour checks that with two of four nodes down, writes and QUORUM reads do not time out once the loss has been
-// noticed. They are rejected as unavailable, with the correct numbers. Everything works again when one node is back.
+// TestTwoOfFour checks that writes and QUORUM reads are rejected as unavailable, with the correct numbers while two of four
+// nodes are down. Everything must work again when one node has returned.
 func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]
 	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
-	const tables = 4 // so that every node leads one
+	const tables = 4 // so that every node leads one of them
 	for i := range tables {
 		a.do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i),
 			fmt.Sprintf("INSERT INTO ks.t%d (k, v) VALUES (1, 1)", i))
@@ -86,8 +87,8 @@ func unavailable(c *rawclient.Conn, text string) error {
 	return nil
 }
 
-// TestFounderGone checks that the node that founded a cluster has no special role, and that the schema can be changed
-// while the meta partition has a quorum.
+// TestFounderGone checks that the first node of a cluster has no special role, and that the schema can be changed while
+// the meta partition has a quorum.
 func TestFounderGone(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a, b := f.nodes[0], f.nodes[1]
@@ -117,7 +118,7 @@ func TestMetaLost(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
-	const tables = 12 // one partition each, because there are no more nodes than replicas yet
+	const tables = 12 // one partition each, because the cluster has no more nodes than replicas yet
 	for i := range tables {
 		f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// merge orders the merge of two neighbors.
+// merge requests the merge of two neighbors.
 func (m *member) merge(table string, first, second uint64, more string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true%s",
@@ -21,7 +21,7 @@ func (m *member) merge(table string, first, second uint64, more string) {
 }
 
 // TestMergeByHand checks that clients see no errors and no data is lost or duplicated while partitions that had split
-// merge again. One leader is killed after the order.
+// merge again. One leader is killed after the request.
 func TestMergeByHand(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -59,7 +59,7 @@ func TestMergeByHand(t *testing.T) {
 		l.more(*requests / 16)
 	}
 	f.settle()
-	for _, m := range f.nodes { // the last one was merged or canceled
+	for _, m := range f.nodes { // the last merge was completed or canceled
 		f.until(m.name()+" has no merge in progress", eventually.Limit, func() string {
 			for _, table := range tables {
 				for _, p := range m.partitionsOf(table) {

@@ -22,14 +22,14 @@ import (
 
 var streamMB = flag.Int("stream-mb", 0, "amount of data in MB that TestMoveStream writes and moves")
 
-// move orders the move of a replica.
+// move requests the move of a replica.
 func (m *member) move(table string, id uint64, from, to, more string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, fmt.Sprintf("/partition/move?table=%s&partition=%d&from=%s&to=%s%s",
 		url.QueryEscape(table), id, from, to, more))
 }
 
-// unmoved describes where a replica still is if it is not on node to, or is still on node from.
+// unmoved describes the position of a replica if it is not on node to or is still on node from.
 func (m *member) unmoved(table string, id uint64, from, to string) string {
 	for _, p := range m.partitionsOf(table) {
 		if p.ID != id {

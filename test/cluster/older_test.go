@@ -38,8 +38,8 @@ func (m *member) sessionAt() *gocql.Session {
 	return s
 }
 
-// mixedFleet returns a cluster of four nodes. Every second node runs this build. A node of the older build founds the
-// cluster, so it has that build's feature level.
+// mixedFleet returns a cluster of four nodes. Every second node runs this build. A node of the older build creates the
+// cluster, so the cluster has the feature level of that build.
 func mixedFleet(t *testing.T) *fleet {
 	t.Helper()
 	if *olderBin == "" {

@@ -28,8 +28,8 @@ var (
 // phaseTable is the table that is split, merged, and moved while nodes are killed.
 const phaseTable = "load.plain"
 
-// phases lists the phases of a change that are visible in the map of any node, by kind of change. Phases that are too
-// short to be visible are reached by the random pause before the kill.
+// phases lists the phases of a change that are visible in the partition map of any node, by kind of change. Phases that
+// are too short to be visible are reached by the random pause before the kill.
 var phases = map[string][]string{
 	"split": {"ordered", "done"},
 	"merge": {"ordered", "freezing", "merging", "done"},
@@ -54,8 +54,8 @@ type change struct {
 	source   string // of a move
 	target   string
 	before   int // number of partitions
-	// completed is closed when the order of a merge has a response. The order waits until the replicas are on the same
-	// nodes.
+	// completed is closed when the request for a merge has a response. The request waits until the replicas are on the
+	// same nodes.
 	completed chan struct{}
 	err       error
 }
@@ -67,7 +67,7 @@ type change struct {
 func TestKillInEveryPhase(t *testing.T) {
 	n := 4
 	if *long {
-		n = 5 // so that there is a node to move to
+		n = 5 // so that a replica has a node to which it can move
 	}
 	f := startFleet(t, n, "")
 	l := startLoad(f, *clients, 0)
@@ -118,7 +118,7 @@ func drawKills(rng *rand.Rand, n int) (out []phaseKill) {
 	return out
 }
 
-// killIn orders a change, kills a node in one of its phases, waits until the change has ended, and starts the node
+// killIn requests a change, kills a node in one of its phases, waits until the change has ended, and starts the node
 // again. It returns the role and the phase of the kill.
 func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	l.t.Helper()
@@ -210,7 +210,7 @@ func (l *load) holder(replicas []admin.ReplicaStatus, rng *rand.Rand, not ...*me
 	return out[rng.IntN(len(out))]
 }
 
-// order returns the URL path of the order.
+// order returns the URL path of the request.
 func (c *change) order() string {
 	table := url.QueryEscape(phaseTable)
 	switch c.what {
@@ -322,7 +322,7 @@ func (c *change) phase(m *member) string {
 		case <-c.completed:
 			return "canceled"
 		default:
-			return "ordered" // the replicas are moved together first
+			return "ordered" // the replicas are first moved to the same nodes
 		}
 	}
 	return c.moved(p)

@@ -38,8 +38,8 @@ type feedPage struct {
 // fetches reads a page from a node.
 type fetches func(m *member, at string) feedPage
 
-// feedReader follows the changes. It sometimes returns to its last checkpoint, which includes a continuation token and
-// the state at that time.
+// feedReader follows the changes. It sometimes returns to its last checkpoint, which consists of a continuation token
+// and the state at that time.
 type feedReader struct {
 	l     *feedLoad
 	name  string
@@ -190,7 +190,7 @@ func (r *feedReader) run() {
 		page := r.fetch(r.l.f.nodes[node], at)
 		if !page.ok {
 			node = (node + 1) % len(r.l.f.nodes)
-			time.Sleep(20 * time.Millisecond) // the node is down or leads nothing
+			time.Sleep(20 * time.Millisecond) // the node is down or leads no partition
 			continue
 		}
 		r.pages++

@@ -259,8 +259,8 @@ func TestRecoverOneOfFour(t *testing.T) {
 	}
 }
 
-// TestRecoverThreeOfSeven checks the loss of the four nodes of seven that have a partition. Only the rows of that
-// partition, which the plan names, may be missing. The cluster must serve all tables afterward and grow again.
+// TestRecoverThreeOfSeven checks the loss of the four of seven nodes that have a replica of a partition. Only the rows
+// of that partition, which the plan names, may be missing. The cluster must serve all tables afterward and grow again.
 func TestRecoverThreeOfSeven(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 7, "")
@@ -379,7 +379,7 @@ func TestRecoverHalfway(t *testing.T) {
 		for i := range tables {
 			name := fmt.Sprintf("ks.t%d", i)
 			ps := alive[0].partitionsOf(name)
-			go func() { // any of the two, at about the same time: some are rejected
+			go func() { // either of the two, at about the same time; some are rejected
 				if len(ps) > 1 {
 					_ = process.TryOrder(alive[0].dir,
 						fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",

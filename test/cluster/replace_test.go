@@ -77,7 +77,7 @@ func TestDecommission(t *testing.T) {
 	f.without(m)[0].order("decommission", id)
 	f.until("the node has no replicas", settleTime, func() string {
 		if f.nodes[0] == m {
-			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // ask a node that stays
+			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // requested from a node that stays
 		}
 		return f.remainingReplicas(id)
 	})

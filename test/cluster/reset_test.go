@@ -37,7 +37,7 @@ func gated(m *member) *gate {
 		0o644); err != nil {
 		m.f.t.Fatal(err)
 	}
-	m.args = append(m.args, "--config", config) // the last one applies
+	m.args = append(m.args, "--config", config) // the last address applies
 	g.open()
 	m.f.t.Cleanup(g.shut)
 	return g
@@ -101,7 +101,7 @@ func (g *gate) shut() {
 }
 
 // TestRefusedIsNotDeath checks a live leader whose address refuses connections, for example because a proxy was
-// restarted or a firewall rejects. It must not serve a QUORUM read that misses an acknowledged write.
+// restarted or a firewall rejects them. It must not serve a QUORUM read that misses an acknowledged write.
 func TestRefusedIsNotDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")

@@ -26,7 +26,7 @@ import (
 
 var schemaKills = flag.Int("schema-kills", 6, "number of kills of TestSchemaThroughKills")
 
-// designer changes a separate set of objects through any node, one statement after the other, and knows the expected
+// designer changes a separate set of objects through any node, one statement after another, and keeps the expected
 // schema. It repeats a failed statement on another node until it succeeds; an abandoned attempt must not take effect
 // after that.
 type designer struct {
@@ -49,8 +49,8 @@ type design struct {
 	last    int
 }
 
-// do runs a statement until it succeeds. A repeated attempt may find the change already made; its error then contains
-// done.
+// do runs a statement until it succeeds. A repeated attempt may find that the change has already been made. Its error
+// then contains done.
 func (d *designer) do(text, done string) {
 	for attempt := 0; ; attempt++ {
 		if d.conn == nil {
@@ -172,7 +172,7 @@ func (d *designer) check(c *rawclient.Conn, where string) {
 	}
 }
 
-// rows compares the result of a query with want. It waits for an index that is not built yet.
+// rows compares the result of a query with want. It waits for an index that has not been built yet.
 func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want map[int]int) {
 	var r *cqlwire.Result
 	d.f.until("rows of "+name+condition, settleTime, func() (missing string) {
@@ -197,8 +197,8 @@ func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want m
 	}
 }
 
-// TestSchemaThroughKills checks that schema changes, two at a time through all nodes, happen once or not at all while
-// nodes are killed in the middle of them and other nodes are offline. At the end all nodes must have the requested
+// TestSchemaThroughKills checks that schema changes, two at a time through all nodes, happen once or not at all. Nodes
+// are killed in the middle of the changes, and other nodes are offline. At the end all nodes must have the requested
 // schema. Every index must be built and find all rows. Truncated and dropped data must be gone, and no node may have a
 // replica that the map does not contain.
 func TestSchemaThroughKills(t *testing.T) {
@@ -318,7 +318,7 @@ func TestSchemaAfterAbsence(t *testing.T) {
 	for round := range 3 {
 		away.kill()
 		f.nodes[0].do("DROP TABLE ks.old")
-		for i := range 10 { // so that the node takes a while to catch up
+		for i := range 10 { // so that the node takes some time to catch up
 			f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d_%d (k int PRIMARY KEY, v int)", round, i))
 		}
 		away.start()

@@ -67,7 +67,7 @@ func (s *scribe) end() {
 }
 
 // look polls the status and saves it if it shows a new kind of change. A change that has ended before the commands run
-// is not saved; a later one will be.
+// is not saved, but a later change will be.
 func look(f *fleet, web string, left map[string]*regexp.Regexp) {
 	now, err := f.nodes[0].status()
 	if err != nil {
@@ -79,7 +79,7 @@ func look(f *fleet, web string, left map[string]*regexp.Regexp) {
 		if now.Changes[i].Table != grownTable || scene == nil {
 			continue
 		}
-		var all [2]string // both run concurrently, because a split takes about 100 ms
+		var all [2]string // both commands run concurrently, because a split takes about 100 ms
 		var wg sync.WaitGroup
 		for j, args := range [][]string{{"partition", "list", grownTable}, {"status"}} {
 			wg.Go(func() {

@@ -30,13 +30,13 @@ func (m *member) partitionsOf(table string) []admin.PartitionStatus {
 	return nil
 }
 
-// split orders a split of a partition in the middle of its rows.
+// split requests a split of a partition in the middle of its rows.
 func (m *member) split(table string, id uint64, more string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, splitOrder(table, id)+more)
 }
 
-// trySplit is split for an order that may be rejected.
+// trySplit works like split for a request that may be rejected.
 func (m *member) trySplit(table string, id uint64) error {
 	return process.TryOrder(m.dir, splitOrder(table, id))
 }

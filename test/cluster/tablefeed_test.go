@@ -176,8 +176,8 @@ func (r *tableReader) run() {
 	}
 }
 
-// take checks a change against the earlier changes and applies it. Write times only grow, so a deletion deletes
-// everything before it.
+// take checks a change against the earlier changes and applies it. Write times only increase, so a deletion deletes all
+// earlier data.
 func (r *tableReader) take(c *changedRow) {
 	r.changes++
 	was, there := r.rows[c.row]
@@ -230,7 +230,7 @@ func (r *tableReader) finish() {
 // their last checkpoint. In the meantime nodes are killed, and partitions split, merge, and move. At the end the
 // readers' copies and the materialized view must equal the table.
 func TestTableChangesOverKills(t *testing.T) {
-	f := startFleet(t, 5, "") // replica sets have four, and replicas need a node to move to
+	f := startFleet(t, 5, "") // replica sets have four replicas, and replicas need a node to which they can move
 	f.nodes[0].do("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE shop.rows (k int, c int, s int static, v int, PRIMARY KEY (k, c)) WITH cdc = true",
 		"CREATE MATERIALIZED VIEW shop.by_value AS SELECT k, c, v FROM shop.rows WHERE k IS NOT NULL AND "+

@@ -120,7 +120,7 @@ func rollingUpgrade(t *testing.T, older, newer string, levels feature.Range) {
 	f.levels(levels.Newest)
 	l.mark("the next level")
 	l.more(*requests / 4)
-	for _, m := range f.nodes { // read all data stored at the next level again
+	for _, m := range f.nodes { // read all data that was stored at the next level again
 		restart(m, newer, "a restart")
 	}
 	rejected(l, f.nodes[2], older, newer, levels)

@@ -17,9 +17,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestViewsAfterKilledLeaders checks that a view agrees with its base on every node, some time after leaders of both
-// were killed in the middle of writes that move rows in the view. Other nodes must deliver the pending updates from
-// the hints.
+// TestViewsAfterKilledLeaders checks that a view agrees with its base on every node some time after leaders of both
+// were killed. They are killed in the middle of writes that move rows in the view. Other nodes must deliver the pending
+// updates from the hints.
 func TestViewsAfterKilledLeaders(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -44,7 +44,7 @@ func TestViewsAfterKilledLeaders(t *testing.T) {
 						text = fmt.Sprintf("DELETE FROM ks.t WHERE k = %d", r.IntN(60))
 					}
 					if _, err := process.Query(conn, dberr.Quorum, text); err != nil && m == victim {
-						return // the outcome is unknown; view and base must agree in any case
+						return // the outcome is unknown, but view and base must agree in any case
 					}
 					if n == statements/2 && m != victim && i == (victim.index+1)%4 {
 						victim.kill()

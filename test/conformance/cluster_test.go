@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// sampled selects the part of the recordings that a cluster replays without -stir: one of this number of tests.
+// sampled selects the part of the recordings that a cluster replays without -stir: one in this number of tests.
 const sampled = 12
 
-// TestCluster checks for the scenarios that four nodes respond as one node does, through every node. All recordings
-// are replayed by TestConformance with -nodes=4.
+// TestCluster checks with the scenarios that four nodes respond in the same way as one node, through every node. All
+// recordings are replayed by TestConformance with -nodes=4.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	if *against != "" || *cluster > 1 {

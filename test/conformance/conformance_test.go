@@ -6,7 +6,7 @@
 //
 // The scenarios written for this project are in testdata. Recordings of public test suites are next to the repository,
 // in ../shared/conformance (or ILION_CONFORMANCE), because their statements may not be published here; without them
-// only the scenarios are replayed. A difference is a defect, unless differences.txt lists the step with a reason that
+// only the scenarios are replayed. A difference is a defect unless differences.txt lists the step with a reason that
 // docs/compatibility.md explains. With -stir=SEED, physical partitions split, merge, and move between the steps.
 package conformance
 
@@ -181,7 +181,7 @@ type extent struct {
 	lanes int
 	// whole includes tests that need roles, and steps outside the language.
 	whole bool
-	// every restricts the replay to one test in every this many, or to none if 0.
+	// every restricts the replay to one in this number of tests, or to none if it is 0.
 	every int
 }
 
@@ -211,7 +211,7 @@ func replayAll(t *testing.T, at target, files []string, x extent) map[string]*re
 			case whole && len(rec.Needs) > 0:
 				alone = append(alone, rec)
 			case slices.Contains(rec.Needs, "auth"):
-				sum.left += len(rec.Steps) // TestRoles and TestGuardrails replay them
+				sum.left += len(rec.Steps) // TestRoles and TestGuardrails replay these recordings
 			case slices.ContainsFunc(rec.Steps, func(s step) bool { return global.MatchString(s.CQL) }):
 				alone = append(alone, rec)
 			default:

@@ -72,8 +72,8 @@ func succeed(t *testing.T, c *rawclient.Conn, statement string) {
 	})
 }
 
-// TestFullDisk checks that writers that fill a disk within seconds only get a clear error. Deletes, reads, and
-// TRUNCATE must work, writes must be accepted again when there is space, and no acknowledged write may be lost.
+// TestFullDisk checks that writers that fill a disk within seconds only get a clear error. Deletes, reads, and TRUNCATE
+// must work. Writes must be accepted again when space is available, and no acknowledged write may be lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 100)
@@ -227,7 +227,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("no %s: %v", pattern, err)
 		}
 		if strings.HasPrefix(pattern, "MANIFEST-") {
-			names = names[len(names)-1:] // the one before is kept and not read
+			names = names[len(names)-1:] // the previous file is kept and not read
 		}
 		for _, n := range names { // the largest file
 			if a, err := os.Stat(n); err == nil {

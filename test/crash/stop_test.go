@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestStop checks that a process that is stopped while clients write exits with code 0 and loses no
-// acknowledged write. Each client must get a correct response, or its connection must end.
+// TestStop checks that a process that is stopped while clients write exits with code 0 and loses no acknowledged write.
+// Each client must get a correct response, or its connection must end.
 func TestStop(t *testing.T) {
 	const clients = 32
 	dir := filepath.Join(t.TempDir(), "data")
@@ -50,7 +50,7 @@ func TestStop(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond) // so that all clients write
+	time.Sleep(300 * time.Millisecond) // ensures that all clients write
 	_, code := s.Stop(t)
 	wg.Wait()
 	if code != 0 || s.Stderr() != "" {

@@ -26,7 +26,8 @@ type entry struct {
 	from, to time.Time
 }
 
-// prepared inserts rows with a prepared statement, and prepares it again when the server requests that, as drivers do.
+// prepared inserts rows with a prepared statement. Like drivers, it prepares the statement again when the server
+// requests that.
 type prepared struct {
 	conn *rawclient.Conn
 	text string
@@ -109,8 +110,8 @@ func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 	}
 }
 
-// check checks on every node, and on its own replica, that rows acknowledged before the table was cleared are gone,
-// and that rows sent after that exist.
+// check checks on every node and its replica that rows acknowledged before the table was cleared are gone and that rows
+// sent later exist.
 func check(t *testing.T, c *testnode.Cluster, w *writers, table string, began, over time.Time) {
 	t.Helper()
 	gone, there := map[int]bool{}, map[int]bool{}

@@ -87,7 +87,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	state := make([]map[int]int, lanes) // of each lane: k -> v of existing rows
+	state := make([]map[int]int, lanes) // existing rows of each lane: k -> v
 	ready := make(chan struct{}, lanes)
 	for lane, conn := range conns {
 		state[lane] = map[int]int{}
@@ -100,7 +100,7 @@ func TestIndexWhileWriting(t *testing.T) {
 				}
 				state[lane][k] = k % 7
 				var err error
-				switch old := k - lanes*(i%200); { // an earlier row, perhaps from before the index
+				switch old := k - lanes*(i%200); { // an earlier row, possibly from before the index existed
 				case i%5 == 1:
 					_, err = conn.Query(fmt.Sprintf("UPDATE ks.t SET v = 9 WHERE k = %d", old))
 					state[lane][old] = 9
@@ -121,7 +121,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	for range lanes {
 		<-ready
 	}
-	// Each index is built while rows are written. The last index of each column stays.
+	// Each index is built while rows are written. The last index of each column remains.
 	c.Do(1, "CREATE INDEX v1 ON ks.t (v)")
 	c.Do(2, "CREATE INDEX w1 ON ks.t (w)")
 	c.Do(3, "DROP INDEX ks.v1")

@@ -41,8 +41,9 @@ func metaLeader(c *testnode.Cluster) int {
 	return -1
 }
 
-// TestIndexThroughLoss checks that an index is complete although the node that leads the meta partition, and therefore
-// builds the index, is stopped in the middle. Rows are written through the other nodes in the meantime.
+// TestIndexThroughLoss checks that an index is complete although a node is stopped in the middle of the build. That
+// node leads the meta partition and therefore builds the index. Rows are written through the other nodes in the
+// meantime.
 func TestIndexThroughLoss(t *testing.T) {
 	t.Parallel()
 	const rows, values, writers = 20_000, 10, 3

@@ -26,8 +26,8 @@ import (
 // op is a statement that a client sent, with its result.
 type op struct {
 	text     string
-	from, to time.Time // to is zero if there was no response
-	// answer is the error or the change. open is set if it is unknown whether the statement was executed or will be.
+	from, to time.Time // to is zero if the statement received no response
+	// answer is the error or the change. open is set if it is unknown whether the statement was or will be executed.
 	answer string
 	open   bool
 }
@@ -108,9 +108,9 @@ type search struct {
 	last []string
 }
 
-// serial fails the test unless such an order exists. In it, no statement may follow a statement that started after the
-// first one had ended. Two statements that changed nothing are exempt: the later one may precede the other, because it
-// may not have seen a concurrent change that the other has seen.
+// serial fails the test unless such an order exists. In this order, no statement may precede a statement that had ended
+// before it started. Pairs of statements that changed nothing are exempt: the later statement may precede the other,
+// because it may not have seen a concurrent change that the other has seen.
 func serial(t *testing.T, ops []*op, want string) {
 	t.Helper()
 	s := &search{t: t, ops: ops, want: want, seen: map[string]bool{}}

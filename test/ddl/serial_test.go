@@ -112,8 +112,8 @@ func (l *lane) do(text string) *op {
 }
 
 // TestSerial checks that concurrent statements through all nodes that change the same objects have the results of a
-// serial execution. At the end all nodes, including a node that was offline, must have the schema of that order, and
-// no data of dropped objects may be left.
+// serial execution. At the end, all nodes, including a node that was offline, must have the schema of that order. No
+// data of dropped objects may remain.
 func TestSerial(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
@@ -182,7 +182,7 @@ func report(t *testing.T, ops []*op) {
 		changed, nothing, open)
 }
 
-// alike checks that all nodes have the same schema, and returns its text.
+// alike checks that all nodes have the same schema and returns the schema as text.
 func alike(t *testing.T, c *testnode.Cluster) string {
 	t.Helper()
 	first := map[string]string{}

@@ -165,7 +165,7 @@ func TestProbes(t *testing.T) {
 	t.Error("found no StatefulSet")
 }
 
-// ofCertificates is a metric that only nodes with certificates have.
+// ofCertificates is a metric that exists only on nodes with certificates.
 const ofCertificates = "ilion_certificate_expiry_timestamp_seconds"
 
 // TestMetrics checks that the alert rules and the dashboard name existing metrics.

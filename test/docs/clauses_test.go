@@ -20,7 +20,8 @@ const clausesPage = root + "/docs/dev/clauses.md"
 var clauseTypes = []string{"Using", "RoleOptions", "TableOptions", "ColumnDef", "Ordering", "Selector", "IndexTarget",
 	"Let", "Step"}
 
-// operands lists the fields, of all types or of one type, that hold the subject of a statement or only its notation.
+// operands lists the fields that hold the subject of a statement or only its notation. They apply to all types or to
+// one type.
 var operands = []string{"Added", "AlterRole.Options", "Args", "Body", "Column", "Columns", "Container",
 	"CreateRole.Options", "CreateTable.Options", "CreateView.Options", "Dropped", "Field", "Fields", "Grantee",
 	"HasArgs", "HasClass", "Identity", "Keyspace", "Name", "Procedure", "Resource", "Role", "Statements",

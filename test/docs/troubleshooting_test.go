@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// said holds the texts of the program: every constant string in its code, and separately the texts with which an
+// said holds the texts of the program: every constant string in its code and, separately, the texts with which an
 // overloaded node rejects requests.
 type said struct{ all, refusals []string }
 

@@ -29,8 +29,8 @@ func True(t testing.TB, what string, ok func() bool) {
 	})
 }
 
-// None waits until missing returns "". missing describes the unmet condition. None returns the time that
-// took, and fails the test after limit with the last text.
+// None waits until missing returns "". missing describes the unmet condition. None returns the elapsed time. After
+// limit, it fails the test with the last text.
 func None(t testing.TB, what string, limit time.Duration, missing func() string) time.Duration {
 	t.Helper()
 	took, text := Try(limit, missing)
@@ -40,7 +40,7 @@ func None(t testing.TB, what string, limit time.Duration, missing func() string)
 	return took
 }
 
-// Try is None without a failure: it returns the text of the unmet condition after limit, or "".
+// Try works like None, but does not fail the test. It returns the text of the unmet condition after limit, or "".
 func Try(limit time.Duration, missing func() string) (took time.Duration, text string) {
 	began := time.Now()
 	for pause := first; ; pause = min(pause*3/2, last) {

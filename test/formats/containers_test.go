@@ -71,7 +71,7 @@ const (
 )
 
 // made creates the data of the fixture: a container with each kind of policy and script, a container with a
-// hierarchical key, and items that were created, replaced, patched, and deleted, singly, in a batch, and by a
+// hierarchical key, and items. The items are created, replaced, patched, and deleted individually, in a batch, and by a
 // procedure.
 var made = []asked{
 	{"POST", "dbs", "", "", `{"id":"shop"}`},

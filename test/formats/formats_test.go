@@ -173,7 +173,7 @@ func TestRewrite(t *testing.T) {
 }
 
 // TestDirectories checks that this build opens the directories of all formats, of a standalone node and of a member of
-// a cluster. It must find the data, write, and find everything again, also after the feature level has been raised to
+// a cluster. It must find the data, write, and find everything again, even after the feature level has been raised to
 // its own level.
 func TestDirectories(t *testing.T) {
 	packed, err := filepath.Glob(filepath.Join("testdata", "*", "*.tar.gz"))
@@ -209,7 +209,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// TestNewerDirectories checks that data of a later build is rejected as such, not as damage, and is not changed.
+// TestNewerDirectories checks that data of a later build is rejected with an error that says so, and is not changed. It
+// must not be reported as damage.
 func TestNewerDirectories(t *testing.T) {
 	edit := func(from, to string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -263,7 +264,7 @@ func TestNewerDirectories(t *testing.T) {
 		{"replica", true, stored(keys.RegistryID, newer),
 			"a replica record was written by a newer version of Ilion (format 99); this version supports 2"},
 		{"field of a meta", false, stored(keys.PartitionID, func(v []byte) []byte {
-			return append(v[:len(v)-1], 0xc7, 1, 0, 0) // 99, which must be understood, without bytes
+			return append(v[:len(v)-1], 0xc7, 1, 0, 0) // 99, a required field without bytes
 		}), "partition metadata was written by a newer version of Ilion (field 99); this version supports 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

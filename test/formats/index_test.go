@@ -67,7 +67,7 @@ func indexForm(t *testing.T) string {
 }
 
 // TestIndexForm checks that index entries of items equal the entries that earlier builds of this format have written.
-// Otherwise reads of the existing entries would find nothing.
+// Otherwise, reads of the existing entries would find nothing.
 func TestIndexForm(t *testing.T) {
 	file := filepath.Join(present, "index.txt")
 	got := indexForm(t)

@@ -189,7 +189,7 @@ func records() []record {
 	)
 }
 
-// again decodes a record and encodes it as this build does.
+// again decodes a record and encodes it in the format of this build.
 func (r record) again() ([]byte, error) {
 	switch r.kind {
 	case "mutation":
@@ -266,7 +266,7 @@ func recordsText() string {
 	return out.String()
 }
 
-// TestRecords checks that this build reads the records of all formats, and writes records of the present format
+// TestRecords checks that this build reads the records of all formats and writes records of the current format
 // unchanged.
 func TestRecords(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*", "records.txt"))

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// portMin and portMax bound the ports: systems assign higher ports to outgoing connections, and to listeners
-	// without a port.
+	// portMin and portMax limit the ports. Systems assign higher ports to outgoing connections and to listeners without
+	// a port.
 	portMin, portMax = 15_000, 30_000
 	attempts         = 100
 )

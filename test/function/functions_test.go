@@ -28,8 +28,8 @@ func startCluster(t *testing.T) *testnode.Cluster {
 
 // TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both
 // languages are created through one node and called through the other, in all positions of values and with paging.
-// Statements that were prepared before use a replaced function and fail after it has been dropped. A hostile body ends
-// only its own statement.
+// Statements that were prepared earlier must use a replaced function, and must fail after it has been dropped. A
+// hostile body must end only its own statement.
 func TestFunctions(t *testing.T) {
 	c := startCluster(t)
 	one, two := testnode.Driver(t, c.CQL(0), "boss", "b"), testnode.Driver(t, c.CQL(1), "boss", "b")

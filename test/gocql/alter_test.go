@@ -59,7 +59,7 @@ func TestAlterWhileWriting(t *testing.T) {
 				case 0:
 					exec(t, s, "ALTER TABLE "+table+" ADD a int")
 				case 1:
-					exec(t, s, "ALTER TABLE "+table+" ADD n text") // between the others, by name
+					exec(t, s, "ALTER TABLE "+table+" ADD n text") // between the other columns, sorted by name
 				case 2:
 					exec(t, s, "ALTER TABLE "+table+" DROP a")
 				case 3:

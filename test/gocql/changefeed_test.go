@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// The example of docs/change-feed.md, to the letter.
+// The example of docs/change-feed.md, copied verbatim.
 
 // follow passes the changes of shop.orders after state to handle. A nil state is the start of the feed. follow returns
 // the state after the last change.

@@ -57,7 +57,7 @@ func TestDriverOnCluster(t *testing.T) {
 			t.Run("conditions", func(t *testing.T) { conditions(t, s, ks) })
 			t.Run("alter", func(t *testing.T) { alter(t, s, connect(t, c.CQL(n-1), 4), ks) })
 			t.Run("errors", func(t *testing.T) { driverErrors(t, s, ks) })
-			for i := range n { // whose control connection is to node i
+			for i := range n { // the control connection is to node i
 				other := fmt.Sprintf("events%d", i)
 				exec(t, s, "CREATE KEYSPACE "+other+
 					" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
@@ -82,9 +82,9 @@ func everybody(t *testing.T, s *gocql.Session, n int) {
 	}
 }
 
-// scanPages reads ks.t page by page and returns the number of rows, which must be numbered. It repeats a page while
-// the driver's connections end, because the number of the driver's own retries that fail this way depends on the
-// machine. Error responses of nodes are returned. It stops between pages when stop returns true.
+// scanPages reads ks.t page by page and returns the number of rows, which must be numbered. It repeats a page while the
+// driver's connections end. The number of the driver's own retries that fail in this way depends on the machine. Error
+// responses of nodes are returned. It stops between pages when stop returns true.
 func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 	var state []byte
 	for {
@@ -116,8 +116,8 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 	}
 }
 
-// TestPagingThroughRestarts checks that paging resumes at the same position while every node in turn is stopped, so
-// that leaders move, and restarted. The driver must use the restarted nodes with its existing prepared statement.
+// TestPagingThroughRestarts checks that paging resumes at the same position while every node in turn is stopped and
+// restarted, so that leaders move. The driver must use the restarted nodes with its existing prepared statement.
 func TestPagingThroughRestarts(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Dir: t.TempDir(), Change: apart(t)})

@@ -23,19 +23,19 @@ import (
 
 var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestartsUnderLoad")
 
-// TestRestartsUnderLoad checks that nodes can be stopped in order and restarted under a load of reads, writes,
-// conditions, and counters from a driver with its default policies, which never retries.
+// TestRestartsUnderLoad checks that nodes can be stopped in an orderly way and restarted under load. The load consists
+// of reads, writes, conditions, and counters from a driver with its default policies, which never retries.
 //
 // CQL has no message that announces the end of a connection. A request that a client sends after the server has closed
-// the connection is lost, and the busier the machine, the later the client notices. Requests may therefore fail with
-// the end of their connection. The test fails if more requests fail per restart than there are workers, or if a node
+// the connection is lost. On a busier machine, the client detects the end later. Requests may therefore fail with the
+// end of their connection. The test fails if more requests fail per restart than there are workers, or if a node
 // returns an error.
 func TestRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	change := apart(t)
 	c := testnode.Start(t, testnode.Options{Dir: t.TempDir(), Change: func(i int, o *options.Options) { change(i, o) }})
 	cluster := gocql.NewCluster(c.Addrs()...)
-	cluster.ReconnectInterval = time.Second // it takes part in no request
+	cluster.ReconnectInterval = time.Second // it does not take part in any request
 	s, err := cluster.CreateSession()
 	if err != nil {
 		t.Fatal(err)

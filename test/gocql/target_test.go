@@ -30,9 +30,9 @@ var (
 // targetTables is the number of tables. On six nodes, each starts with six partitions.
 const targetTables = 10
 
-// TestDriversStayOnTarget checks that nine in ten requests of token-aware drivers reach a node with a replica, on six
-// nodes, while about 64 partitions of ten tables continuously split, merge, and move. The drivers compute the replicas
-// from system.peers.
+// TestDriversStayOnTarget checks that nine in ten requests of token-aware drivers reach a node with a replica. On six
+// nodes, about 64 partitions of ten tables continuously split, merge, and move. The drivers compute the replicas from
+// system.peers.
 func TestDriversStayOnTarget(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Nodes: 6, Change: apart(t)})
@@ -43,7 +43,7 @@ func TestDriversStayOnTarget(t *testing.T) {
 	}
 	c.Settle()
 	changer := topochaos.New(t, 1, c.Webs()...)
-	// Drivers expect a part of a partition that crosses a token of the ring on other nodes.
+	// If a partition crosses a token of the ring, drivers expect a part of it on other nodes.
 	changer.Siblings = !*crossing
 	var stirring sync.WaitGroup
 	stop := make(chan struct{})

@@ -100,8 +100,8 @@ func TestDriversAreThrottled(t *testing.T) {
 		table("gocql")
 		policy := &backOff{}
 		began := time.Now()
-		// On a slow machine the next write may already be within the limit; then more writes are needed until one
-		// waits.
+		// On a slow machine, the next write may already be within the limit. In this case, more writes are needed until
+		// one waits.
 		writes := int64(0)
 		for ; writes < throttledWrites || len(policy.waited) == 0 && writes < 50*throttledWrites; writes++ {
 			it := s.Query("INSERT INTO throttled.gocql (k, v) VALUES (?, ?)", writes, make([]byte, kb100)).
@@ -186,7 +186,7 @@ func TestQueryPrice(t *testing.T) {
 
 	// EXPLAIN reports the same cost without reading, and a charge limit applies.
 	row := map[string]any{}
-	explained := "EXPLAIN " + strings.Replace(list, "?", "7", 1) // gocql binds values to SELECT and the like only
+	explained := "EXPLAIN " + strings.Replace(list, "?", "7", 1) // gocql does not bind values here
 	if err := s.Query(explained).MapScan(row); err != nil || row["min_ru"] != ru || row["max_ru"] != ru ||
 		row["partitions"] != 1 {
 		t.Errorf("%v, %v", row, err)

@@ -27,7 +27,7 @@ var guides = map[string]int{
 	"migrate-from-cosmos-db.md": 3, "vectors.md": 5, "views.md": 1,
 }
 
-// example matches a block of CQL, with the block that shows its result, if there is one.
+// example matches a block of CQL and the block that shows its result, if there is one.
 var example = regexp.MustCompile("(?s)```cql\n(.*?)```\n(\n```\n(.*?)```\n)?")
 
 // TestGuides checks that the statements of the guides have the results that the guides show.

@@ -12,14 +12,14 @@ import (
 type kind uint8
 
 const (
-	ww kind = 1 << iota // it overwrote a version that the other wrote
-	wr                  // it read a version that the other wrote
-	rw                  // it overwrote a version that the other read
-	rt                  // it started after the other had ended
+	ww kind = 1 << iota // overwrote a version that the other wrote
+	wr                  // read a version that the other wrote
+	rw                  // overwrote a version that the other read
+	rt                  // started after the other had ended
 )
 
-// edge leads to a dependent transaction. The nodes after the transactions are moments, at each of which one
-// transaction has ended.
+// edge leads to a dependent transaction. The nodes after the transactions are points in time at which one transaction
+// has ended.
 type edge struct {
 	from, to int
 	kind     kind
@@ -86,8 +86,8 @@ func (g *graph) build() *Verdict {
 	return nil
 }
 
-// addTime adds a moment for the end of each transaction, in order. Edges lead from a transaction to the moment of its
-// end, and to each transaction from the last moment before it started.
+// addTime adds a point in time for the end of each transaction, in order. Edges lead from each transaction to the point
+// of its end. Edges also lead to each transaction from the last point before it started.
 func (g *graph) addTime() {
 	var ended []int
 	for i := range g.txns {

@@ -33,7 +33,7 @@ type Txn struct {
 
 // Verdict is the reason why a history is not serializable in the order of time.
 type Verdict struct {
-	// Anomaly is its name.
+	// Anomaly is the name of the anomaly.
 	Anomaly string
 	// Snapshot is set if snapshot isolation does not allow the history, either. Timeless is set if the anomaly does
 	// not depend on time; otherwise the transactions are serializable, but not in the order of time.

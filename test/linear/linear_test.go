@@ -2,9 +2,9 @@
 
 //go:build integration
 
-// Package linear lets many clients read and write a few registers through CQL, and kills the server in the meantime if
-// requested. Porcupine then searches for an order of all operations that explains every response. No such order exists
-// if a read returned a value that was lost later, or if two IF clauses succeeded.
+// Package linear lets many clients read and write a few registers through CQL. If requested, it also kills the server.
+// Porcupine then searches for an order of all operations that explains every response. No such order exists if a read
+// returned a value that was lost later, or if two IF clauses succeeded.
 package linear
 
 import (

@@ -73,7 +73,7 @@ func (n *Network) Delay(from, to string, d time.Duration) {
 	w.delay = d
 }
 
-// Drop breaks the connections that from opened to to: both ends see a reset, and data in flight is lost.
+// Drop breaks the connections that from opened to to. Both ends see a reset, and data in flight is lost.
 func (n *Network) Drop(from, to string) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -264,7 +264,7 @@ type flow struct {
 	mu       sync.Mutex
 	segments []segment
 	bytes    int
-	// ended is set when the writer has closed, and gone when the reader has closed. err breaks both ends.
+	// ended is set when the writer has closed, and gone is set when the reader has closed. err breaks both ends.
 	ended, gone     bool
 	err             error
 	readBy, writeBy time.Time

@@ -193,7 +193,7 @@ func (i *importer) kill(ranges int, after time.Duration, args ...string) {
 		}
 		return fmt.Sprintf("%d ranges", i.done())
 	})
-	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Process.Kill() // the process may have ended
 	<-ended
 	i.t.Logf("%v: killed after %d completed ranges", args, i.done())
 }
@@ -224,8 +224,8 @@ func (i *importer) done() (n int) {
 }
 
 // TestLive imports from a server while clients write rows, delete rows, and write rows that expire. The import is
-// killed while it creates the schema, copies, follows, and verifies. After the writers have stopped, it must find both
-// sides equal; the test then compares them independently.
+// killed while it creates the schema, copies, follows, and verifies. After the writers have stopped, it must find that
+// both sides are equal. The test then compares them independently.
 func TestLive(t *testing.T) {
 	from := *source
 	if from == "" {
@@ -285,7 +285,7 @@ func TestLive(t *testing.T) {
 	imp.kill(16, 0, "verify")
 	imp.run("verify")
 	for table, columns := range tables {
-		// Cells expire on both sides, but not at the same instant.
+		// Cells expire on both sides, but not at the same time.
 		eventually.None(t, "both sides are equal", 2*time.Minute, func() string {
 			want, n := sum(t, from, table, columns)
 			if got, m := sum(t, to, table, columns); got != want || n != m {

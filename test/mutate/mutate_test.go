@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mutate feeds mutated valid inputs to every decoder, millions per second. It provides volume, while the
-// native fuzz targets in the decoders' packages provide depth. It checks for panics, results that do not survive
-// another round trip, and decoders that read beyond their input.
+// Package mutate feeds mutated valid inputs to every decoder at a rate of millions per second. It provides volume,
+// while the native fuzz targets in the decoders' packages provide depth. It checks for panics, results that do not
+// survive another round trip, and decoders that read beyond their input.
 package mutate
 
 import (
@@ -293,7 +293,7 @@ func attempt(run func([]byte) string, b []byte) (why string) {
 }
 
 // Limits for a decoder's memory in bytes: memoryBase, plus memoryFactor for each byte of its input. A structure is
-// larger than its encoding, and the memory for encoding it again counts as well.
+// larger than its encoding, and the memory for encoding it again also counts.
 const (
 	memoryBase   = 1 << 20
 	memoryFactor = 1024

@@ -248,7 +248,7 @@ func decodeNodes() func([]byte) string {
 	}
 }
 
-// aMap returns a map with two tables and the meta partition.
+// aMap returns a partition map with two tables and the meta partition.
 func aMap() *topology.Snapshot {
 	place := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}, {4}}}}
 	m := topology.New()
@@ -276,7 +276,7 @@ func decodeMap() func([]byte) string {
 	m := aMap()
 	header := m.AppendHeader(nil)
 	return func(b []byte) string {
-		// Only the part is checked; the rest is a valid map.
+		// Only this part is checked. The rest is a valid partition map.
 		_, _ = topology.Assemble(m, b, nil)
 		for _, id := range []topology.PartitionID{1, 99, topology.MetaPartition} {
 			_, _ = topology.Assemble(m, header, map[topology.PartitionID][]byte{id: b})

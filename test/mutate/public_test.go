@@ -58,7 +58,7 @@ func fuzz(f *testing.F, name string) {
 // and do not lead to a state that differs from its records.
 func FuzzRoles(f *testing.F) { fuzz(f, "statements about roles") }
 
-// FuzzHTTP checks that no request can send an order, or read protected data, without the required permission.
+// FuzzHTTP checks that no request can change the node or read protected data without the required permission.
 func FuzzHTTP(f *testing.F) { fuzz(f, "HTTP requests") }
 
 // FuzzJoin checks that a peer that has not proven the secret cannot complete the handshake of nodes on either side,
@@ -237,7 +237,7 @@ func (n *operatedNode) SetState(_ context.Context, _ string, to meta.NodeState) 
 	return n.order(to.String()), nil
 }
 
-// serveHTTP serves requests. The first byte of an input determines their origin.
+// serveHTTP serves requests. The first byte of an input determines the origin of the request.
 func serveHTTP() func([]byte) string {
 	looks := map[access.Resource]access.Permissions{{Kind: access.AllMBeans}: access.Of(access.Select)}
 	state := startRoles().WithRole(&access.Role{Name: "low", Login: true, Grants: looks})

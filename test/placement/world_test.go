@@ -32,7 +32,7 @@ type world struct {
 	rng   *rand.Rand
 	state *meta.State
 	view  placement.View
-	ring  bool // decide by the ring only, as if no size were known
+	ring  bool // decides by the ring only, as if no sizes were known
 	parts []topology.PartitionID
 	base  map[topology.PartitionID]placement.Size
 	// flights holds the times at which the moves of partitions end.
@@ -54,10 +54,10 @@ type phase struct {
 	bytes       float64
 	least       float64
 	returned    int
-	bytesOver   float64 // of the fullest node, relative to its fair share
-	bytesLow    float64 // of the emptiest node
+	bytesOver   float64 // value for the fullest node, relative to its fair share
+	bytesLow    float64 // value for the emptiest node
 	loadOver    float64
-	leadersOver float64 // of the load that nodes lead, relative to an equal share
+	leadersOver float64 // load that nodes lead, relative to an equal share
 	rested      bool
 }
 
@@ -190,7 +190,7 @@ func (w *world) land() {
 	}
 }
 
-// run advances time until there is nothing left to do, or for a given time.
+// run advances time until no work remains, or for a given time.
 func (w *world) run(name string, most time.Duration, each func()) {
 	w.phase, w.left = phase{name: name, least: w.least()}, map[[2]uint64]bool{}
 	began := w.view.Now

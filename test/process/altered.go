@@ -66,9 +66,9 @@ func goEnv(t testing.TB, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// shift is added to the standard library's package time. It shifts the wall clock by the number of seconds in a file
-// that the environment names. The file is memory-mapped, so a new value is a step of the clock. Monotonic time does
-// not change, as when an operator sets the clock of a machine.
+// shift is the source text that is added to the standard library's package time. It shifts the wall clock by the number
+// of seconds in a file that the environment names. The file is memory-mapped, so a new value is a step of the clock.
+// Monotonic time does not change, as when an operator sets the clock of a machine.
 const shift = `package time
 
 import (

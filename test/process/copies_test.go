@@ -106,7 +106,7 @@ func (c *three) copyDir(from, to string) {
 	process.CopyDir(c.t, from, to)
 }
 
-// again starts the third node on a directory and waits until it is ready and the first node knows it.
+// again starts the third node on a directory. It waits until the node is ready and the first node knows it.
 func (c *three) again(dir string) *process.Server {
 	c.t.Helper()
 	s := process.Start(c.t, dir, "--internal", c.addresses[2])
@@ -121,7 +121,7 @@ func (c *three) again(dir string) *process.Server {
 	return s
 }
 
-// refused starts the third node on a directory three times. Each time it must end with the texts.
+// refused starts the third node on a directory three times. Each time, the node must end with the given texts.
 func (c *three) refused(dir string, texts ...string) {
 	c.t.Helper()
 	for range 3 {

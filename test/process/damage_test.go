@@ -30,7 +30,7 @@ var everyByte = flag.Bool("every-byte", false, "flip a bit in each byte of small
 // member is the data directory of the only node of a cluster at two times, with its content at each time.
 type member struct {
 	t      *testing.T
-	dir    string // where it is stored
+	dir    string // location of the data
 	config string
 	states []state
 }
@@ -52,7 +52,7 @@ func (m *member) start(dir string) *process.Server {
 
 var readyAt = regexp.MustCompile(`CQL on ([0-9.:]+), `)
 
-// ready waits until a node serves requests and returns its address, or "" if it has ended.
+// ready waits until a node serves requests and returns its address. It returns "" if the node has ended.
 func (m *member) ready(s *process.Server) (at string) {
 	_, missing := eventually.Try(eventually.Limit, func() string {
 		if found := readyAt.FindStringSubmatch(s.Stderr()); found != nil {
@@ -125,7 +125,7 @@ func (m *member) live() string { return filepath.Join(m.dir, "live") }
 
 func (m *member) of(name string) string { return filepath.Join(m.dir, name) }
 
-// newMember starts a node, writes to it, and stops it, once in order and once with SIGKILL.
+// newMember starts a node, writes to it, and stops it once with SIGTERM and once with SIGKILL.
 func newMember(t *testing.T) *member {
 	m := &member{t: t, dir: t.TempDir()}
 	m.config = filepath.Join(m.dir, "ilion.yaml")

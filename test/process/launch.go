@@ -71,7 +71,7 @@ func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 }
 
 // Owner returns a client for the node that runs on a data directory. The client has the rights of the directory's
-// owner; the host in a request's URL is ignored.
+// owner. The host in a request's URL is ignored.
 func Owner(dir string) *http.Client {
 	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -79,7 +79,8 @@ func Owner(dir string) *http.Client {
 		}}}
 }
 
-// Order sends an order to the node that runs on a data directory, as its owner. The order must succeed.
+// Order sends a request to change the cluster to the node that runs on a data directory, as the owner of the directory.
+// The request must succeed.
 func Order(t testing.TB, dir, path string) {
 	t.Helper()
 	if err := TryOrder(dir, path); err != nil {
@@ -87,7 +88,7 @@ func Order(t testing.TB, dir, path string) {
 	}
 }
 
-// TryOrder is Order for an order that may be rejected; the error contains the reason.
+// TryOrder works like Order for a request that may be rejected. The error contains the reason.
 func TryOrder(dir, path string) error {
 	r, err := Owner(dir).Post("http://localhost"+path, "", nil)
 	if err != nil {

@@ -41,7 +41,8 @@ func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 		"--log-level", "warn", "--internal", internal}, args...)...)
 }
 
-// TestMistakes checks that mistakes in starting nodes end with one line that explains the mistake, and do no harm.
+// TestMistakes checks that a mistake in starting a node ends it with one line that explains the mistake and causes no
+// damage.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -132,8 +133,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestSameIdentityTwice checks that a copy of a data directory cannot replace the original, and that an earlier copy
-// cannot replace it when the original is gone. The copy ends with an explanation, and no acknowledged write is lost.
+// TestSameIdentityTwice checks that a copy of a data directory cannot replace the original. An earlier copy must not be
+// able to replace it when the original is gone. The copy ends with an explanation, and no acknowledged write is lost.
 func TestSameIdentityTwice(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -151,7 +152,7 @@ func TestSameIdentityTwice(t *testing.T) {
 	c := nodes[0].Dial(t)
 	defer c.Close()
 	process.Do(t, c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	const tables = 8 // with different leaders: a follower that keeps its leader knows the original
+	const tables = 8 // with different leaders, because a follower that keeps its leader knows the original
 	for i := range tables {
 		process.Do(t, c, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY)", i))
 	}

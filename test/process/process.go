@@ -164,8 +164,8 @@ func Start(t testing.TB, dir string, args ...string) *Server {
 	return s
 }
 
-// TryStart is Start for processes that may fail to start. Its error is the output on stderr. Wait then returns the
-// exit code.
+// TryStart works like Start for processes that may fail to start. Its error is the output on stderr. Wait then returns
+// the exit code.
 func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	t.Helper()
 	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level",
@@ -201,7 +201,7 @@ func (s *Server) Stderr() string { return s.stderr.String() }
 
 // Kill kills the process with SIGKILL and waits for its end.
 func (s *Server) Kill() {
-	_ = s.Cmd.Process.Kill() // it may have ended
+	_ = s.Cmd.Process.Kill() // the process may have ended
 	<-s.ended
 }
 
@@ -216,7 +216,7 @@ func (s *Server) Stop(t testing.TB) (time.Duration, int) {
 	return time.Since(began), s.Cmd.ProcessState.ExitCode()
 }
 
-// Wait waits for the end of the process and returns the time that took.
+// Wait waits for the end of the process. It returns the elapsed time and the exit code.
 func (s *Server) Wait(t testing.TB, limit time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -29,9 +29,9 @@ const (
 	strangersLines = 60
 )
 
-// TestStrangers checks connections to the internal address that are not from nodes of the cluster. They send garbage,
-// half of a handshake followed by silence, client requests, or the handshake of another cluster's node, thousands of
-// times. They must not stop the node, fill its memory or its log, or prevent a valid node from joining.
+// TestStrangers checks connections to the internal address that do not come from nodes of the cluster. They send
+// garbage, half of a handshake followed by silence, client requests, or the handshake of another cluster's node,
+// thousands of times. They must not stop the node, fill its memory or its log, or prevent a valid node from joining.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	base, internal := t.TempDir(), freeAddress(t)
@@ -53,7 +53,7 @@ func TestStrangers(t *testing.T) {
 	for i := range 200 {
 		conn := dial()
 		defer conn.Close()
-		_, _ = conn.Write([]byte("ilion")[:i%6]) // it may be closed already
+		_, _ = conn.Write([]byte("ilion")[:i%6]) // the connection may already be closed
 		open = append(open, conn)
 	}
 	rng := rand.New(rand.NewPCG(7, 7))

@@ -22,8 +22,8 @@ const (
 var rewrite = flag.Bool("rewrite", false, "write the present number of faults to "+pending)
 
 // TestProse checks that no folder has more faults than testdata/pending.txt allows. The file lists the folders that
-// have not been rewritten yet. A folder that has fewer faults than listed fails as well, so that the numbers only
-// decrease: run the test with -rewrite.
+// have not been rewritten yet. A folder that has fewer faults than listed also fails, so that the numbers only
+// decrease. In this case, run the test with -rewrite.
 func TestProse(t *testing.T) {
 	checker, err := NewChecker()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// MaxWords is how many words a sentence of documentation or of a comment may have.
+// MaxWords is the maximum number of words in a sentence of documentation or of a comment.
 const MaxWords = 40
 
 //go:embed rules.txt
@@ -18,7 +18,7 @@ var ruleText string
 //go:embed exceptions.txt
 var exceptionText string
 
-// rule rejects what its pattern matches.
+// rule rejects text that matches its pattern.
 type rule struct {
 	pattern *regexp.Regexp
 	classes map[Class]bool // nil for all
@@ -28,7 +28,7 @@ type rule struct {
 // Checker applies the rules of rules.txt, except where exceptions.txt allows the passage.
 type Checker struct {
 	rules      []rule
-	exceptions map[string][]string // by path: parts of the passages that are allowed
+	exceptions map[string][]string // keyed by path: parts of the passages that are allowed
 	used       map[string]bool     // exceptions that allowed something, as "path: text"
 }
 

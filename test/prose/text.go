@@ -236,8 +236,8 @@ func commentPassages(path string, line int, group *ast.CommentGroup) []Passage {
 	return all
 }
 
-// messageShape is what a message looks like: at least three words, of which the first is a plain word or a verb of
-// package fmt.
+// messageShape matches the beginning of a message: at least three words, of which the first is a plain word or a verb
+// of package fmt.
 var messageShape = regexp.MustCompile(`^[A-Za-z%"'][a-zA-Z%"',:-]*( +[^ ]+){2,}`)
 
 // notMessage matches constants that have the shape of a message and are CQL, SQL, HTML, or JavaScript.
@@ -248,7 +248,7 @@ func isMessage(text string) bool {
 	return messageShape.MatchString(text) && !notMessage.MatchString(text)
 }
 
-// abbreviation matches what ends with a period within a sentence.
+// abbreviation matches abbreviations that end with a period within a sentence.
 var abbreviation = regexp.MustCompile(`\b(e\.g|i\.e|etc|vs|cf|No|approx)\.$`)
 
 // Sentences divides text at the ends of its sentences.

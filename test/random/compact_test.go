@@ -10,7 +10,7 @@ import (
 )
 
 // Compact tables get no INSERT JSON if all columns are keys, because Cassandra 5.0 writes no row for it. They get no
-// INSERT without a value, because Cassandra rejects it later than Ilion.
+// INSERT without a value, because Cassandra rejects such an INSERT later than Ilion.
 
 // compactSchema draws a table with COMPACT STORAGE and returns the statements that create it. Without clustering
 // columns it has several other columns, otherwise one or none.
@@ -65,6 +65,6 @@ func (t *table) prefix() []column {
 	return t.clustering[:1+t.IntN(len(t.clustering)-1)]
 }
 
-// flat reports whether the table is a compact table without clustering columns. For such a table, Cassandra 5.0
-// rejects INSERT JSON, an INSERT of the key only, and a conditional DELETE, and it fails at reads through an index.
+// flat reports whether the table is a compact table without clustering columns. For such a table, Cassandra 5.0 rejects
+// INSERT JSON, an INSERT of only the key, and a conditional DELETE. Reads through an index fail.
 func (t *table) flat() bool { return t.compact && len(t.clustering) == 0 }

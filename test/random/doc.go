@@ -7,10 +7,11 @@
 //	go test -tags integration ./test/random -against=127.0.0.1:19142 -seed=1 -rounds=50 -nodes=4
 //
 // Each seed creates a table with random clustering orders and perhaps an index, and a table of counters. Each round
-// makes writes with few distinct timestamps, so that there are ties, batches, conditional writes, and writes that
-// expire. It then reads the whole tables and runs selects with all kinds of restrictions, in pages. Every result must
-// be the same: rows, pages, and columns, or the code of the error. With -nodes, Ilion's nodes are processes: one node
-// that is killed between statements, or four nodes of which one at a time is killed during statements.
+// makes writes with few distinct timestamps so that timestamps are often equal. It also makes batches, conditional
+// writes, and writes that expire. It then reads the whole tables and runs selects with all kinds of restrictions, in
+// pages. Every result must be the same: rows, pages, and columns, or the code of the error. With -nodes, Ilion's nodes
+// are processes: one node that is killed between statements, or four nodes of which one at a time is killed during
+// statements.
 //
 //	../shared/cassandra/start.sh DIR 127.0.0.61:9042
 //	go test -tags integration ./test/random -run Types -against=127.0.0.61:9042 -seed=1 -rounds=40

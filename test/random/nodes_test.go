@@ -134,9 +134,9 @@ func (c *nodes) connect(i int) {
 	c.at = i
 }
 
-// disturb kills a node with SIGKILL and restarts it after a while. A standalone node is killed between two statements.
-// In a cluster the killed node is either a node without requests or the node that gets the requests, whose client then
-// changes to another node.
+// disturb kills a node with SIGKILL and restarts it after some time. A standalone node is killed between two
+// statements. In a cluster the killed node is either a node without requests or the node that gets the requests, whose
+// client then changes to another node.
 func (c *nodes) disturb(d draw) {
 	if len(c.processes) == 1 {
 		c.kills.Add(1)
@@ -171,7 +171,7 @@ func (c *nodes) disturb(d draw) {
 // goroutines stops the node that receives the requests and returns the stacks of its goroutines.
 func (c *nodes) goroutines() string {
 	s := c.processes[c.at]
-	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if it has ended, its last output is all there is
+	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if it has ended, its last output is the only information
 	s.Wait(c.t, time.Minute)
 	return s.Stderr()
 }

@@ -43,7 +43,7 @@ func TestAgainstCassandra(t *testing.T) {
 	p := &pair{T: t, d: d}
 	if *processes > 0 {
 		p.nodes = startNodes(t, *processes)
-		defer p.nodes.wait.Wait() // before the processes are ended
+		defer p.nodes.wait.Wait() // taken before the processes are ended
 	} else {
 		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *partitions, UserDefinedFunctions: true})
 		if err != nil {
@@ -97,7 +97,7 @@ func (p *pair) round() {
 	}
 	if d.chance(0.05) {
 		p.compare(d.shortLived(), 0)
-		time.Sleep(2500 * time.Millisecond) // expired on both by then
+		time.Sleep(2500 * time.Millisecond) // expired on both sides by that time
 	}
 	p.compare("SELECT * FROM t", 0)
 	p.compare("SELECT * FROM c", pick(d, 0, 2))
@@ -105,7 +105,7 @@ func (p *pair) round() {
 	for range 8 {
 		page := pick(d, 0, 1, 2, 3, 5)
 		if p.staticIndex {
-			page = 0 // Cassandra loses rows between pages there: see docs/compatibility.md
+			page = 0 // Cassandra loses rows between pages in this case (see docs/compatibility.md)
 		}
 		p.compare(d.query(), page)
 	}
@@ -121,7 +121,7 @@ type pair struct {
 	cassandra *rawclient.Conn
 	// staticIndex is set if the index is on a static column.
 	staticIndex bool
-	history     []string // since the tables were last known to be equal
+	history     []string // changes since the tables were last known to be equal
 	// differences holds the differences that same has found. apart is set once the tables may differ. failed is set if
 	// the last statement may have made the tables differ, but its result is not a difference.
 	differences   []string
@@ -159,12 +159,12 @@ func (p *pair) compare(statement string, page int) {
 		p.Fatalf("%s: %s\n%s", statement, got[0], p.nodes.goroutines())
 	}
 	if strings.Contains(got[0], "Cannot page queries") {
-		return // Cassandra may find first that nothing is selected
+		return // Cassandra may first detect that nothing is selected
 	}
 	if strings.HasPrefix(got[1], "error 0x1300") {
 		return // Cassandra 5.0 fails at pages of groups
 	}
-	for i := range got { // texts changed with 5.0
+	for i := range got { // the texts changed with 5.0
 		if strings.HasPrefix(got[i], "error") {
 			got[i], _, _ = strings.Cut(got[i], ":")
 		}

@@ -226,7 +226,7 @@ func (t *table) value(k kind) string {
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case "map":
-		seen := map[string]bool{} // which value a duplicate key has varies in Cassandra
+		seen := map[string]bool{} // the value of a duplicate key varies in Cassandra
 		for range t.IntN(4) {
 			if key := t.value(k.parts[0]); !seen[key] {
 				seen[key] = true

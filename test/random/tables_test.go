@@ -27,8 +27,8 @@ func TestTablesAgainstCassandra(t *testing.T) {
 	compareTables(t, *seed, *rounds, dial(t, startNode(t, *partitions)), dial(t, *against), false, (*table).schema)
 }
 
-// TestCompactTablesAgainstCassandra checks the same for tables with COMPACT STORAGE, whose rows may have null in their
-// last clustering columns.
+// TestCompactTablesAgainstCassandra checks the same property for tables with COMPACT STORAGE, whose rows may have null
+// in their last clustering columns.
 func TestCompactTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
@@ -109,7 +109,7 @@ func compareTables(t *testing.T, seed uint64, rounds int, first, second *rawclie
 					continue
 				}
 				if strings.Contains(q, "GROUP BY") {
-					page = 0 // Cassandra 5.0 fails at pages of groups
+					page = 0 // Cassandra 5.0 does not page groups correctly
 				}
 				p.same(q, page)
 			}

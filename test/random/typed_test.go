@@ -72,8 +72,8 @@ func TestTypesAgainstCassandra(t *testing.T) {
 	t.Logf("%d statements", statements)
 }
 
-// change is same for a statement that changes data. After a difference or a failure of Cassandra, later results cannot
-// be compared.
+// change works like same for a statement that changes data. After a difference or a failure of Cassandra, later results
+// cannot be compared.
 func (p *pair) change(statement string) {
 	if p.apart {
 		return
@@ -85,7 +85,7 @@ func (p *pair) change(statement string) {
 // alike replaces names that Cassandra uses at random for the same function.
 var alike = strings.NewReplacer("system.tojson(", "system.to_json(")
 
-// same is compare, but continues after a difference. It reports whether the results were equal.
+// same works like compare, but continues after a difference. It reports whether the results were equal.
 func (p *pair) same(statement string, page int) bool {
 	p.Helper()
 	var got [2]string
@@ -109,7 +109,7 @@ func (p *pair) same(statement string, page int) bool {
 	}
 	if got[0] == got[1] || p.texts && otherMistake(got[0], got[1]) || strings.Contains(got[1], "Legacy") ||
 		strings.Contains(plain[1], "paging state") || p.keyForms && bytesOf.MatchString(statement) {
-		return true // Cassandra's fault: it fails, mostly at pages of groups, or a type is from 3.0
+		return true // this is a fault of Cassandra: it fails, mostly at pages of groups, or a type is from 3.0
 	}
 	difference := fmt.Sprintf("%s\n(pages of %d)\n%s", statement, page, differing(plain[0], plain[1]))
 	if !strings.HasPrefix(statement, "SELECT") || page == 0 && statement == "SELECT * FROM t" {

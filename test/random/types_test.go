@@ -131,7 +131,7 @@ func (d draw) literal(k kind) string {
 		if d.chance(0.3) {
 			return "{}"
 		}
-		// No more entries, because which value a duplicate key has varies in Cassandra.
+		// Add no more entries, because the value of a duplicate key varies in Cassandra.
 		return "{" + d.literal(k.parts[0]) + ": " + d.literal(k.parts[1]) + "}"
 	case "tuple":
 		return "(" + d.term(k.parts[0]) + ", " + d.term(k.parts[1]) + ")"

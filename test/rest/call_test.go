@@ -44,7 +44,7 @@ func startWithCalls(t *testing.T) (host, port string) {
 }
 
 // TestCallByPythonDriver checks that the Python driver runs stored procedures with CALL: in simple, prepared, and
-// traced statements with values of all forms, including null. Rejected calls must have the right error.
+// traced statements with values of all forms, including null. Rejected calls must return the correct error.
 func TestCallByPythonDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func TestCallByPythonDriver(t *testing.T) {
 	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "call.py"), host, port)
 }
 
-// TestCallByNodeDriver checks the same for the Node.js driver.
+// TestCallByNodeDriver checks the same calls for the Node.js driver.
 func TestCallByNodeDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -128,8 +128,8 @@ func TestPython(t *testing.T) {
 	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "session.py"), start(t), key)
 }
 
-// TestWalkThrough checks that the programs of docs/containers-rest.md, one after the other on one node, print the
-// output that the page shows.
+// TestWalkThrough checks that the programs of docs/containers-rest.md print the output that the page shows. They run
+// one after another on one node.
 func TestWalkThrough(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/containers-rest.md")

@@ -31,7 +31,7 @@ type Client struct {
 	http         http.Client
 }
 
-// New returns a client of the node at an address, HOST:PORT, whose key is Key. A request that takes longer than most
+// New returns a client of the node at an address, HOST:PORT, whose key is Key. A request that takes longer than usual
 // fails.
 func New(address string, most time.Duration) *Client { return NewWithKey(address, Key, most) }
 
@@ -56,7 +56,7 @@ type Request struct {
 }
 
 // Ask sends a request and decodes the response into out if out is not nil and the status is below 300. It returns the
-// status, or an error if there is no response. A *[]byte receives the raw response for any status.
+// status, or an error if it receives no response. A *[]byte receives the raw response for any status.
 func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h http.Header, err error) {
 	var sent []byte
 	if r.Body != nil {

@@ -32,8 +32,8 @@ type Bugs struct {
 	EarlyTruncation bool
 	// WrongSnapshotIndex labels a snapshot with an index that is one entry lower than its state.
 	WrongSnapshotIndex bool
-	// LongLease removes the safety margin of leases. A lease ends 700 ms after the voters may vote again, as if it
-	// were measured from a late response.
+	// LongLease removes the safety margin of leases. A lease ends 700 ms after the time at which the voters may vote
+	// again, as if it were measured from a late response.
 	LongLease bool
 	// DoubleCounter sends an addition a second time with another ID.
 	DoubleCounter bool
@@ -56,7 +56,7 @@ type Bugs struct {
 	HastyFate bool
 	// EarlyStamp stamps the parts of a logged batch with the coordinator's clock instead of the leaders' clocks.
 	EarlyStamp bool
-	// LowCondition stamps the writes of a condition without regard to the timestamps of the rows that it read.
+	// LowCondition assigns timestamps to the writes of a condition and ignores the timestamps of the rows that it read.
 	LowCondition bool
 	// StaleEntries gives a batch part that was planned for an older schema the new revision, but not the new index
 	// entries.
@@ -65,17 +65,16 @@ type Bugs struct {
 	NoRequire bool
 	// RefusalIsDeath treats a refused connection as the end of the remote process.
 	RefusalIsDeath bool
-	// FarStamp lets leaders assign timestamps from their own clocks. EarlySweep lets the node that orders a sweep use
+	// FarStamp lets leaders assign timestamps from their own clocks. EarlySweep lets the node that requests a sweep use
 	// its own clock. SkewedLeader lets a node lead regardless of its clock.
 	FarStamp, EarlySweep, SkewedLeader bool
-	// NoReturn keeps a node from taking the new member ID that it was given in the meta partition while it was
-	// offline.
+	// NoReturn keeps a node from taking the new member ID that the meta partition assigned to it while it was offline.
 	NoReturn bool
 	// AnyLog accepts a log that does not match the rows, or creates a new one. AnyCopy skips the check for copied data
 	// directories.
 	AnyLog, AnyCopy bool
-	// ChildByMap creates the child of a split from the map. ChildIsOrphan removes a child at startup if the metadata
-	// lags behind the parent's log. MapFirst records a split in the map before any log contains it.
+	// ChildByMap creates the child of a split from the partition map. ChildIsOrphan removes a child at startup if the
+	// metadata lags behind the parent's log. MapFirst records a split in the map before any log contains it.
 	ChildByMap, ChildIsOrphan, MapFirst bool
 	// Undivided lets each partition use the whole throughput of a table. LateBound lets a starting node leave its
 	// partitions unlimited until the metadata changes.

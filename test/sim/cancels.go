@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// cancelSoon cancels one order in three: immediately, during its execution, or much later, when the execution waits
+// cancelSoon cancels one in three requests: immediately, during its execution, or much later, when the execution waits
 // for a quorum.
 func (w *simulation) cancelSoon(table uint32, id topology.PartitionID) {
 	dice := w.growDice(1<<40 + uint64(w.Now))
@@ -30,7 +30,7 @@ func (w *simulation) cancelSoon(table uint32, id topology.PartitionID) {
 	})
 }
 
-// cancel cancels the pending order of a partition, as an operator would.
+// cancel cancels the pending request for a partition, like an operator.
 func (n *node) cancel(table uint32, id topology.PartitionID) {
 	n.Spawn(func(*world.Task) {
 		var what string

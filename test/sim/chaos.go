@@ -102,8 +102,8 @@ func (w *simulation) hard(n *node) (out []func()) {
 	return out
 }
 
-// refuse makes a node refuse connections; it prefers a node that leads a register. Clients prefer that node for as
-// long as a lease may live.
+// refuse makes a node refuse connections; it prefers a node that leads a register. Clients prefer that node for the
+// maximum duration of a lease.
 func (w *simulation) refuse(n *node) {
 	key := registers[w.Rand.IntN(len(registers))]
 	p := w.born.Locate(tableOf(key), token.Hash([]byte(key)), []byte(key))
@@ -113,7 +113,7 @@ func (w *simulation) refuse(n *node) {
 	w.Net.Reject(n.Machine, n.refuses(n.self()))
 }
 
-// wipe destroys a disk: the machine comes back as a new node. Only one disk is destroyed at a time, and only when all
+// wipe destroys a disk, and the machine returns as a new node. Only one disk is destroyed at a time, and only when all
 // replica sets are complete.
 func (w *simulation) wipe(n *node) {
 	if !w.mayLoseDisk() {
@@ -149,7 +149,8 @@ func (w *simulation) transfer(n *node) {
 	}
 }
 
-// wrongClock sets the clock of a healthy node wrong while the other nodes are healthy. The node soon leads nothing.
+// wrongClock sets the clock of a healthy node wrong while the other nodes are healthy. The node soon leads no
+// partition.
 func (w *simulation) wrongClock() {
 	if !w.plan.With.Jumps {
 		return

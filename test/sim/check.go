@@ -27,7 +27,7 @@ type clientHistory struct {
 	txns   []*txn
 	// floors holds the values that counters had reached, by key and in order of time.
 	floors map[string][]floor
-	// settings holds the cluster's setting at each metadata version. The field after it holds the numbers whose
+	// settings holds the cluster's setting at each metadata version. The following field holds the numbers whose
 	// increments were acknowledged.
 	settings map[uint64]string
 	counted  map[int]int
@@ -139,8 +139,8 @@ type cell struct {
 	open bool
 }
 
-// register models a key that leaders stamp: the later entry of the log wins. An operation with an unknown outcome
-// accepts any response.
+// register models a key to which leaders assign timestamps: the later entry of the log wins. An operation with an
+// unknown outcome accepts any response.
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -169,7 +169,7 @@ var register = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// highest models a key that clients stamp: the highest timestamp wins, regardless of the order.
+// highest models a key to which clients assign timestamps: the highest timestamp wins, regardless of the order.
 var highest = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -185,9 +185,9 @@ var highest = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// visible models a key that clients stamp and that has conditional writes. The highest timestamp wins. An applied
-// condition is visible because its timestamp is above the timestamps that it read. Its own timestamp is known if a
-// client has read it; otherwise it may or may not hide a later write.
+// visible models a key to which clients assign timestamps and that has conditional writes. The highest timestamp wins.
+// An applied condition is visible because its timestamp is above the timestamps that it read. If a client has read the
+// value, its timestamp is known. Otherwise, the value may or may not hide a later write.
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
@@ -287,7 +287,7 @@ func stampSwaps(ops []*op) {
 }
 
 // operations returns the operations to check. An operation with an unknown outcome whose value was never seen may not
-// have happened, so it is omitted, unless an operation observed that another value was absent.
+// have happened. It is omitted unless an operation observed that another value was absent.
 func operations(ops []*op) []porcupine.Operation {
 	seen, missed := map[uint64]bool{}, false
 	for _, o := range ops {
@@ -325,7 +325,7 @@ func (w *simulation) compareStates(n *node) {
 	}
 	p := all[w.Rand.IntN(len(all))]
 	if n.parts.TableOf(p) >= schema.FirstTableID && p != topology.MetaPartition {
-		return // the remains of a dropped column depend on the schema that a node knows; they are compared at the end
+		return // the remains of a dropped column are compared at the end
 	}
 	id := uint64(p)
 	m, ok, err := n.store.Meta(id)

@@ -31,12 +31,12 @@ const (
 	opWrite           // set a register to a unique value with the leader's timestamp
 	opDelete          // delete a row with the leader's timestamp
 	opTruncate        // remove all rows of a partition
-	opSwap            // set a register if it has the value seen last
+	opSwap            // set a register if it has the last value that the client saw
 	opAdd             // add one to a counter
 	opStamped         // set a register with the client's timestamp
-	opBatch           // set two registers in one logged batch; the history contains a write of each
-	opScan            // read a whole table; the history contains a read of each key
-	opFind            // find a value through an index; the history contains a lookup of each key
+	opBatch           // set two registers in one logged batch; the history contains one write for each register
+	opScan            // read a whole table; the history contains one read for each key
+	opFind            // find a value through an index; the history contains one lookup for each key
 )
 
 func (k opKind) String() string {
@@ -63,7 +63,7 @@ type op struct {
 	index uint32
 	// parts holds the operations that represent a batch or a scan in the history.
 	parts []*op
-	// done is set when the client has a response; an op without a response has an unknown outcome.
+	// done is set when the client has a response. An op without a response has an unknown outcome.
 	done bool
 }
 
@@ -198,7 +198,7 @@ func (c *client) draw() *op {
 		}
 	}
 	if off := c.n.Wall().Sub(w.Time()); off > lifetime/3 && expires(o.key) && (o.kind == opRead || o.kind == opScan) {
-		// By its clock the rows have expired, so its reads are true only on this node.
+		// By the clock of this node, the rows have expired, so its reads are correct only on this node.
 		o.kind, o.parts = opWrite, nil
 	}
 	if expires(o.key) {
@@ -243,8 +243,8 @@ func (o *op) history() []*op {
 		return o.parts
 	}
 	if o.kind == opTruncate {
-		// A coordinator that is not sure of the outcome truncates again before it responds, so writes made in between
-		// may be removed, too.
+		// If a coordinator is not sure of the outcome, it truncates again before it responds. Writes that were made in
+		// between may therefore also be removed.
 		if len(o.parts) == 0 {
 			again := *o
 			o.parts = []*op{o, &again}
@@ -463,7 +463,7 @@ func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
 }
 
 // readHere runs a client that reads counters at ONE. It reads from the replica on its node if that replica may serve
-// the read; otherwise the node's coordinator asks the leader.
+// the read. Otherwise, the node's coordinator asks the leader.
 func (n *node) readHere(t *world.Task) {
 	w := n.w
 	for t.Sleep(w.Between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {

@@ -50,7 +50,7 @@ const (
 }`
 )
 
-// mixText reads items one after the other. It writes other items if the first item has an even value, or always,
+// mixText reads items one after another. It writes other items if the first item has an even value, or always,
 // depending on its arguments. It then reads all of them again, or throws at the end.
 const mixText = `function mix(args) {
 	var c = getContext().getCollection(), seen = {}, after = {}, i = 0;
@@ -201,7 +201,7 @@ func (p *slowProgram) Run(ctx context.Context, t *partition.Txn) ([]byte, error)
 	return result, err
 }
 
-// startTuner replaces the procedure now and then, so that clients and leaders may know different revisions of the
+// startTuner replaces the procedure from time to time, so that clients and leaders may know different revisions of the
 // container.
 func (n *node) startTuner() {
 	w := n.w

@@ -280,7 +280,7 @@ func (e exclusive) CheckPending() error {
 	return e.n.exclusively(func() error { return e.local.CheckPending() })
 }
 
-// exclusively runs do without concurrent calls. It avoids a mutex because a task that is scheduled must not wait for
+// exclusively runs do without concurrent calls. It avoids a mutex, because a task that is scheduled must not wait for
 // one.
 func (n *node) exclusively(do func() error) error {
 	if err := n.Process().Wait(context.Background(), func() bool { return !n.making }, 0); err != nil {
@@ -401,7 +401,7 @@ func (j seated) Join(id topology.PartitionID, replica topology.ReplicaID) error 
 // name returns the node's address.
 func (n *node) name() string { return fmt.Sprintf("127.0.0.%d:9042", n.ID+1) }
 
-// comeBack takes the new member ID in the meta partition if the node was given one while it was offline.
+// comeBack takes the new member ID in the meta partition if the node received one while it was offline.
 func (n *node) comeBack(replica topology.ReplicaID) {
 	if n.returning || n.w.plan.Bugs.NoReturn {
 		return
@@ -535,7 +535,7 @@ func (n *node) update(f func(*meta.State) (*meta.State, error)) error {
 	return err
 }
 
-// moveSomething orders the move of a replica, as an operator would. The balancer may later move it back.
+// moveSomething requests the move of a replica, like an operator. The balancer may later move it back.
 func (n *node) moveSomething(*world.Task) {
 	w := n.w
 	err := n.update(func(s *meta.State) (*meta.State, error) {
@@ -572,7 +572,7 @@ func (n *node) moveSomething(*world.Task) {
 	}
 }
 
-// giveUp declares that a node will not come back.
+// giveUp declares that a node will not return.
 func (n *node) giveUp(gone topology.NodeID) {
 	orders := &membership.NodeOperations{Metadata: n.keeper, Sched: n.Scheduler()}
 	said, err := orders.SetState(context.Background(), hex.EncodeToString(gone[:]), meta.Leaving)
@@ -606,7 +606,7 @@ func (n *node) whole() bool {
 // handoverTime is the constant of package node.
 const handoverTime = 5 * time.Second
 
-// stop shuts the process down as an administrator does: it announces the shutdown, transfers its leaderships, and
+// stop shuts the process down like an administrator: it announces the shutdown, transfers its leaderships, and
 // announces its end.
 func (n *node) stop() {
 	n.Spawn(func(t *world.Task) {
@@ -620,7 +620,7 @@ func (n *node) stop() {
 	})
 }
 
-// depart ends the process in order. Its last message, after all others, announces its end.
+// depart ends the process in an orderly way. Its last message, after all others, announces its end.
 func (n *node) depart() {
 	w, id := n.w, n.self()
 	w.counts.Departures++

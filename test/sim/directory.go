@@ -49,7 +49,7 @@ type harm struct {
 }
 
 // refusedTwice is the number of times that a directory must be rejected before it is repaired. A rejected directory
-// stays rejected.
+// remains rejected.
 const refusedTwice = 2
 
 // mayLoseDisk reports whether a disk may be lost now. Only one disk may be lost at a time, and only when all
@@ -67,8 +67,8 @@ func (w *simulation) mayLoseDisk() bool {
 	return true
 }
 
-// whenDiskExpendable calls do as soon as a disk may be lost, or gives up after a few seconds. Replicas are being moved
-// most of the time, so the first opportunity may be some time away.
+// whenDiskExpendable calls do as soon as a disk may be lost, or abandons the attempt after a few seconds. Replicas are
+// being moved most of the time, so the first opportunity may be some time away.
 func (w *simulation) whenDiskExpendable(do func()) {
 	end := w.Now + 3*time.Second
 	var look func()
@@ -226,7 +226,7 @@ func (n *node) connected(other *node) bool {
 
 func (n *node) admits(other *node) bool {
 	if n.originals == nil || other.originals == nil {
-		return true // one of them is down, and nothing arrives
+		return true // one of them is down, and no message arrives
 	}
 	at := livesAt{other.self(), other.Life}
 	if admitted, known := n.met[at]; known {

@@ -3,15 +3,15 @@
 // Package sim simulates a whole cluster in one thread. It has an event heap and a virtual clock, and it draws every
 // fault from a seed. A seed always produces exactly the same history, in every process.
 //
-// The nodes run the product, from the coordinator down: coordinator, the client and server of package remote,
-// partition.Host with all its replicas, raftgroup, raftlog, and storage. Their disks lose unsynced data in a crash.
-// The control plane is also the product's: the metadata keeper, peers, reconcilers, placement, admission, and joining.
+// The nodes run the product from the coordinator down: coordinator, the client and server of package remote,
+// partition.Host with all its replicas, raftgroup, raftlog, and storage. Their disks lose unsynced data in a crash. The
+// control plane is also the product's: the metadata keeper, peers, reconcilers, placement, admission, and joining.
 // control.go assembles them as package node does, and faketransport.go transports requests instead of package
 // transport. No part of the product is reimplemented. The simulator replaces the network, disk latency, clocks that
 // drift, jump, and stop, crashes, and full and lost disks (package world); see RFC 0009.
 //
-// Code that waits in the middle of a call runs as a task. A task has a goroutine for its stack and runs only while the
-// world waits for it. Product code waits through package sched, whose driver is world.Process.
+// Code that waits in the middle of a call runs as a task. A task has a goroutine for its stack, and the goroutine runs
+// only while the world waits for it. Product code waits through package sched, whose driver is world.Process.
 //
 // Clients write registers with the leaders' timestamps and with their own, swap, add to counters, delete, truncate,
 // write logged batches across partitions, and scan. They read at QUORUM and, on their own node, at ONE. At the end

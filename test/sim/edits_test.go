@@ -9,7 +9,7 @@ import (
 )
 
 // TestEditsApply checks that the source files contain the texts that the mutations replace. The tests that plant the
-// mutations run only in builds with invariant checks; without this test, a renamed variable is noticed late.
+// mutations run only in builds with invariant checks. Without this test, a renamed variable would be noticed late.
 func TestEditsApply(t *testing.T) {
 	planted.Check(t, edits()...)
 }

@@ -19,9 +19,8 @@ import (
 // fakeTransport replaces package transport for package remote. It sends requests and responses in the frames of that
 // package over the simulated network, during one run of a node's process.
 //
-// Like a connection, it loses messages in flight when the remote process ends, and reports that loss unless the two
-// nodes are partitioned from each other; in that case there is silence. Messages that have arrived stay in the buffers
-// of a paused process indefinitely.
+// Like a connection, it loses messages in flight when the remote process ends. It reports the loss unless the two nodes
+// are partitioned from each other. Messages that have arrived stay in the buffers of a paused process indefinitely.
 type fakeTransport struct {
 	n     *node
 	life  int

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// The checks of table feeds.
+// Checks of table feeds.
 //
-// For all changes: a reader that knows only the feed knows the table. Each change begins at the end state of the
+// All changes: a reader that knows only the feed can reproduce the table. Each change begins at the end state of the
 // previous change, and the copy that a follower builds from the changes finally equals the table. Every acknowledged
 // change occurs once, before the first page that reports the end of the feed. Rejected changes do not occur. The
 // changes of a key occur in commit order.
 //
-// For latest versions: each version also occurs among all changes, and only once. The last versions equal the table.
+// Latest versions: each version also occurs among all changes, and only once. The last versions equal the table.
 
 // rowImage is a row as a feed shows it: the values of two columns with their write times. The single column of a
 // static row takes the first position. fading reports for each value whether it expires.

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// Followers of table feeds. A follower requests each page from any available node with the paging state of the
-// previous page. Now and then a follower returns to its last checkpoint or divides into two followers.
+// Followers of table feeds. A follower requests each page from any available node with the paging state of the previous
+// page. From time to time, a follower returns to its last checkpoint or divides into two followers.
 
 // rowFollower reads the feed of a table or of a part of it, with all changes or with latest versions.
 type rowFollower struct {
@@ -123,7 +123,7 @@ func (w *simulation) followRows(n *node, t *world.Task, f *rowFollower) {
 	switch d := w.Rand.IntN(30); {
 	case d < 6:
 		f.saved = f.rowsRead
-	case d < 8: // back to the start if there is no checkpoint
+	case d < 8: // return to the start if there is no checkpoint
 		w.counts.FeedRereads += len(f.pages) - len(f.saved.pages)
 		f.rowsRead = f.saved
 	case d == 8 && f.split && len(w.feeds.followers) < rowFollowersMax:

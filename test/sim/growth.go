@@ -184,11 +184,11 @@ func oneToken(begin, limit topology.Position) bool {
 	return len(begin.Key)+len(limit.Key) == 0 && limit.Ring == begin.Ring+1
 }
 
-// seenLate is the maximum clock difference plus the maximum delay until a change is seen here.
+// seenLate is the maximum clock difference plus the maximum delay until this node receives a change.
 const seenLate = 5 * time.Second
 
-// checkMap checks a map that a node uses. If it is the newest map, only a few partitions may change at the same time,
-// and no recently changed partition may change automatically.
+// checkMap checks a partition map that a node uses. If it is the newest map, only a few partitions may change at the
+// same time, and no recently changed partition may change automatically.
 func (w *simulation) checkMap(n *node, s *meta.State) {
 	if err := s.Topology.Validate(); err != nil {
 		w.Fail("node %d: the map at version %d: %v", n.ID, s.Version, err)

@@ -20,7 +20,7 @@ import (
 	graph "github.com/ilion-db/ilion/test/history"
 )
 
-// The checks of items. All requests of a logical partition, with the statuses of their responses, must form one
+// Checks of items. All requests of a logical partition, together with the statuses of their responses, must form one
 // sequence of atomic requests in the order of time. The dependency graph, with the versions of each item ordered by
 // timestamp, must have no cycle. The logs must contain an acknowledged request once and completely, a request with an
 // unknown outcome completely or not at all, and a rejected request not at all.
@@ -315,7 +315,7 @@ func (s stockState) step(r *itemRequest) (bool, stockState) {
 	return !r.done || r.status == 0 && next.holds(r.after, 0), next
 }
 
-// stockModel models a logical partition: requests execute atomically, one after the other.
+// stockModel models a logical partition in which requests execute atomically, one after another.
 var stockModel = porcupine.Model{
 	Init: func() any { return stockState{} },
 	Step: func(state, in, _ any) (bool, any) {

@@ -11,17 +11,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// The checks of followers and searches. Each change that a follower reads is in the log and occurs once; the changes
-// of a key are in timestamp order. A feed of all versions equals the log. A feed of latest versions contains the last
+// Checks of followers and searches. Each change that a follower reads is in the log and occurs once. The changes of a
+// key are in timestamp order. A feed of all versions equals the log. A feed of latest versions contains the last
 // version. A page that reports the end of the feed contains all changes up to it. A search returns only items that
-// existed while a page was read, and it returns an item that existed the whole time exactly once.
+// existed while a page was read. It returns an item that existed the whole time exactly once.
 
 // never is later than all other times.
 const never = time.Duration(math.MaxInt64)
 
 // checkReads checks the pages that followers and searches have read.
 func (w *simulation) checkReads() {
-	settled := map[itemVersion]time.Duration{} // the time of the acknowledgement
+	settled := map[itemVersion]time.Duration{} // time of the acknowledgement
 	for _, r := range w.items.requests {
 		if !r.done || r.status != 0 {
 			continue

@@ -137,7 +137,7 @@ func (w *simulation) follow(n *node, t *world.Task, f *follower) {
 	switch d := w.Rand.IntN(30); {
 	case d < 6:
 		f.saved = f.paged
-	case d < 8: // back to the start if there is no checkpoint
+	case d < 8: // return to the start if there is no checkpoint
 		w.counts.Rereads += len(f.pages) - len(f.saved.pages)
 		f.paged = f.saved
 	case d == 8 && len(w.items.followers) < followersMax && f.request.Key == nil && f.request.MinEPK == "":
@@ -159,7 +159,7 @@ func (f *follower) holds(key string) bool {
 	}
 	r, err := epk.ParseRange(f.request.MinEPK, f.request.MaxEPK)
 	if err != nil {
-		panic(err) // cannot fail: the constants are above
+		panic(err) // cannot fail, because the constants are defined above
 	}
 	return r.Holds(epk.V2.Hash(nil, stockKey(key)))
 }

@@ -51,8 +51,8 @@ type (
 	}
 )
 
-// loggedItem is a version in the log of its partition: its timestamp, its value (0 for a deletion), and the time at
-// which the first replica applied it.
+// loggedItem is a version in the log of its partition. It holds the timestamp, the value (0 for a deletion), and the
+// time at which the first replica applied the version.
 type loggedItem struct {
 	stamp int64
 	value uint64

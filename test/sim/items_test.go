@@ -12,13 +12,13 @@ var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Step
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestItemsAreSerializable checks that the item requests of a logical partition form one sequence while nodes fail,
-// partitions split, merge, and move, and the procedure changes. Each request is atomic, executes once, and fits the
-// order of calls and responses and the statuses of the responses. The requests are operations with or without
-// triggers, batches, stored procedures, queries with and without the index, and deletions of all items.
+// partitions split, merge, and move, and the procedure changes. Each request must be atomic, execute once, and fit the
+// order of calls and responses and the statuses of the responses. The requests are operations with or without triggers,
+// batches, stored procedures, queries with and without the index, and deletions of all items.
 //
-// The change feed must contain every change once, in order, in both modes, no matter which node serves a page. Pages
-// of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist as
-// long as they should.
+// The change feed must contain every change once and in order in both modes, regardless of the node that serves a page.
+// Pages of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist
+// until they expire.
 func TestItemsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 6, 2, itemHardships)
 	t.Logf("%d requests in %d seeds, %d batches and %d procedures among them, %d procedures threw, %d faults, "+
@@ -38,7 +38,7 @@ func TestItemsAreSerializable(t *testing.T) {
 	}
 }
 
-// TestItemsExpire checks that items with a time to live exist exactly that long if no clock is wrong.
+// TestItemsExpire checks that items exist exactly for their time to live if no clock is wrong.
 func TestItemsExpire(t *testing.T) {
 	n, sum, _ := eachSeed(t, 3, 1, Hardships{Containers: true, Splits: true, Merges: true, StepFaults: true, Lost: true,
 		Refusals: true, Rough: true})

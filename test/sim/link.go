@@ -21,7 +21,7 @@ import (
 // either process or with a broken frame, and so do all requests in flight on it.
 type link struct {
 	c *fakeTransport
-	// to is the remote node, in that process run.
+	// to is the remote node in that process run.
 	to   *node
 	life int
 	over bool
@@ -155,7 +155,7 @@ func (l *link) serve(a transport.RequestFrame) {
 	})
 }
 
-// stragglerIn determines the rarity of stragglers: one request in stragglerIn.
+// stragglerIn is the inverse frequency of stragglers: one in stragglerIn requests is a straggler.
 const stragglerIn = 25
 
 // straggle executes a request long after its connection was lost, as if its goroutine had not been scheduled in time.

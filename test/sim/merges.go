@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/test/sim/world"
 )
 
-// mergesMax is the maximum number of merges that are ordered in a run.
+// mergesMax is the maximum number of merges that are requested in a run.
 const mergesMax = 10
 
-// mergeSomething orders merges now and then until the calm phase begins. The ordering node may be cut off.
+// mergeSomething requests merges from time to time until the calm phase begins. The requesting node may be cut off.
 func (w *simulation) mergeSomething() {
 	if w.Calm || w.counts.Merges >= mergesMax {
 		return
@@ -26,8 +26,8 @@ func (w *simulation) mergeSomething() {
 	}
 }
 
-// orderMerge merges two neighbors, as an operator in a hurry would. It prefers neighbors on the same nodes; the
-// replicas of other neighbors are first moved together.
+// orderMerge requests the merge of two neighbors, like an operator who skips the idle period. It prefers neighbors on
+// the same nodes; the replicas of other neighbors are first moved together.
 func (n *node) orderMerge(*world.Task) {
 	w := n.w
 	var order merge.Request

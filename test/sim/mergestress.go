@@ -18,7 +18,7 @@ const (
 	// stressFor is the time during which a merge is stressed. stressAfter is the time during which its keys are written
 	// after the merge.
 	stressFor, stressAfter = 4 * time.Second, 700 * time.Millisecond
-	// stressSkew is the clock offset. Together with the drift it stays within the limit that nodes tolerate.
+	// stressSkew is the clock offset. Together with the drift, the offset stays within the limit that nodes tolerate.
 	stressSkew = 500 * time.Millisecond
 )
 

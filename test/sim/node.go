@@ -98,7 +98,7 @@ func (n *node) self() (id topology.NodeID) {
 	return id
 }
 
-// nodeOf returns the machine with an identity, or nil if no disk has that identity now.
+// nodeOf returns the machine with an identity. It returns nil if no disk has that identity now.
 func (w *simulation) nodeOf(id topology.NodeID) *node {
 	if id[0] == 0 {
 		return nil

@@ -23,7 +23,7 @@ type PartialCrashes struct {
 	// Committed counts crashes between the commit of a batch and the next batch. Unsynced counts crashes before a sync
 	// of the store. Synced counts crashes after the sync, before logs are created or removed. Raised counts crashes
 	// when the directory has a newer feature level than the partition. Installed counts crashes when the rows of a
-	// snapshot are on disk, but not the log.
+	// snapshot are on disk but its log is not.
 	Committed, Unsynced, Synced, Raised, Installed int
 }
 

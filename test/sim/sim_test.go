@@ -179,7 +179,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace checks that a seed always produces the same history, also in another process.
+// TestSameSeedSameTrace checks that a seed always produces the same history, even in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
 		fmt.Printf("trace %016x\n", run(t, Scenario{Seed: 7, Length: 8 * time.Second, With: Usual}).Trace)

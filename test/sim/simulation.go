@@ -30,7 +30,7 @@ type Scenario struct {
 	Print func(line string)
 }
 
-// Hardships selects the optional faults and workloads. The product must withstand the ones in Usual.
+// Hardships selects the optional faults and workloads. The product must withstand the hardships in Usual.
 type Hardships struct {
 	// Batches enables logged batches across partitions, on keys that have conditional writes.
 	Batches bool

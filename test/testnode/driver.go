@@ -25,7 +25,7 @@ func Driver(t testing.TB, addr, role, password string) *gocql.Session {
 	return s
 }
 
-// User returns the users option of a node with one user.
+// User returns the options for a node with one user.
 func User(t testing.TB, name, password string) map[string]string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)

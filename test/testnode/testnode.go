@@ -32,7 +32,8 @@ const (
 	settleTime = 2 * time.Minute
 	// memoryEach is the memory limit of a node, because many nodes share a machine with the test.
 	memoryEach = 256 << 20
-	// replicas is the size of a replica set in a cluster with enough nodes, smallSet the size in a cluster of three.
+	// replicas is the size of a replica set in a cluster with enough nodes. smallSet is the size in a cluster of three
+	// nodes.
 	replicas, smallSet = 4, 3
 )
 
@@ -54,7 +55,7 @@ type Cluster struct {
 	// The addresses of the nodes, which they use again after a restart. Other nodes can join through the internal
 	// addresses.
 	cql, internal []string
-	secret        string // the file with the join secret
+	secret        string // file with the join secret
 	http          *http.Client
 }
 
@@ -70,7 +71,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	t.Cleanup(c.close)
 	c.secret = filepath.Join(t.TempDir(), "join-secret")
 	c.start(0)
-	// The other nodes join concurrently; the node that admits them puts them in order.
+	// The other nodes join concurrently. The node that admits them determines their order.
 	var wg sync.WaitGroup
 	for i := 1; i < o.Nodes; i++ {
 		wg.Go(func() { c.start(i) })
@@ -127,7 +128,7 @@ func (c *Cluster) start(i int) {
 	}
 }
 
-// Stop stops node i as SIGTERM does.
+// Stop stops node i in the same way as SIGTERM.
 func (c *Cluster) Stop(i int) {
 	c.t.Helper()
 	n := c.nodes[i]
@@ -146,7 +147,7 @@ func (c *Cluster) Restart(i int) {
 }
 
 func (c *Cluster) close() {
-	// Stop the founder last. It has no special role, but some node must be last.
+	// Stop the first node last. It has no special role, but some node must be last.
 	for i := len(c.nodes) - 1; i >= 0; i-- {
 		if c.nodes[i] != nil {
 			c.Stop(i)
@@ -164,7 +165,7 @@ func (c *Cluster) CQL(i int) string { return c.cql[i] }
 // Addrs returns the client addresses of all nodes.
 func (c *Cluster) Addrs() []string { return append([]string(nil), c.cql...) }
 
-// Webs returns the HTTP addresses of the running nodes. They accept orders from the same machine.
+// Webs returns the HTTP addresses of the running nodes. They accept administrative requests from the same machine.
 func (c *Cluster) Webs() []string {
 	var out []string
 	for _, n := range c.nodes {

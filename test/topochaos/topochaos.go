@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topochaos changes the physical partitions of tables during a test: it splits, merges, and moves them at
-// random, based on a seed, with the orders that operators use.
+// Package topochaos changes the physical partitions of tables during a test. Based on a seed, it splits, merges, and
+// moves partitions at random with the requests that operators use.
 package topochaos
 
 import (
@@ -33,7 +33,7 @@ type Changer struct {
 	// Siblings restricts merges to partitions one of which was split off from the other. Set it before the first call
 	// of Change.
 	Siblings bool
-	// User and Password are the credentials for orders if logins are required. Set them before the first call of
+	// User and Password are the credentials for requests if logins are required. Set them before the first call of
 	// Change.
 	User, Password string
 
@@ -47,8 +47,8 @@ type Changer struct {
 	refused map[string]int // by reason
 }
 
-// New returns a Changer for nodes at HTTP addresses, which accept orders from the same machine. It logs its changes at
-// the end of the test.
+// New returns a Changer for nodes at HTTP addresses, which accept administrative requests from the same machine. It
+// logs its changes at the end of the test.
 func New(t testing.TB, seed uint64, webs ...string) *Changer {
 	s := &Changer{t: t, webs: webs, http: &http.Client{Timeout: time.Minute}, rng: rand.New(rand.NewPCG(seed, 8)),
 		ordered: map[string]int{}, refused: map[string]int{}}
@@ -63,7 +63,7 @@ func New(t testing.TB, seed uint64, webs ...string) *Changer {
 }
 
 // Change changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. It counts
-// rejected orders: a table may have been dropped, or too many changes may be in progress.
+// rejected requests. For example, a table may have been dropped, or too many changes may be in progress.
 func (s *Changer) Change(prefix string) {
 	s.t.Helper()
 	web := s.webs[s.number(len(s.webs))]
@@ -97,8 +97,8 @@ func (s *Changer) Change(prefix string) {
 	}
 }
 
-// order draws a change of a table. It waits for half of the changes; the other changes are in progress when the next
-// statement arrives.
+// order draws a change of a table and requests it. It waits for half of the changes. The other changes are in progress
+// when the next statement arrives.
 func (s *Changer) order(status *admin.Status, t *admin.TableStatus) (what, order string) {
 	i := s.number(len(t.Partitions))
 	p := &t.Partitions[i]
@@ -115,7 +115,7 @@ func (s *Changer) order(status *admin.Status, t *admin.TableStatus) (what, order
 			}
 		}
 		return "merge", fmt.Sprintf("partition=%d&with=%d", t.Partitions[i].ID, t.Partitions[i+1].ID) + wait
-	case n%2 == 0: // in the middle of its rows, which is rejected with fewer than two rows
+	case n%2 == 0: // in the middle of its rows; rejected with fewer than two rows
 		return "split", fmt.Sprintf("partition=%d", p.ID) + wait
 	}
 	return "split", fmt.Sprintf("partition=%d&at=%d", p.ID, s.within(p.Span)) + wait
@@ -164,7 +164,7 @@ func (s *Changer) status(web string) (*admin.Status, error) {
 	return status, json.NewDecoder(r.Body).Decode(status)
 }
 
-// give sends an order and returns the text of a rejection.
+// give sends a request and returns the text of a rejection.
 func (s *Changer) give(web, order string) (refused string, err error) {
 	ask, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+web+order, nil)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestFoodGroups(t *testing.T) {
 }
 
 // TestBusyKey checks that a logical partition that causes most of a table's request units is reported, even if it is
-// not larger than the others. It is not reported if the table has little load, or if the load is even.
+// not larger than the others. It is not reported if the table has little load or an even load.
 func TestBusyKey(t *testing.T) {
 	advise := func(units, keyUnits float64) Report {
 		w := foods(t, 1000)
@@ -206,9 +206,9 @@ func TestMagazines(t *testing.T) {
 	}
 }
 
-// TestFiltering checks reads of one server's logs by their level. They read all rows of the server and return one in
-// fifty, so a row order that starts with the level is proposed. There is no finding if a read returns most of the rows
-// that it reads, or if no order would help.
+// TestFiltering checks reads of one server's logs by their level. They read all rows of the server and return one row
+// in fifty, so the advice proposes a clustering order that starts with the level. There is no finding if a read returns
+// most of the rows that it reads, or if no clustering order would help.
 func TestFiltering(t *testing.T) {
 	w := newWorld(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
 	levels := []string{"info", "debug"}

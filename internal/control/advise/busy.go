@@ -16,8 +16,8 @@ type Traffic struct {
 }
 
 const (
-	// busyShare is the minimum share of the table's request units, busyTimes the minimum multiple of an even share, and
-	// busyUnits the minimum request units per second of a busy logical partition.
+	// busyShare is the minimum share of the table's request units, busyTimes is the minimum multiple of an even share,
+	// and busyUnits is the minimum request units per second of a busy logical partition.
 	busyShare, busyTimes, busyUnits = 0.25, 5, 100
 	// copiesMax is the maximum number of proposed copies.
 	copiesMax = 16

@@ -20,7 +20,7 @@ import (
 const (
 	targetBytes  = 8e6
 	targetValues = 80_000
-	// bucketsMax is the maximum number of buckets of a key: a read of the whole key reads as many partitions.
+	// bucketsMax is the maximum number of buckets of a key: a read of the whole key reads one partition per bucket.
 	bucketsMax = 1024
 )
 

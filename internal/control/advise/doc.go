@@ -11,5 +11,5 @@
 //   - (AD3) Estimates include their possible error.
 //   - (AD4) The same input yields the same report.
 //
-// The package reads no data itself and knows neither nodes nor clocks. Start reading at Advise, then rules.
+// The package does not read data, and it does not depend on nodes or clocks. Start reading at Advise, then at rules.
 package advise

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// few is the number of physical partitions that a query may read without a finding: small tables have one or two. A
-	// table above manyUnits request units per second or manyBytes has, or will have, more.
+	// few is the number of physical partitions that a query may read without a finding. Small tables have one or two
+	// partitions, and tables above manyUnits request units per second or manyBytes have more or will have more.
 	few       = 2
 	manyUnits = 30_000
 	manyBytes = 100e9

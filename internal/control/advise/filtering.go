@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// filteredMin is the minimum ratio of a read's cost to the cost of its result rows for a finding, and unitsMin the
+// filteredMin is the minimum ratio of a read's cost to the cost of its result rows for a finding, and unitsMin is the
 // minimum difference in request units.
 const (
 	filteredMin = 2

@@ -30,7 +30,7 @@ type Sample struct {
 	DiskBytes uint64  `json:"disk_bytes"`
 	Logical   float64 `json:"logical"`
 	storage.Sample
-	// Writes and Conditions are counted since this leader opened the partition. A conditional write also counts as a
+	// Writes and Conditions are counts since this leader opened the partition. A conditional write also counts as a
 	// write, whether or not its condition was met. Units are the request units of all requests.
 	Writes     uint64  `json:"writes"`
 	Conditions uint64  `json:"conditions"`
@@ -42,12 +42,12 @@ type Sample struct {
 type Shape struct {
 	// Text is the WHERE clause without values, or empty for a read of the whole table.
 	Text string `json:"text"`
-	// Index is the index that is read. Equal are the columns compared with one value.
+	// Index is the index that the reads use. Equal are the columns compared with one value.
 	Index string   `json:"index,omitempty"`
 	Equal []string `json:"equal,omitempty"`
 	// Keyed reports whether the reads specify partition keys.
 	Keyed bool `json:"keyed,omitempty"`
-	// Count is the number of reads, Rows the number of returned rows, and Units the cost in request units.
+	// Count is the number of reads, Rows is the number of returned rows, and Units is the cost in request units.
 	Count uint64  `json:"count"`
 	Rows  uint64  `json:"rows"`
 	Units float64 `json:"units"`
@@ -98,8 +98,8 @@ const (
 	bytesMax     = 64 << 20
 	rowsKeptMost = 1024
 	rowsKeptLess = 64
-	// wellKept is the number of partitions that keep all their sampled rows, and keptMax the number that keep some. The
-	// others keep none.
+	// wellKept is the number of partitions of which all sampled rows are kept, and keptMax is the number of partitions
+	// of which some are kept. No rows of the other partitions are kept.
 	wellKept = 4
 	keptMax  = 256
 )

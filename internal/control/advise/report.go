@@ -11,7 +11,7 @@ type Report struct {
 
 // Figures are the sizes of a table. Sizes of logical partitions are estimates unless Complete is set.
 type Figures struct {
-	// PhysicalPartitions is the number of physical partitions, and Surveyed is the number of sampled ones.
+	// PhysicalPartitions is the number of physical partitions, and Surveyed is the number of sampled partitions.
 	PhysicalPartitions int    `json:"physical_partitions"`
 	Surveyed           int    `json:"surveyed"`
 	DiskBytes          uint64 `json:"disk_bytes"`
@@ -20,8 +20,8 @@ type Figures struct {
 	Sampled           int     `json:"sampled"`
 	LogicalPartitions float64 `json:"logical_partitions"`
 	Rows              float64 `json:"rows"`
-	// MedianBytes and P99Bytes are sizes of logical partitions. Largest is the largest one, and LargestKey its readable
-	// key.
+	// MedianBytes and P99Bytes are sizes of logical partitions. Largest is the size of the largest partition, and
+	// LargestKey is its readable key.
 	MedianBytes float64 `json:"median_bytes"`
 	P99Bytes    float64 `json:"p99_bytes"`
 	Largest     Size    `json:"largest"`
@@ -63,7 +63,7 @@ type Finding struct {
 	// Evidence is never empty (AD1).
 	Evidence []Fact   `json:"evidence"`
 	Proposal Proposal `json:"proposal"`
-	// Effect holds the changes by the proposal, computed from Basis.
+	// Effect holds the changes that the proposal causes, computed from Basis.
 	Effect []Change `json:"effect"`
 	Basis  string   `json:"basis"`
 }

@@ -74,11 +74,11 @@ const (
 	openPart, longPart = 0.1, 0.5
 	// grownShare is the minimum share of the bytes in such partitions.
 	grownShare = 0.5
-	// horizonMin is the minimum time span of the rows for a meaningful rate, and rowsMin the minimum number of rows of
-	// a partition.
+	// horizonMin is the minimum time span of the rows for a meaningful rate, and rowsMin is the minimum number of rows
+	// of a partition.
 	horizonMin, rowsMin = time.Hour, 20
-	// soon is the number of days within which a partition must reach 100 MB for a warning. Beyond late there is no
-	// finding.
+	// soon is the number of days within which a partition must reach 100 MB for a warning. No finding is reported if it
+	// takes longer than late.
 	soon, late = 365, 10 * 365
 )
 
@@ -250,8 +250,8 @@ func (s *study) bounded(top *growth) (Proposal, []Change) {
 }
 
 const (
-	// skewTimes is the minimum ratio of the largest partition to the mean for a skewed table, skewBytes the minimum
-	// size of the largest partition, and skewKeys the minimum number of partitions.
+	// skewTimes is the minimum ratio of the largest partition to the mean for a skewed table, skewBytes is the minimum
+	// size of the largest partition, and skewKeys is the minimum number of partitions.
 	skewTimes, skewBytes, skewKeys = 5, 1e6, 10
 )
 
@@ -285,7 +285,7 @@ func (s *study) skewed() *Finding {
 const (
 	// keysEach is the number of logical partitions per physical partition for an even distribution.
 	keysEach = 10
-	// fewKeysBytes is the minimum size of a table without a throughput for a finding.
+	// fewKeysBytes is the minimum size for a finding about a table without a throughput.
 	fewKeysBytes = 1e9
 	// unitsEach and bytesEach are the capacity of a physical partition.
 	unitsEach, bytesEach = 10_000, 30e9
@@ -333,8 +333,8 @@ func (s *study) fewKeys() *Finding {
 }
 
 const (
-	// conditionsMin is the minimum number of conditional writes for a finding, and conditionsPart their minimum share
-	// of all writes.
+	// conditionsMin is the minimum number of conditional writes for a finding, and conditionsPart is their minimum
+	// share of all writes.
 	conditionsMin, conditionsPart = 100, 0.1
 )
 

@@ -250,7 +250,7 @@ func (w *SplitController) ledPartitions(replicas []*partition.Replica) (out []le
 			was := s
 			s = &partitionState{member: r.Member(), epoch: epoch, counts: c}
 			if place, _, hot := was.hotspot.Hot(); hot && span.Tokens().Contains(token.AtPosition(place)) {
-				// A hot key stays hot when a split has moved other keys away.
+				// A hot key stays hot after a split has moved other keys to another partition.
 				s.counts, s.hotspot, s.hotToken, s.hotLoggedAt = was.counts, was.hotspot, was.hotToken, was.hotLoggedAt
 				s.ownLoad = was.ownLoad
 				s.report = PartitionReport{Load: was.report.Load, HotKey: was.report.HotKey,
@@ -412,7 +412,7 @@ func (w *SplitController) requestSplit(ctx context.Context, p *topology.Partitio
 	_, err := w.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		now := s.Topology.Partition(p.ID)
 		if now == nil || now.Split != nil || now.Epoch != p.Epoch {
-			return s, nil // another change was first
+			return s, nil // another change was recorded first
 		}
 		return o.Apply(s, w.Sched.Wall())
 	})

@@ -26,8 +26,8 @@ const (
 	reportShare = 16
 	// reportTTL is the time that a report counts. Followers report every second.
 	reportTTL = 3 * roundInterval
-	// reportPartitionsMax bounds the partitions in one report, reportTokensMax the sampled tokens of each partition,
-	// and reportNodesMax the nodes that report about one partition.
+	// reportPartitionsMax bounds the partitions in one report, reportTokensMax bounds the sampled tokens of each
+	// partition, and reportNodesMax bounds the nodes that report about one partition.
 	reportPartitionsMax = 256
 	reportTokensMax     = 128
 	reportNodesMax      = 64

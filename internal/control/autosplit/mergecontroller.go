@@ -29,7 +29,7 @@ func (w *SplitController) updateCandidate(now time.Time, p *topology.Partition, 
 		return
 	}
 	if _, _, hot := s.hotspot.Hot(); hot {
-		s.idle = merge.IdleTracker{} // keys around a hot key stay split off
+		s.idle = merge.IdleTracker{} // the partitions around a hot key stay separate
 	}
 	q := merge.Candidate{Partition: p.ID, Epoch: p.Epoch, Bytes: s.report.Bytes, Load: s.report.Load}
 	q.SmallFor, q.IdleFor = s.idle.Observe(now, q.Bytes, s.report.SizeLimit, q.Load, w.LoadLimit)

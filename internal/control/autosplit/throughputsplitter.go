@@ -14,7 +14,7 @@ import (
 // ThroughputSplitter requests splits of tables that have too few partitions for their provisioned throughput.
 type ThroughputSplitter struct {
 	*Options
-	// satisfied is a state that needs no splits.
+	// satisfied is a state in which no table needs a split.
 	satisfied *meta.State
 }
 

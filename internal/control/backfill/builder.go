@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// chunkRows is the number of rows that a build reads before it writes their entries.
+	// chunkRows is the number of rows that a build reads before it writes their index entries.
 	chunkRows = 2000
-	// chunkRowBytes bounds the size of the rows of a chunk and chunkEntryBytes the size of their entries; the last row
-	// may exceed them. mutationBytes bounds the size of one mutation: larger numbers of rows of a logical partition are
-	// divided among several mutations.
+	// chunkRowBytes bounds the size of the rows of a chunk, and chunkEntryBytes bounds the size of their entries; the
+	// last row may exceed them. mutationBytes bounds the size of one mutation: larger numbers of rows of a logical
+	// partition are divided among several mutations.
 	chunkRowBytes   = 16 << 20
 	chunkEntryBytes = 4 << 20
 	mutationBytes   = 256 << 10
@@ -45,21 +45,22 @@ const (
 	// yieldMax is the time that a build yields to clients while the machine or the throughput of the table is short.
 	// After that it continues with the priority of a client.
 	yieldMax = time.Second
-	// savePause is how often the progress of a build is saved. After a crash this much work is repeated.
+	// savePause is the pause between two saves of a build's progress. After a crash, the work since the last save is
+	// repeated.
 	savePause = 2 * time.Second
 	// overloadedPause is the pause between checks whether the machine is still overloaded.
 	overloadedPause = 20 * time.Millisecond
 )
 
-// Table is the data of all tables, on all nodes.
+// Table gives access to the rows of all tables on all nodes.
 type Table interface {
 	// Read passes rows to a visitor, as coordinator.Coordinator.Read does. ErrAgain means that the read can be retried.
 	Read(ctx context.Context, read *command.Read, v command.Visitor) error
-	// Write returns when the mutations are acknowledged at the level, each individually. It may return ErrAgain, as
-	// Read. With a *dberr.Overloaded, the mutations in left were not written.
+	// Write returns when each mutation is acknowledged at the level. Like Read, it may return ErrAgain. With a
+	// *dberr.Overloaded, the mutations in left were not written.
 	Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (left []command.Mutation, err error)
-	// Require makes all partitions of a table reject mutations planned for an older revision. When it returns,
-	// mutations accepted before are applied.
+	// Require makes all partitions of a table reject mutations planned for an older revision. When it returns, all
+	// mutations accepted earlier have been applied.
 	Require(ctx context.Context, table uint32, revision uint64) error
 }
 
@@ -106,7 +107,7 @@ type Builder struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced by Wake
-	// built is the index that this node is building, and at its progress.
+	// built is the index that this node is building, and at is the progress of the build.
 	built uint32
 	at    *meta.Build
 
@@ -175,7 +176,7 @@ func (b *Builder) saveProgress(ctx context.Context, id uint32, at *meta.Build, s
 	}
 }
 
-// Wake reports that an index must possibly be built, or has been built. It does not block.
+// Wake reports that an index may need to be built, or has been built. It does not block.
 func (b *Builder) Wake() {
 	b.mu.Lock()
 	close(b.changed)
@@ -333,7 +334,6 @@ func (b *Builder) yield(ctx context.Context) error {
 
 // chunk reads rows and writes their entries. Reads and writes wait while the throughput of the table is exhausted.
 // Written mutations are not written again.
-// is not written again.
 func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) error {
 	began := *v
 	err := b.retryThrottled(ctx, func(who fairshare.Principal) (bool, error) {

@@ -229,8 +229,8 @@ func TestBuildFindsEveryRow(t *testing.T) {
 	}
 }
 
-// TestBuildTooEarly checks B2 while the records have an index that this node's statements do not know yet. The build
-// must not consider the index dropped, because a dropped index no longer counts as being built.
+// TestBuildTooEarly checks (B2) for an index that is in the metadata and that this node's statements do not know yet.
+// The build must not consider the index dropped, because a dropped index no longer counts as being built.
 func TestBuildTooEarly(t *testing.T) {
 	w := newWorld(t)
 	w.insert("a", 1)
@@ -297,7 +297,7 @@ func TestAnotherNodeBuilds(t *testing.T) {
 }
 
 // TestBuildGoesOn checks that an interrupted build resumes at the last saved position, on any node. A build with
-// another policy restarts. Every node can report the progress.
+// another policy restarts. Every node reports the progress.
 func TestBuildGoesOn(t *testing.T) {
 	w := newWorld(t)
 	rows := map[string]int{"wide": 2*chunkRows + 7}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backfill writes the index entries of rows that existed before their index. Later writes make their own
-// entries.
+// Package backfill writes the index entries of rows that existed before their index. Later writes create their index
+// entries themselves.
 //
 // The metadata records which indexes must be built (meta.State.Building), their progress (meta.State.Builds), and when
 // they are complete. In a cluster the node that leads the meta partition builds. If a build ends early, because of a

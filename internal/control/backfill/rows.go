@@ -25,7 +25,7 @@ type visitor struct {
 
 	examined int // number of empty keys
 	full     bool
-	whole    bool // the last partition was read to its end
+	whole    bool // the partition was read to its end
 	token    token.Token
 	key      []byte
 	// clustering is the key of the last row, or nil before the first row of a partition.
@@ -115,7 +115,7 @@ func (v *visitor) kind(of ...schema.ColumnKind) bool {
 func (v *visitor) enter(clustering []byte, r *row.Row) error {
 	ops, err := v.entries(v.table, v.index, v.key, clustering, r)
 	if len(v.index.Lists) > 1 {
-		ops = ops[:min(1, len(ops))] // entries in the newest lists only: the older lists are complete
+		ops = ops[:min(1, len(ops))] // only entries in the newest lists, because the older lists are complete
 	}
 	for i := range ops {
 		size := len(ops[i].Value) + len(clustering) + len(v.key)
@@ -124,7 +124,7 @@ func (v *visitor) enter(clustering []byte, r *row.Row) error {
 		}
 		v.bytes += size
 		v.entryBytes += size
-		ops[i].Value = bytes.Clone(ops[i].Value) // it aliases the row
+		ops[i].Value = bytes.Clone(ops[i].Value) // the value aliases the row
 		m := &v.mutations[len(v.mutations)-1]
 		m.Ops = append(m.Ops, ops[i])
 	}

@@ -116,7 +116,7 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 		return nil, nil
 	}
 	if set.Lists = append(schema.Lists{next}, now[0]); b.Building(ix) {
-		set.Lists = set.Lists[:1] // the previous lists were never complete
+		set.Lists = set.Lists[:1] // the previous lists were never completed
 	}
 	return next, b.Lists.SetLists(ctx, set)
 }
@@ -137,7 +137,7 @@ func (b *Builder) estimateVectors(ctx context.Context, t *schema.Table, c *schem
 				return 0, err
 			}
 			if covered = v.last - begin; v.seen < guessRows {
-				return int64(v.seen) / 2, nil // about two rounds: the table has no more vectors
+				return int64(v.seen) / 2, nil // after about two rounds, the table has no more vectors
 			}
 		}
 		all = append(all, int64(float64(v.seen)*(float64(1<<63)*2/max(1, float64(covered)))))
@@ -175,8 +175,8 @@ func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin u
 // sampler collects vectors.
 type sampler struct {
 	column *schema.Column
-	// seen is the number of vectors found and most the number wanted. keep reports whether to keep the vectors. rows
-	// reports whether rows without a vector count as well.
+	// seen is the number of vectors found, and most is the number of vectors to find. keep reports whether to keep the
+	// vectors. rows reports whether rows without a vector count as well.
 	seen, most int
 	keep, rows bool
 	vectors    [][]float32

@@ -13,7 +13,7 @@ import (
 
 var echoCall = rpc.Declare[string, string](rpc.Spec{Name: "echo", Since: 1, Timeout: time.Second})
 
-// TestStandalone verifies that a standalone node queries only itself.
+// TestStandalone checks that a standalone node queries only itself.
 func TestStandalone(t *testing.T) {
 	var c *Client
 	responses, silent, err := All(t.Context(), c, echoCall, "a",

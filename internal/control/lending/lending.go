@@ -67,7 +67,8 @@ func (a *Loan) UnmarshalBinary(b []byte) error {
 const (
 	// interval is how often partitions that reject requests borrow.
 	interval = 100 * time.Millisecond
-	// borrowTimeout bounds the queries of all nodes for one partition, and lendersMax their number.
+	// borrowTimeout bounds the time of the queries for one partition, and lendersMax bounds the number of queried
+	// nodes.
 	borrowTimeout = 80 * time.Millisecond
 	lendersMax    = 8
 )
@@ -133,7 +134,7 @@ func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Uni
 }
 
 // lend takes idle request units from the partitions that share the throughput of a table and that this node leads. The
-// units are for the partition to.
+// units are for partition to.
 func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (lent ru.Units) {
 	state, replicas := l.metadata.State(), l.host.Replicas()
 	tables := map[uint32]bool{}

@@ -59,7 +59,7 @@ func (l *Limiter) Count(key string) (omitted int, ok bool) {
 				delete(l.keys, k)
 			}
 		}
-		if len(l.keys) >= keysMax { // too many keys: treat them as one
+		if len(l.keys) >= keysMax { // too many keys: treat all as one key
 			key = ""
 			s = l.keys[key]
 		}

@@ -20,5 +20,6 @@
 //   - (N3) Data of one cluster, or of a standalone node, never gets into another cluster.
 //   - (N4) A node that the others need cannot be decommissioned.
 //
-// Package peers knows whether a member is alive; the metadata does not. Start reading at Joiner.Run.
+// Package peers determines whether a member is alive; the metadata does not contain this information. Start reading at
+// Joiner.Run.
 package membership

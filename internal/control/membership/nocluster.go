@@ -39,7 +39,7 @@ func (k *ClusterFinder) NoClusterFound(ctx context.Context) (bool, error) {
 			case ctx.Err() != nil:
 				return false, ctx.Err()
 			case errors.Is(err, transport.ErrDuplicateNode), errors.Is(err, transport.ErrBusy):
-				return false, nil // it is a node of the cluster
+				return false, nil // the node belongs to a cluster
 			case isPermanent(err):
 				return false, fmt.Errorf("cannot bootstrap: a node that may belong to a cluster responds: %s",
 					oneLine(explain(err)))

@@ -18,8 +18,8 @@ func withNodes(states map[topology.NodeID]meta.NodeState) *meta.State {
 	return s
 }
 
-// TestFind checks that a node is found by four or more digits of its ID. Digits that two members share are ambiguous.
-// The digits of a node that has left count only if no other node has them.
+// TestFind checks that a node is found by four or more digits of its ID. A prefix that two members share is ambiguous.
+// A node that has left is found only if no other node has the prefix.
 func TestFind(t *testing.T) {
 	a, b, left := topology.NodeID{0xab, 0xcd, 0x01}, topology.NodeID{0xab, 0xcd, 0x02},
 		topology.NodeID{0xab, 0xcd, 0x02, 0x99}

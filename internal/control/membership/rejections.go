@@ -34,7 +34,7 @@ func NewRejections(log *slog.Logger, silence time.Duration, fail func(error)) *R
 	return &Rejections{log: log, fail: fail, duplicate: duplicateWatch{threshold: duplicateIntervals * silence}}
 }
 
-// LogRejected logs a rejected connection. It limits the rate for each host and reason.
+// silence is the time after which a connection without traffic is closed. It limits the rate for each host and reason.
 func (s *Rejections) LogRejected(remote string, err error) {
 	host, _, e := net.SplitHostPort(remote)
 	if e != nil {
@@ -63,7 +63,7 @@ func rejectionKind(err error) string {
 	case errors.Is(err, transport.ErrHandshake):
 		return "handshake"
 	}
-	var e *net.OpError // its text contains ports
+	var e *net.OpError // the text of the error contains ports
 	if errors.As(err, &e) && e.Err != nil {
 		return e.Op + e.Err.Error()
 	}

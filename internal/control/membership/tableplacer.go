@@ -25,7 +25,7 @@ func (p *TablePlacer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, e
 	parts := p.Partitions
 	whole := parts > 1
 	if n := throughput.InitialPartitions(s, t); n > 0 {
-		parts, whole = n, true // with the ring's boundaries some partitions would get little of the throughput
+		parts, whole = n, true // with the boundaries of the ring, some partitions would get little of the throughput
 	}
 	if schema.IsSystem(t.Keyspace) {
 		parts, whole = 1, true

@@ -157,7 +157,7 @@ func (r *Rules) pairs(s *meta.State, candidates map[topology.PartitionID]*Candid
 		o := Request{Table: left.Table, First: left.ID, Second: right.ID, Cause: topology.BySize, SkipCooldown: true,
 			KeepPlacement: left.ID}
 		if min(a.IdleFor, b.IdleFor) < min(a.SmallFor, b.SmallFor) {
-			o.Cause = topology.ByLoad // the load became idle last
+			o.Cause = topology.ByLoad // the load was the last to become idle
 		}
 		if b.Bytes > a.Bytes {
 			o.KeepPlacement = right.ID

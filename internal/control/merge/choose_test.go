@@ -28,11 +28,11 @@ type world struct {
 	now         time.Time
 	rules       Rules
 	bytes, load [8]float64
-	rng         *rand.Rand // nil: leaders measure without error
+	rng         *rand.Rand // nil means that leaders measure without errors
 	calm        map[topology.PartitionID]*IdleTracker
 	epochs      map[topology.PartitionID]uint64
 	heat        map[topology.PartitionID]*split.HotTimer
-	merged      map[topology.PartitionID]bool // since the table changed last
+	merged      map[topology.PartitionID]bool // time since the table last changed
 	changes     int
 }
 
@@ -74,7 +74,7 @@ func provided(units int, m *topology.Snapshot) *meta.State {
 	return &s
 }
 
-// step lets some seconds pass: leaders measure, large or hot partitions split, and quiet ones merge.
+// step advances the time by some seconds: leaders measure, large or hot partitions split, and idle partitions merge.
 func (w *world) step() {
 	w.now = w.now.Add(15 * time.Second)
 	var quiet []Candidate
@@ -116,7 +116,7 @@ func (w *world) step() {
 }
 
 func (w *world) split(p *topology.Partition) {
-	size := p.Span.Limit.Ring - p.Span.Begin.Ring // the whole ring is 0; half of it is still right
+	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 is the whole ring; half of the ring is still correct
 	if p.Span.Limit.IsZero() {
 		size = -p.Span.Begin.Ring
 	}
@@ -162,9 +162,9 @@ func (w *world) join(l *topology.Partition) {
 	w.changes++
 }
 
-// TestNothingFlaps checks that a table comes to rest after any growth or shrinkage, by bytes and by load (MG4). A
-// merged partition does not split again unless the table changes, and no change happens at the end of many hours. A
-// table that has become empty and idle has its initial number of partitions, and never fewer. A table with a
+// TestNothingFlaps checks that splits and merges end after any growth or shrinkage of a table, by bytes and by load
+// (MG4). A merged partition does not split again unless the table changes, and nothing changes in the last of many
+// hours. A table that has become empty and idle has its initial number of partitions, and never fewer. A table with a
 // throughput keeps the partitions that the throughput needs, and no more than a new table would get.
 func TestNothingFlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -220,7 +220,7 @@ func TestNothingFlaps(t *testing.T) {
 	})
 }
 
-// pairOfQuiet returns a table of two partitions, of which the right one has split off the left one, and the reports of
+// pairOfQuiet returns a table of two partitions, of which the right one was split off the left one, and the reports of
 // their leaders.
 func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Candidate) {
 	t.Helper()
@@ -253,7 +253,7 @@ func madeWithTwo(t *testing.T, q []Candidate) *topology.Snapshot {
 	return m
 }
 
-// TestChoose checks that two quiet neighbors are merged, unless one of the conditions is not met.
+// TestChoose checks that two idle neighbors are merged if all conditions are met, and only then.
 func TestChoose(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	for name, c := range map[string]struct {
@@ -332,8 +332,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestSiblingsFirst checks that among the partitions that may be merged, the two halves of the newest split come
-// first, even if other pairs are smaller.
+// TestSiblingsFirst checks that the two halves of the newest split are merged before other pairs, even if other pairs
+// are smaller.
 func TestSiblingsFirst(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	long := now.Add(-24 * time.Hour)

@@ -46,7 +46,7 @@ type Request struct {
 	// SkipCooldown ignores split.Cooldown.
 	SkipCooldown bool
 	// KeepPlacement is the partition whose replicas stay on their nodes if the two must be colocated. 0 means the left
-	// one.
+	// partition.
 	KeepPlacement topology.PartitionID
 }
 
@@ -81,7 +81,7 @@ func (o *Request) Apply(s *meta.State, now time.Time) (next *meta.State, colocat
 		return nil, false, fmt.Errorf("cannot merge partitions: the feature level is %d, and merges require %d. "+
 			"Run \"ilion upgrade\" when all nodes run this version", level, MinFeatureLevel)
 	case l.Merge != nil && l.Merge == r.Merge || l.Merge != nil && r.Merge != nil && *pairOf(l) == *pairOf(r):
-		return s, false, nil // it was requested before
+		return s, false, nil // the merge has already been requested
 	case InProgress(s.Topology) >= MaxConcurrent:
 		return nil, false, fmt.Errorf("cannot merge partitions: the limit of %d concurrent merges is reached. "+
 			"Retry when a merge has finished",
@@ -96,7 +96,7 @@ func (o *Request) Apply(s *meta.State, now time.Time) (next *meta.State, colocat
 	if l.Split == nil && r.Split == nil && l.Merge == nil && r.Merge == nil && l.AtRest() && !placement.Colocated(l,
 		r) {
 		if isColocating(l, r, now) {
-			return s, true, nil // it was requested before
+			return s, true, nil // the colocation has already been requested
 		}
 		stay, other := l.ID, r.ID
 		if o.KeepPlacement == r.ID {

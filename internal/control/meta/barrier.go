@@ -8,7 +8,7 @@ import (
 )
 
 // ReadBarrier returns a state that all subscribers have received and that contains every change acknowledged on any
-// node before the call (MT6). The states on a node lag behind the leader's, and more so after the node was
+// node before the call (MT6). The states on a node are older than the leader's states, in particular after the node was
 // disconnected. Callers use ReadBarrier before they reject a request because an object does not exist. Without
 // Options.LatestVersion every state is the latest.
 //

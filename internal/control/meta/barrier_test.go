@@ -38,8 +38,8 @@ func (f *follower) newestOf(asked *atomic.Int32) func(context.Context) (uint64, 
 }
 
 // TestRefresh checks (MT6): ReadBarrier on any node returns every change for which an Update has returned on another
-// node. This must hold if nodes apply the log at different speeds, requests get lost, and many readers wait at the
-// same time. Readers that arrive while a request is in flight share the next request.
+// node. This must hold if nodes apply the log at different speeds, requests are lost, and many readers wait at the same
+// time. Readers that arrive while a request is in flight share the next request.
 func TestRefresh(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRefresh(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				// Without sharing, a third more requests would be sent, because some get lost.
+				// Without sharing, one third more requests would be sent.
 				if n := asked.Load(); n > askers*rounds {
 					t.Errorf("%d questions for %d calls", n, askers*rounds)
 				}
@@ -88,7 +88,7 @@ func TestRefresh(t *testing.T) {
 }
 
 // TestRefreshEnds checks that ReadBarrier waits for a response until its context ends, even if other readers are
-// waiting already. Without a LatestVersion function, the local state is the newest.
+// waiting already. Without a LatestVersion function, the local state is the latest state.
 func TestRefreshEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 1)

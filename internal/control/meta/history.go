@@ -51,7 +51,8 @@ type Event struct {
 	Partition topology.PartitionID
 	// Other is the other partition of a split or merge, or 0 for a move.
 	Other topology.PartitionID
-	// From and To are the nodes of a move. From is zero if a replica was added, To if one was removed.
+	// From and To are the nodes of a move. From is zero if a replica was added, and To is zero if a replica was
+	// removed.
 	From, To topology.NodeID
 	topology.Reason
 	// Abandoned reports whether the change was canceled before it took effect.
@@ -224,8 +225,8 @@ func InProgress(p *topology.Partition) []Event {
 	return Moves(e, came, gone)
 }
 
-// Moves returns a copy of e for each replica that has come or gone. It pairs added and removed replicas as long as both
-// exist.
+// Moves returns a copy of e for each replica that was added or removed. It pairs added and removed replicas as long as
+// both exist.
 func Moves(e Event, came, gone []topology.NodeID) []Event {
 	var out []Event
 	e.Kind = Move

@@ -25,7 +25,7 @@ func TestHistory(t *testing.T) {
 		e.Partition += topology.PartitionID(i)
 		next := s.WithEvent(e)
 		if i == 1 {
-			next = next.WithEvent(e) // two in one change
+			next = next.WithEvent(e) // two events in one change
 		}
 		put, err := s.Diff(next)
 		if err != nil {

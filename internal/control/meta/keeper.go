@@ -47,7 +47,7 @@ type Options struct {
 	// LoadFailed receives the errors of failed loads, which are retried.
 	LoadFailed func(err error)
 	// Sched runs the Keeper's goroutine and its waits; it is nil outside simulations. Nonce distinguishes this Keeper
-	// from all others of its node; it is random if 0.
+	// from all other Keepers of its node; it is random if 0.
 	Sched *sched.Scheduler
 	Nonce uint64
 }
@@ -63,8 +63,8 @@ type Options struct {
 //	  conflict           wait for a newer state; if it has the mark: done; otherwise restart with it
 //	  any other error    a newer state decides as above; without one, propose the same change again
 //
-// The mark makes the last step safe. Of several equal proposals with one Expect at most one is applied. A newer state
-// without the mark proves that none was or will be applied.
+// The mark makes the last step safe. At most one of several equal proposals with the same Expect is applied. A newer
+// state without the mark proves that none of them was or will be applied.
 type Keeper struct {
 	scan     Scan
 	change   Change
@@ -93,11 +93,11 @@ type Keeper struct {
 
 	mu        sync.Mutex
 	target    uint64          // version that the records are known to have reached
-	pending   []pendingChange // changes after State, in order; missing ones are read from the records
+	pending   []pendingChange // changes after State, in order; changes that are missing here are read from the records
 	delivered *State          // latest state that all subscribers have received; State may be newer
 	changed   chan struct{}   // closed and replaced when the state changes or has been delivered
 
-	publishing  lock // orders Subscribe and publications; subscribers may block
+	publishing  lock // serializes Subscribe and publications; subscribers may block
 	subscribers []func(old, new *State)
 }
 
@@ -169,7 +169,7 @@ func (k *Keeper) State() *State { return k.state.Load() }
 // every state. f must not block for long and must not call Update or Subscribe.
 func (k *Keeper) Subscribe(f func(old, new *State)) *State {
 	if k.lock(context.Background(), k.publishing) != nil {
-		return k.State() // closed: no state will follow
+		return k.State() // the Keeper is closed and no state will follow
 	}
 	defer k.publishing.release()
 	k.subscribers = append(k.subscribers, f)
@@ -219,7 +219,7 @@ func (k *Keeper) load() (*State, error) {
 	var next *pendingChange
 	if len(k.pending) > 0 && k.pending[0].version == s.Version+1 {
 		first := k.pending[0]
-		next, k.pending = &first, append(k.pending[:0:0], k.pending[1:]...) // no state keeps its change
+		next, k.pending = &first, append(k.pending[:0:0], k.pending[1:]...) // kept until a state is loaded
 	}
 	k.mu.Unlock()
 	if next == nil {

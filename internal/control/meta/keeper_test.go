@@ -32,8 +32,8 @@ type cluster struct {
 	version uint64
 	log     []command.Records
 	nodes   []*follower
-	trouble bool // changes get lost, are late, or are applied without a response
-	lined   bool // keepers wait for their turn at the first node; with trouble they do not always get a reply
+	trouble bool // changes are lost, late, or applied without a response
+	lined   bool // keepers wait for their turn at the first node; with trouble, some requests get no response
 	beaten  int  // changes that were based on an older version
 	stopped chan struct{}
 	wg      sync.WaitGroup
@@ -123,7 +123,7 @@ func (f *follower) scan(fn func(key, value []byte) error) (uint64, error) {
 	return f.version, nil
 }
 
-// change proposes a change. With trouble, the change gets lost, or it is applied, possibly late, without a response.
+// change proposes a change. With trouble, the change is lost, or it is applied, possibly late, without a response.
 func (f *follower) change(ctx context.Context, r command.Records) (uint64, error) {
 	r.Put = slices.Clone(r.Put)
 	if !f.c.trouble {
@@ -166,7 +166,7 @@ func (f *follower) catchUp(most int) {
 	for _, r := range log[:min(most, len(log))] {
 		put(f.records, r.Put)
 		f.version++
-		if f.version%3 > 0 { // sometimes the node must read the records
+		if f.version%3 > 0 { // sometimes the node must read all records
 			f.keeper.NoteChange(f.version, r.Put)
 		}
 	}
@@ -181,8 +181,8 @@ func increment(s *State) (*State, error) {
 	return s.WithSetting("n", strconv.Itoa(n+1)), nil
 }
 
-// TestUpdatesHappenOnce checks that each Update is applied exactly once, even if changes of several nodes conflict,
-// get lost, are late, or get no response. When Update returns, the subscribers of its node have seen the change.
+// TestUpdatesHappenOnce checks that each Update is applied exactly once, even if changes of several nodes conflict, are
+// lost, are late, or get no response. When Update returns, the subscribers of its node have seen the change.
 func TestUpdatesHappenOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -202,7 +202,7 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 		var last uint64
 		var seen *State
 		first := f.keeper.Subscribe(func(old, next *State) {
-			// Synthetic time, which exposes an Update that does not wait for subscribers.
+			// Synthetic time exposes an Update that does not wait for subscribers.
 			time.Sleep(5 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
@@ -253,7 +253,7 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 	}
 }
 
-// TestTurns checks that nodes that are closer to the log do not overtake a node that waits for its turn. Changes are
+// TestTurns checks that a node that is closer to the log does not overtake a node that waits for its turn. Changes are
 // made in the order of the requests. A node that does not use its turn delays the others only briefly.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

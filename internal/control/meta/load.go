@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The keys; see the package comment.
+// The package comment describes the keys.
 const (
 	schemaPrefix    = "schema/"
 	topologyKey     = "map"
@@ -297,7 +297,7 @@ func yieldChanged(records map[string][]byte, changed []string, partly map[string
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)
 		if _, function := schema.FunctionsOfObject(object); function {
-			continue // decoded with all others of its keyspace
+			continue // decoded together with the other objects of its keyspace
 		}
 		if value := records[key]; ok && value != nil && !yield(object, value) {
 			return

@@ -18,7 +18,7 @@ const retryPause = time.Second
 // for changes during the start of a cluster, whose meta partition may have no leader yet. It logs failed attempts.
 func Retry(ctx context.Context, log *slog.Logger, what string, timeout time.Duration,
 	change func(ctx context.Context) error) {
-	var clock *sched.Scheduler // the clock of the machine: the simulator does not call Retry
+	var clock *sched.Scheduler // uses the clock of the machine, because the simulator does not call Retry
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, timeout)
 		err := change(attempt)

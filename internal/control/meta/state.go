@@ -57,7 +57,7 @@ func (s *State) find(id topology.NodeID) (int, bool) {
 	})
 }
 
-// WithNode returns a state in which n is added or replaces the node with its ID.
+// WithNode returns a state that contains n instead of any node with the same ID.
 func (s *State) WithNode(n *Node) *State {
 	next := *s
 	next.Nodes = slices.Clone(s.Nodes)

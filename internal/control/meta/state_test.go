@@ -34,7 +34,7 @@ var places = []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}, {2}
 func scanOf(records map[string][]byte, version uint64) Scan {
 	return func(fn func(key, value []byte) error) (uint64, error) {
 		for key, value := range records {
-			buffer := bytes.Clone(value) // valid during the call only
+			buffer := bytes.Clone(value) // valid only during the call
 			if err := fn([]byte(key), buffer); err != nil {
 				return 0, err
 			}
@@ -286,8 +286,8 @@ func TestSmallDifference(t *testing.T) {
 	}
 }
 
-// TestAlone checks that a standalone node applies a change in one batch, rejects a change based on another version,
-// and reads everything back after a restart.
+// TestAlone checks that a standalone node applies a change in one batch, rejects a change based on another version, and
+// reads all changes after a restart.
 func TestAlone(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {

@@ -18,8 +18,8 @@ var errConflict = errors.New("a concurrent change was made first")
 
 // Update makes the change that f computes for the whole cluster, and returns a state that contains it. f receives the
 // latest state and must be a pure function of it, because it is called again after every conflict. Errors of f are
-// returned unchanged. A state without differences changes nothing. Updates of one Keeper run one at a time. (MT3),
-// (MT4)
+// returned unchanged. If the new state has no differences, nothing is recorded. Updates of one Keeper run one at a
+// time. (MT3), (MT4)
 func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*State, error) {
 	if err := k.lock(ctx, k.updating); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 
 // Cancel describes the cancellation of a pending operation.
 type Cancel struct {
-	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
+	// Table is the name of the table with its keyspace, and Partition is the ID of the partition.
 	Table     string
 	Partition uint64
 }

@@ -29,7 +29,7 @@ type Maintenance struct {
 	// Standalone is set on a standalone node.
 	Standalone bool
 
-	copying sync.Mutex // held while a checkpoint is made
+	copying sync.Mutex // held while a checkpoint is written
 }
 
 // Compact compacts all levels of the store.

@@ -17,7 +17,7 @@ import (
 
 // Merge describes the merge of two adjacent physical partitions.
 type Merge struct {
-	// Table is the name of the table with its keyspace, and Partitions the IDs of the partitions, in any order.
+	// Table is the name of the table with its keyspace, and Partitions are the IDs of the partitions, in any order.
 	Table      string
 	Partitions [2]uint64
 	// DryRun shows the plan without executing it. Wait waits for completion. Now skips the cool-down after an earlier
@@ -57,7 +57,7 @@ func (o *Partitions) Merge(ctx context.Context, r Merge) (string, error) {
 			"and merged then: see ilion partition list", what, merge.ColocateTimeout), nil
 	}
 	switch p := s.Topology.Partition(left.ID); {
-	case p == nil || p.Merge == nil && !gathering: // it is done already
+	case p == nil || p.Merge == nil && !gathering: // the merge has already been completed
 	case o.Standalone != nil:
 		err = o.Standalone.ApplyMerges(ctx)
 	case !r.Wait:

@@ -17,7 +17,7 @@ import (
 
 // Move describes the move of a replica to another node.
 type Move struct {
-	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
+	// Table is the name of the table with its keyspace, and Partition is the ID of the partition.
 	Table     string
 	Partition uint64
 	// From and To are the beginnings of the node IDs.

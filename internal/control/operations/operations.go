@@ -21,7 +21,7 @@ import (
 const (
 	// requestTimeout bounds the wait for a request to be recorded.
 	requestTimeout = 10 * time.Second
-	// completionTimeout bounds the wait for a split or merge, and moveTimeout the wait for a move. The operation
+	// completionTimeout bounds the wait for a split or merge, and moveTimeout bounds the wait for a move. The operation
 	// continues after the timeout.
 	completionTimeout = 45 * time.Second
 	moveTimeout       = 10 * time.Minute

@@ -19,7 +19,7 @@ import (
 
 // Split describes the split of a physical partition.
 type Split struct {
-	// Table is the name of the table with its keyspace, and Partition the ID of the partition.
+	// Table is the name of the table with its keyspace, and Partition is the ID of the partition.
 	Table     string
 	Partition uint64
 	// At is the first token of the new partition, in decimal. If it is empty, the partition is split in the middle of
@@ -53,7 +53,7 @@ func (o *Partitions) Split(ctx context.Context, r Split) (string, error) {
 		return "", err
 	}
 	p := s.Topology.Partition(request.Partition)
-	if p == nil || p.Split == nil { // it is done already
+	if p == nil || p.Split == nil { // the split has already been completed
 		return fmt.Sprintf("partition %d of %s is split at token %s", r.Partition, t, request.At), nil
 	}
 	o.Log.LogAttrs(ctx, slog.LevelInfo, "split ordered", slog.Uint64("partition", r.Partition),

@@ -17,7 +17,7 @@ type Versions struct {
 }
 
 // AwaitAgreement waits until every live node has a version of the metadata and knows that all other nodes have it,
-// because a driver may ask any node whether they agree. It returns the nodes that did not confirm this before ctx
+// because a driver may ask any node whether the nodes agree. It returns the nodes that did not confirm this before ctx
 // ended.
 func (p *Peers) AwaitAgreement(ctx context.Context, version uint64) (missing []topology.NodeID) {
 	var mu sync.Mutex
@@ -38,7 +38,7 @@ func (p *Peers) SendAcknowledged(ctx context.Context, to map[topology.PartitionI
 }
 
 // SetVersion reports that this node has a version of the metadata with a new schema. Run then asks the other nodes when
-// they have it, without waiting for their next reports. It does not block.
+// they have this version, without waiting for their next reports. It does not block.
 func (p *Peers) SetVersion(version uint64) {
 	p.mu.Lock()
 	p.targetVersion, p.pending = max(p.targetVersion, version), true
@@ -92,8 +92,8 @@ func (p *Peers) pollVersions(ctx context.Context) {
 	}
 }
 
-// pollVersion asks a node for the target version until the node has it or does not respond. In the latter case its next
-// report has the version.
+// pollVersion asks a node for the target version until the node has it or does not respond. If it does not respond, its
+// next report contains the version.
 func (p *Peers) pollVersion(ctx context.Context, n topology.NodeID, q *peer) {
 	for answered := true; ; {
 		p.mu.Lock()

@@ -25,7 +25,7 @@ const (
 	// clockTolerance is the permitted clock error. It exceeds the network delay of a report and is too small to affect
 	// clients.
 	clockTolerance = time.Second
-	// clockReportTTL is the time that the clock of a node counts after its last report.
+	// clockReportTTL is how long the clock of a node counts after its last report.
 	clockReportTTL = 10 * time.Second
 	// unverifiedMax is the time that a started node considers its clock unverified if no quorum has reported. After
 	// that it may lead: an unverified clock is better than no leader. Until then it polls every unverifiedInterval.
@@ -121,7 +121,7 @@ func (p *Peers) Skewed() map[topology.NodeID]bool {
 // updateBounds computes the clock bounds of a quorum. The caller must hold mu.
 func (p *Peers) updateBounds() {
 	if len(p.peers) == 0 {
-		p.bounds.Store(nil) // no other node to compare with
+		p.bounds.Store(nil) // no other node is available for a comparison
 		return
 	}
 	now := p.steady()

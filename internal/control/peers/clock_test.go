@@ -67,7 +67,7 @@ func TestClockIsHeld(t *testing.T) {
 		nodes  int
 		own    time.Duration
 		others []time.Duration
-		// now and past are how far Now and Past are from the right time.
+		// now and past are the differences of Now and EarliestNow from the right time.
 		now, past, ahead time.Duration
 	}{
 		{"all are right", 4, 0, []time.Duration{0, 0, 0}, 0, -clockTolerance, 0},
@@ -107,8 +107,8 @@ func TestClockIsHeld(t *testing.T) {
 	}
 }
 
-// TestClockJumps checks that a node detects a jump of its clock, and the size of the jump, before it receives other
-// clocks again. ClockSkewed is called once when the jump is found and once when it is over.
+// TestClockJumps checks that a node detects a jump of its clock and the size of the jump before it receives other
+// clocks again. ClockSkewed is called once when the jump is detected and once when it is over.
 func TestClockJumps(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
@@ -144,8 +144,8 @@ func TestClocksMoveTogether(t *testing.T) {
 	}
 }
 
-// TestSilentNodesClock checks that silent nodes no longer count, and that the last result of a quorum remains valid
-// without a quorum.
+// TestSilentNodesClock checks that the clocks of silent nodes are ignored, and that the last result of a quorum remains
+// valid without a quorum.
 func TestSilentNodesClock(t *testing.T) {
 	c := newClocks(2)
 	c.hear(0, 0)
@@ -162,8 +162,8 @@ func TestSilentNodesClock(t *testing.T) {
 }
 
 // TestUnknownClockIsDoubted checks that a node is considered skewed until its clock has been compared with the clocks
-// of a quorum. It may have been started with a wrong clock, which its timestamps would use. The doubt ends after a
-// while.
+// of a quorum. It may have been started with a wrong clock, which its timestamps would use. After a while the
+// clock counts as correct.
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)
 	if !c.skewed {

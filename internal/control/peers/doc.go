@@ -10,10 +10,10 @@
 // Guarantees:
 //
 //   - (PE1) A node counts as down after it announces its end, after its address refuses connections, or after an
-//     election timeout of silence, until it responds again. This avoids waits for the node; it proves nothing.
+//     election timeout of silence, until it responds again. This avoids waits for the node, which may still be running.
 //   - (PE2) No function waits for a node longer than the timeout of the call.
 //   - (PE3) Wall is not above, and EarliestNow is below, the clocks of a quorum of nodes, with a tolerance of one second,
-//     whatever the node's own clock shows. A node that has not heard from a quorum counts as skewed.
+//     regardless of the node's own clock. A node that has not heard from a quorum counts as skewed.
 //
 // The package makes no decisions and stores nothing on disk. Start reading at Peers.
 package peers

@@ -22,7 +22,7 @@ type Report struct {
 	Clock time.Time `json:"clock"`
 	// Started is the time at which its process started.
 	Started time.Time `json:"started"`
-	// Records is its metadata version; Schema is its schema version.
+	// Records is its metadata version, and Schema is its schema version.
 	Records uint64   `json:"records"`
 	Schema  [16]byte `json:"schema"`
 	// Software is the output of `ilion version`. Newest is the newest feature level that it supports.
@@ -80,7 +80,7 @@ type Peers struct {
 
 	mu    sync.Mutex
 	peers map[topology.NodeID]*peer
-	// firstWatch is when the first peer was added.
+	// firstWatch is when the first node was added.
 	firstWatch time.Duration
 	// targetVersion is the metadata version requested from the other nodes. pending reports that the requests have not
 	// been sent yet.
@@ -253,7 +253,7 @@ func (p *Peers) RecentlyRestarted() map[topology.NodeID]bool {
 // AnnounceStop tells all live nodes that this node is about to end, and waits for their responses.
 func (p *Peers) AnnounceStop(ctx context.Context) {
 	p.eachAlive(func(n topology.NodeID) {
-		_, _ = StopCall.Do(ctx, &p.client, n, rpc.None{}) // heartbeats detect the end as well
+		_, _ = StopCall.Do(ctx, &p.client, n, rpc.None{}) // heartbeats also detect the end
 	})
 }
 
@@ -369,7 +369,7 @@ func (p *Peers) handleReport(node topology.NodeID, asked time.Duration, r Report
 			if !q.reportedAt.IsZero() {
 				q.restartedAt = p.opts.Sched.Now()
 			}
-			q.stopping = false // it is another process
+			q.stopping = false // the report is from another process
 		} else if r.Records < q.report.Records { // the node has reported a newer version since it sent this report
 			r.Records, r.Schema = q.report.Records, q.report.Schema
 		}

@@ -103,7 +103,7 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
-// observed records what an Observer is notified of.
+// observed records the notifications of an Observer.
 type observed struct {
 	alive   []bool
 	removed bool
@@ -171,7 +171,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestJoin checks that the description of a new node arrives and that the reason of a rejection is returned.
+// TestJoin checks that the description of a new node arrives and that the reason for a rejection is returned.
 func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
@@ -226,7 +226,7 @@ func TestMemoryAsItWas(t *testing.T) {
 	if m := p.Memory(b, time.Now()); m != 0 {
 		t.Errorf("a node that has not reported has memory from %d", m)
 	}
-	var at []time.Time // times at which a value had been received, but not the next one
+	var at []time.Time // times at which one value had been received and the next value had not
 	for _, told := range []uint64{7, 8, 8, 9, 10, 11, 2} {
 		p.handleReport(b, 0, Report{Memory: told})
 		for at = append(at, time.Now()); !time.Now().After(at[len(at)-1]); {

@@ -15,9 +15,9 @@ type Reason uint8
 
 // The reasons.
 const (
-	Repair  Reason = iota // a change that cannot complete as started
+	Repair  Reason = iota // a change that cannot be completed
 	Replace               // a node has been down for too long
-	Grow                  // enough nodes for more replicas
+	Grow                  // the region has enough nodes for more replicas
 	Leave                 // a node is leaving
 	Pinned                // an active placement pin requires it
 	Balance               // the ring or the load requires it
@@ -37,8 +37,8 @@ type Kind uint8
 
 // The kinds of steps. Each is a transition of the topology.
 const (
-	Add        Kind = iota // add a replica on Node that will vote
-	AddLearner             // add a replica on Node that only learns
+	Add        Kind = iota // add a replica on Node that will become a voter
+	AddLearner             // add a replica on Node that stays a learner
 	Promote                // make Replica, a learner or leaving voter, a voter
 	Demote                 // make Replica, which was joining, a learner
 	Remove                 // remove Replica
@@ -57,7 +57,7 @@ type Step struct {
 	Replica topology.ReplicaID
 }
 
-// Action is one change of one replica set. Its steps are made together.
+// Action is one change of one replica set. The steps of an action are applied together.
 type Action struct {
 	Partition topology.PartitionID
 	Region    string

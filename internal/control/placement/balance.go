@@ -24,7 +24,7 @@ import (
 // home absorbs errors of the measurements.
 type balancer struct {
 	*scheduler
-	homes []*setInfo // sets with a replica on a node that is not preferred
+	homes []*setInfo // sets with a replica on a node that the ring does not prefer
 	count map[uint32][]int32
 	moved map[topology.PartitionID]bool
 	out   []Action
@@ -235,7 +235,7 @@ func (b *balancer) fill() {
 	}
 }
 
-// cold reports whether a node may be filled with a set in spite of its load. If the load exceeds the node's share, the
+// cold reports whether a node may be filled with a set despite its load. If the load exceeds the node's share, the
 // set's load per byte must be at most half of the source's average.
 func cold(s *setInfo, from, to *node) bool {
 	return s.region.fitsLoad(to, s.size) || 2*s.size.Load*from.has.Bytes <= s.size.Bytes*from.has.Load

@@ -27,7 +27,7 @@ func (w *world) sized() {
 	}
 }
 
-// changes converges and returns the number of topology changes.
+// changes runs the scheduler until nothing changes and returns the number of topology changes.
 func (w *world) changes() (n int) {
 	before := w.state.Topology.Version()
 	w.converge()
@@ -158,7 +158,7 @@ func TestNotGivenToBeFilled(t *testing.T) {
 }
 
 // TestLeadersByLoad checks that no node leads more than its limit of the load if another node could lead instead. A
-// node that may not lead must not lead. If there is almost no load, the ring alone determines the leaders.
+// node that is not allowed to lead leads nothing. If there is almost no load, the ring alone determines the leaders.
 func TestLeadersByLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := someWorld(t)

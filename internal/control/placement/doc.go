@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package placement decides which nodes hold which replicas. All functions are pure: they take the metadata and a view
-// of the nodes and return the required changes, which other packages make.
+// Package placement decides which nodes hold which replicas. All functions are pure: they compute the required changes
+// from the metadata and the states of the nodes, and other packages make the changes.
 //
 // Guarantees:
 //
@@ -22,5 +22,5 @@
 // Replicas are placed by the ring that drivers see, while the nodes on the ring are within a tolerance of their fair
 // shares of bytes and load. Beyond the tolerance, bytes and load decide: see balancer.
 //
-// Start reading at Schedule, then setInfo.step, then Plan.
+// Start reading at Schedule, then at setInfo.step, then at Plan.
 package placement

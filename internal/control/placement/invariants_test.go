@@ -18,7 +18,7 @@ import (
 
 const here = "here"
 
-// world is the part of a cluster that matters to placement: the records, the available nodes, and the Raft
+// world is the part of a cluster that matters for placement: the metadata, the available nodes, and the Raft
 // configuration of each partition. Leaders change the configuration by Plan and publish it by RecordVoters, possibly
 // later.
 type world struct {
@@ -28,7 +28,7 @@ type world struct {
 	conf  map[topology.PartitionID]*Config
 	many  map[topology.PartitionID]bool // had three voters
 	nodes map[topology.ReplicaID]topology.NodeID
-	last  topology.ReplicaID // the highest id seen
+	last  topology.ReplicaID // the highest ID seen
 	table uint32
 	// planner has seen all or some of the previous states.
 	planner Planner
@@ -129,8 +129,8 @@ func (w *world) schedule() int {
 	return len(actions)
 }
 
-// lead takes the next step of a partition's leader. publish determines whether the leader gets as far as publishing
-// it. lead reports whether anything changed.
+// lead takes the next step of a partition's leader. publish determines whether the leader publishes the step. The
+// result reports whether anything changed.
 func (w *world) lead(id topology.PartitionID, publish bool) bool {
 	p, c := w.state.Topology.Partition(id), w.conf[id]
 	alive := 0
@@ -169,7 +169,7 @@ func (w *world) ids() (ids []topology.PartitionID) {
 	return ids
 }
 
-// wish requests a move, or the colocation of two partitions, if that is allowed.
+// wish requests a move, or the colocation of two partitions, if it is allowed.
 func (w *world) wish() {
 	ids := w.ids()
 	p := w.state.Topology.Partition(rapid.SampledFrom(ids).Draw(w.t, "partition"))
@@ -294,8 +294,8 @@ func (w *world) event() {
 }
 
 // TestPlacementLaws checks that (PL1) and (PL2) hold after every event and that no ID is used twice. It then waits
-// until the cluster has come to rest, with up to one permanently failed node. Every replica set must then have the
-// voters that the nodes allow, on the nodes that the ring prefers.
+// until nothing changes, with up to one permanently failed node. Every replica set must then have the voters that the
+// nodes allow, on the nodes that the ring prefers.
 func TestPlacementLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

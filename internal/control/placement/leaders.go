@@ -56,7 +56,7 @@ func (d *scheduler) leaders() []Action {
 type leading struct {
 	*scheduler
 	out   []Action
-	given [leadsMax]*setInfo // as many as out
+	given [leadsMax]*setInfo // as many entries as in out
 }
 
 // leadLimit returns the maximum load that a node may lead with a part of the tolerance added.
@@ -127,8 +127,8 @@ func (b *leading) homeward() {
 	}
 }
 
-// relieve moves leaderships away from nodes that lead too much, starting with the largest that do not exceed the
-// surplus.
+// relieve moves leaderships away from nodes that lead too much, starting with the largest leaderships that do not
+// exceed the surplus.
 func (b *leading) relieve() {
 	hot := slices.DeleteFunc(slices.Clone(b.nodes), func(n *node) bool { return n.led <= n.region.leadLimit(1) })
 	if len(hot) == 0 {

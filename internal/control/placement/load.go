@@ -45,7 +45,7 @@ type scheduler struct {
 	known    *topology.Snapshot
 	sizes    map[topology.PartitionID]Size
 	balancer balancer
-	// busy is the number of sets that are changing, most its limit.
+	// busy is the number of sets that are changing, and most is its limit.
 	busy, most int
 }
 
@@ -53,17 +53,17 @@ type scheduler struct {
 type node struct {
 	*meta.Node
 	index    int // in the nodes of the state
-	zone     int // equal for nodes in the same zone
+	zone     int // equal for all nodes in the same zone
 	region   *region
 	stays    bool    // result of View.stays
-	weight   float64 // its capacity relative to the average
+	weight   float64 // the capacity relative to the average
 	has      Size
 	replicas int
-	coming   Size // part of has that is in flight
+	coming   Size // the part of has that is in flight
 	// gives are the sets of which the node may give its replica away, if giving is set.
 	gives  []*setInfo
 	giving bool
-	// leads reports whether the node may lead. led is the load that it is preferred to lead.
+	// leads reports whether the node may lead. led is the load of the sets that the node is preferred to lead.
 	leads bool
 	led   float64
 }
@@ -75,12 +75,12 @@ type region struct {
 	nodes []*meta.Node
 	// target is the number of voters of a set.
 	target int
-	// has is the size of all replicas in the region, and weight is the sum of the weights of its staying nodes.
+	// has is the size of all replicas in the region, and weight is the sum of the weights of its nodes in use.
 	has    Size
 	weight float64
 	// slack is the number of bytes that a node may have beyond the tolerance.
 	slack float64
-	// led is the led load of its nodes; leads is the number of nodes that may lead.
+	// led is the sum of led of its nodes, and leads is the number of nodes that may lead.
 	led, leads float64
 }
 

@@ -86,7 +86,7 @@ func (v *View) checkTarget(n *meta.Node, id topology.NodeID) error {
 	return nil
 }
 
-// votersOf returns the nodes of the members that vote, or will vote, and stay.
+// votersOf returns the nodes of the members that stay and that vote or will vote.
 func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 	for _, m := range set.Replicas {
 		if m.State == topology.Voter || m.State == topology.Joining {

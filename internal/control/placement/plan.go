@@ -20,8 +20,8 @@ type Change struct {
 }
 
 // Plan returns the next change of the leader that brings a set's configuration closer to the topology. ready reports
-// whether a learner has caught up. The result contains the changes that are safe now and may be empty: the leader
-// calls again when a learner is ready or the topology has changed. Before that it records unknown voters with
+// whether a learner has caught up. The result contains the changes that are safe now and may be empty. The leader calls
+// Plan again when a learner is ready or the topology has changed, after recording unknown voters with
 // topology.Snapshot.RecordVoters. A configuration never has two voters. Once it has had three voters, it never has
 // fewer (PL2). A leaving voter waits for its joining replacement (PL3).
 func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) bool) Change {
@@ -72,7 +72,7 @@ func youngest(set *topology.ReplicaSet) (id topology.ReplicaID) {
 }
 
 // exchange returns how many learners become voters and how many voters are removed at the same time. joining is the
-// number of replicas that will become voters, caughtUp the number of ready ones among them.
+// number of replicas that will become voters, and caughtUp is the number of ready replicas among them.
 func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
 	free := max(0, leaving-joining) // leaving voters without a replacement
 	for promote = min(caughtUp, max(0, Replicas-(voters-leaving))); promote >= 0; promote-- {

@@ -14,18 +14,19 @@ type Shortage struct {
 	Partition topology.PartitionID
 	Table     uint32 // topology.MetaTable for the meta partition
 	Region    string
-	// Voters is the number of voters, Alive the number of live ones.
+	// Voters is the number of voters, and Alive is the number of live voters.
 	Voters, Alive int
 	// Wanted is the required number of voters.
 	Wanted int
-	// Spare is how many voters may fail while the set stays available. It is negative if the set is unavailable.
+	// Spare is the number of voters that may fail while the set stays available. It is negative if the set is
+	// unavailable.
 	Spare int
 	// Changing reports whether replicas are joining or leaving.
 	Changing bool
 }
 
 // Wanted returns the required number of voters of a replica set in a region: Replicas, or fewer if the region has fewer
-// nodes. Down nodes count, leaving nodes do not.
+// nodes. Down nodes count, but leaving nodes do not.
 func Wanted(state *meta.State, region string) int {
 	n := 0
 	for _, node := range state.Nodes {

@@ -111,7 +111,7 @@ func (r *Ring) walk(from, n int) []int {
 	out := make([]int, 0, n)
 	var passed []int
 	seen := func(node int) bool { return slices.Contains(out, node) || slices.Contains(passed, node) }
-	if n > 2*Replicas { // linear search is too slow for a long walk
+	if n > 2*Replicas { // a linear search is too slow for a long walk
 		met := make([]bool, len(r.nodes))
 		seen = func(node int) bool {
 			was := met[node]
@@ -188,7 +188,7 @@ func (r *Ring) preferred(table uint32, span topology.Span, n int) []int {
 	return home
 }
 
-// shuffle orders the nodes of a set by a number. Evenly spread numbers yield evenly spread leaders, also among the sets
+// shuffle orders the nodes of a set by a number. Evenly spread numbers yield evenly spread leaders, even among the sets
 // that a dead node led. In ring order, one neighbor would lead all of them.
 func shuffle(set []int, number uint64) {
 	for i := range set {

@@ -25,7 +25,7 @@ func TestNextToken(t *testing.T) {
 			}
 		}
 		nodes = append(nodes, n)
-		if i > 0 && len(nodes)&i == 0 { // a power of two
+		if i > 0 && len(nodes)&i == 0 { // the number of nodes is a power of two
 			at := NewRing(nodes).tokens
 			for j := range at {
 				if gap := at[(j+1)%len(at)].at - at[j].at; gap != 1<<63/uint64(len(at)/2) {
@@ -36,8 +36,9 @@ func TestNextToken(t *testing.T) {
 	}
 }
 
-// naive is a plain implementation of NetworkTopologyStrategy's choice. It walks along the ring. The first node of
-// every zone comes first. The nodes that were met before the last zone was found follow, and then the remaining nodes.
+// naive is a simple implementation of the selection of NetworkTopologyStrategy. It walks along the ring and first takes
+// the first node of every zone. Then it takes the nodes that it passed before it found the last zone, and then the
+// remaining nodes.
 func naive(nodes []*meta.Node, t token.Token, n int) []topology.NodeID {
 	type place struct {
 		at   uint64
@@ -80,8 +81,8 @@ func naive(nodes []*meta.Node, t token.Token, n int) []topology.NodeID {
 	return all[:min(n, len(all))]
 }
 
-// TestWalk checks that walk returns the nodes that drivers compute, also with several tokens per node. A walk for
-// fewer replicas must be a prefix of a walk for more.
+// TestWalk checks that walk returns the nodes that drivers compute, even with several tokens per node. A walk for fewer
+// replicas must be a prefix of a walk for more.
 func TestWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []*meta.Node
@@ -106,8 +107,8 @@ func TestWalk(t *testing.T) {
 	})
 }
 
-// TestPlaceFollowsTheRing checks that a table on more than four nodes is cut so that every key is where drivers look
-// for it. The first replica that a driver tries must be the leader.
+// TestPlaceFollowsTheRing checks that a table on more than four nodes is divided so that every key is where drivers
+// look for it. The first replica that a driver tries must be the leader.
 func TestPlaceFollowsTheRing(t *testing.T) {
 	state := meta.Empty()
 	for i := range 7 {
@@ -128,7 +129,7 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 	}
 	for _, at := range keys {
 		if at == token.Min {
-			continue // no key has it, so it has no separate piece
+			continue // no key has this token, so it has no separate partition
 		}
 		set := &m.Locate(1024, at, []byte("key")).Sets[0]
 		walk := ring.ids(ring.walk(ring.tokenIndex(at.Position()), Replicas))
@@ -140,8 +141,8 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 	}
 }
 
-// TestHomeSpreads checks that the leaders of many tables with one piece are spread evenly over all nodes, and that few
-// tables move when a node joins.
+// TestHomeSpreads checks that the leaders of many tables with one partition are spread evenly over all nodes, and that
+// few tables move when a node joins.
 func TestHomeSpreads(t *testing.T) {
 	var nodes []*meta.Node
 	homes := func() (lead map[topology.NodeID]int, out [][]topology.NodeID) {
@@ -251,8 +252,8 @@ func TestStrayReplicas(t *testing.T) {
 	}
 }
 
-// TestLostLearnerThatVotes checks a learner that the topology has lost, and that a leader with an older topology made
-// a voter. The replica that was added after it on the same node takes its place.
+// TestLostLearnerThatVotes checks a learner that the topology has lost, and that a leader with an older topology made a
+// voter. The replica that was added after it on the same node replaces it.
 func TestLostLearnerThatVotes(t *testing.T) {
 	set := &topology.ReplicaSet{Replicas: []topology.Replica{
 		{ID: 38, Node: topology.NodeID{4}, State: topology.Voter},

@@ -59,7 +59,7 @@ type setInfo struct {
 	region *region
 	size   Size
 	on     []*node // node of each replica, nil if it is not a member
-	fixed  bool    // no change is permitted
+	fixed  bool    // no change is allowed
 
 	votes  int // including leaving voters, which may still vote
 	alive  int // number of live voters
@@ -200,7 +200,7 @@ func (s *setInfo) retain() []Step {
 	return nil
 }
 
-// worst returns the voter to replace first: one on a dead node, then one on a leaving node.
+// worst returns the voter to replace first: a voter on a dead node, or else a voter on a leaving node.
 func (s *setInfo) worst() (worst *topology.Replica) {
 	for i := range s.set.Replicas {
 		m := &s.set.Replicas[i]
@@ -213,8 +213,8 @@ func (s *setInfo) worst() (worst *topology.Replica) {
 }
 
 // replace replaces a voter. A voter of four may be removed without a replacement if its node is leaving and the other
-// three are alive (PL3). Removing a dead one of four would gain nothing: four voters with one dead, like three,
-// tolerate one more failure.
+// three are alive (PL3). Removing a dead voter of four would gain nothing: four voters with one dead voter, like three
+// live voters, tolerate one more failure.
 func (s *setInfo) replace(bad *topology.Replica) []Step {
 	leave := Step{Remove, bad.Node, bad.ID}
 	if c := s.choose(1); len(c) > 0 {
@@ -232,7 +232,7 @@ func (s *setInfo) replace(bad *topology.Replica) []Step {
 	return nil
 }
 
-// grow adds voters: from one to three, or one more.
+// grow adds two voters to a set of one voter, or one voter to a larger set.
 func (s *setInfo) grow() []Step {
 	n := 1
 	if s.votes == 1 {
@@ -247,7 +247,8 @@ func (s *setInfo) grow() []Step {
 	return nil
 }
 
-// learners adds and removes learners: on all nodes for the meta partition, on the second of two nodes for the others.
+// learners adds and removes learners: for the meta partition on all nodes, and for other partitions on the second of
+// two nodes.
 func (s *setInfo) learners() []Step {
 	var steps []Step
 	every := s.p.ID == topology.MetaPartition

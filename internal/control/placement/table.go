@@ -49,7 +49,7 @@ func (r *Ring) pieces() []topology.Piece {
 	pieces := []topology.Piece{{}}
 	for _, t := range r.tokens {
 		begin := t.at + 1
-		// No partition contains only the token that no key has.
+		// no partition contains only the token that no key has
 		if last := pieces[len(pieces)-1].Begin.Ring; t.at > 0 && begin > last {
 			pieces = append(pieces, topology.Piece{Begin: topology.Position{Ring: begin}})
 		}

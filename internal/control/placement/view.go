@@ -51,14 +51,14 @@ type View struct {
 	RecentlyRestarted map[topology.NodeID]bool
 	// Skewed are nodes with incorrect clocks. They give up their leaderships.
 	Skewed map[topology.NodeID]bool
-	// Free is the free share of a node's disk in percent. Nodes not in it have enough. A node below FreeMin gets no
-	// replicas.
+	// Free is the free share of a node's disk in percent. A node that is not in the map has enough free space. A node
+	// below FreeMin gets no replicas.
 	Free map[topology.NodeID]int
 	// LowSpace are nodes with almost full disks. They must not become leaders.
 	LowSpace map[topology.NodeID]bool
 	// Sizes holds the known sizes of each partition's replicas. Without sizes only the ring decides.
 	Sizes map[topology.PartitionID]Size
-	// Capacity is the number of bytes that a node has room for. Nodes not in it have an average capacity.
+	// Capacity is the number of bytes that a node has room for. A node that is not in the map has an average capacity.
 	Capacity map[topology.NodeID]uint64
 	// BytesSlack is the number of bytes that a node may have beyond Tolerance. 0 means the default.
 	BytesSlack float64

@@ -20,7 +20,7 @@ type LocalReconciler struct {
 	Host interface {
 		// Has reports whether this node has a replica of the partition.
 		Has(id topology.PartitionID) bool
-		// Member returns the ID of that replica, or 0 if it belongs to no replica set.
+		// Member returns the ID of the replica of a partition on this node, or 0 if it belongs to no replica set.
 		Member(id topology.PartitionID) topology.ReplicaID
 		Create(ps ...*topology.Partition) error
 		Join(id topology.PartitionID, replica topology.ReplicaID) error
@@ -147,7 +147,7 @@ func (l *LocalReconciler) CheckPending() error {
 	var gone []topology.PartitionID
 	for _, id := range l.Host.IDs() {
 		if l.isOrphan(l.current, id) {
-			gone = append(gone, id) // it was needed until now
+			gone = append(gone, id) // the replica was needed until now
 		}
 		if p := l.current.Partition(id); p != nil && p.Parent != 0 && l.member(p) == nil {
 			gone = append(gone, id)

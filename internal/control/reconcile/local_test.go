@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// shelf is a set of replicas on a node, with their IDs.
+// shelf is the set of replicas on a node, with their IDs.
 type shelf struct {
 	here map[topology.PartitionID]topology.ReplicaID
 	did  []string

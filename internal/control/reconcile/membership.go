@@ -48,7 +48,7 @@ type MembershipReconciler struct {
 
 	mu sync.Mutex
 	// dirty are the partitions to reconcile from the next round on. queue holds the partitions of this round. taken are
-	// the partitions in the queue or with a worker.
+	// the partitions that are in the queue or that a worker processes.
 	dirty, taken map[topology.PartitionID]bool
 	queue        []topology.PartitionID
 	workers      int
@@ -218,8 +218,8 @@ func (m *MembershipReconciler) reconcile(ctx context.Context, id topology.Partit
 }
 
 // publish records the current voters in the topology. It does nothing if the members of the partition have changed in
-// the topology since p. Another leader has then recorded its voters, and a voter missing here would be taken for a
-// removed one.
+// the topology since p. Another leader has then recorded its voters, and a voter that is missing here would be
+// considered removed.
 func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partition, region string,
 	voters []topology.ReplicaID) error {
 	size := sizeOf(m.Store, p)

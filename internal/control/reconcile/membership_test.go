@@ -47,7 +47,7 @@ func leads(replica uint64, voters, learners []uint64, lag ...uint64) *raftgroup.
 	return s
 }
 
-// abstaining marks members that would not take over the leadership.
+// abstaining marks members that should not become the leader.
 func abstaining(s *raftgroup.Status, ids ...uint64) *raftgroup.Status {
 	for i := range s.Peers {
 		s.Peers[i].Abstains = slices.Contains(ids, s.Peers[i].Replica)
@@ -55,7 +55,7 @@ func abstaining(s *raftgroup.Status, ids ...uint64) *raftgroup.Status {
 	return s
 }
 
-// TestNext checks, state by state, the next step of the leader of a replica set.
+// TestNext checks the next step of the leader of a replica set in each state.
 func TestNext(t *testing.T) {
 	const v, j, l, g = topology.Voter, topology.Joining, topology.Learner, topology.Leaving
 	change := func(id uint64, as raftgroup.Role) raftgroup.Change {
@@ -184,7 +184,7 @@ func TestLocal(t *testing.T) {
 	follow(leaving, gone, disk{1: "born"})
 	again, next, err := gone.AddMember(2, "r", b, topology.Joining)
 	again = must(again, err)
-	d[2] = empty // a node that still has its replica from before its removal finds another replica ID in its place
+	d[2] = empty // a node that still has its replica from before its removal gets a replica with another ID instead
 	follow(leaving, again, disk{1: "born", 2: fmt.Sprint("empty ", next)})
 	follow(again, again.DropTable(600).DropTable(601), disk{})
 }

@@ -79,7 +79,7 @@ func (j *MergeReconciler) update(ctx context.Context, p *topology.Partition,
 	_, err := j.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		l, r := s.Topology.Partition(p.Merge.Left), s.Topology.Partition(p.Merge.Right)
 		if l == nil || r == nil || l.Merge == nil || r.Merge == nil || l.Merge.Right != r.ID {
-			return s, nil // another leader was first, or the table was dropped
+			return s, nil // another leader was faster, or the table was dropped
 		}
 		return f(s, l, r)
 	})
@@ -251,7 +251,7 @@ type wait struct {
 	since  time.Time
 }
 
-// waited returns the length of the wait. A new wait starts with the given time that others have waited before.
+// waited returns the length of the wait. A new wait starts with the time that other leaders have already waited.
 func (m *MembershipReconciler) waited(id topology.PartitionID, epoch uint64, frozen bool,
 	before time.Duration) time.Duration {
 	m.mu.Lock()
@@ -273,9 +273,8 @@ func (m *MembershipReconciler) waited(id topology.PartitionID, epoch uint64, fro
 	return now.Sub(w.since)
 }
 
-// RunStandalone completes or cancels the merge of a partition on a standalone node, from where it stopped. right
-// returns the replica of the right partition. It is not called if the replicas have been merged and only the topology
-// is outdated.
+// RunStandalone resumes the merge of a partition on a standalone node and completes or cancels it. right returns the
+// replica of the right partition. It is not called if the replicas have been merged and only the topology is outdated.
 func (j *MergeReconciler) RunStandalone(ctx context.Context, l Mergeable, right func() (Mergeable, error),
 	p *topology.Partition) error {
 	now := j.Keeper.State().Topology.Partition(p.Merge.Right)

@@ -32,7 +32,7 @@ func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topo
 
 // TestFrozenReplicaStays checks a replica that was frozen for a merge and that the topology does not contain. It stays
 // as long as the log of the absorbing replica on this node has not reached the merge. This applies to a topology
-// change, to a start, and later.
+// change, to a start, and to later checks.
 //
 // The replica is removed if the absorbing replica has passed the merge without it or is not on this node, or if the
 // table is dropped.
@@ -74,8 +74,8 @@ func TestFrozenReplicaStays(t *testing.T) {
 	}
 }
 
-// TestMergedIsNotBornAgain checks that records that lag behind the log of a merge do not recreate the right partition
-// (RC4), both while it is in the topology and later.
+// TestMergedIsNotBornAgain checks that metadata that is older than the log of a merge does not recreate the right
+// partition (RC4), even when the metadata no longer contains it.
 func TestMergedIsNotBornAgain(t *testing.T) {
 	self := topology.NodeID{1}
 	halves, joining, whole := mergeMaps(t, self)

@@ -16,15 +16,15 @@ import (
 // lagMax is the maximum number of missing log entries with which a learner becomes a voter.
 const lagMax = 2000
 
-// Step is the next step of a partition's leader for its replica set. At most one field is set. If none is set, no step
-// is due, or another event must happen first.
+// Step is the next step of a partition's leader for its replica set. At most one field is set. If no field is set, no
+// step is due, or another event must happen first.
 type Step struct {
 	// Changes are made in one joint change.
 	Changes []raftgroup.Change
 	// Transfer is the replica that must become the leader first, because this replica will be removed.
 	Transfer topology.ReplicaID
-	// Voters are the voters to record in the topology, if the status is the status of the leader: another leader may
-	// have changed them since.
+	// Voters are the voters to record in the topology, if the status is from the leader: another leader may have
+	// changed them since.
 	Voters []topology.ReplicaID
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// still is a member of a replica set that does nothing on its own.
+// still is a member of a replica set that does nothing by itself.
 type still struct {
 	leading bool // may act
 	status  raftgroup.Status
@@ -73,7 +73,7 @@ type replicasByID map[topology.PartitionID]Replica
 
 func (r replicasByID) Replica(id topology.PartitionID) Replica { return r[id] }
 
-// TestStuckChangeHoldsUpNoOther checks that a membership change that never finishes does not block changes of the
+// TestStuckChangeHoldsUpNoOther checks that a membership change that never completes does not block changes of the
 // node's other replica sets. It also checks that the unfinished change is not started twice.
 func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

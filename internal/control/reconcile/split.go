@@ -41,7 +41,7 @@ type Splittable interface {
 // Run executes or cancels the pending split of a partition that this node leads, and records the result.
 func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Partition) error {
 	var ceded time.Time
-	size := sizeOf(s.Store, p) // before the right half waits for the topology
+	size := sizeOf(s.Store, p) // called before the right half waits for the topology
 	switch _, epoch := r.Span(); {
 	case epoch < p.Epoch:
 		return fmt.Errorf("cannot split partition %d: its epoch is %d, but the topology has %d", p.ID, epoch, p.Epoch)
@@ -62,7 +62,7 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 	_, err := s.Keeper.Update(ctx, func(st *meta.State) (*meta.State, error) {
 		now := st.Topology.Partition(p.ID)
 		if done = now != nil && now.Split != nil && now.Epoch == p.Epoch; !done {
-			return st, nil // another leader was first, or the table was dropped
+			return st, nil // another leader was faster, or the table was dropped
 		}
 		at, end := s.Sched.Wall(), st.Topology.EndSplit
 		if recalled {
@@ -74,7 +74,7 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 		}
 		e := meta.Event{Kind: meta.Split, Table: p.Table, Partition: p.ID, Other: now.Split.Child,
 			Reason: reasonOf(now, at), Ended: at.UnixMilli(), Bytes: size, Abandoned: recalled}
-		if !ceded.IsZero() && !recalled { // otherwise another leader, or this process before a failure, started it
+		if !ceded.IsZero() && !recalled { // otherwise another leader or process started it
 			e.Pause = max(s.Sched.Since(ceded), time.Microsecond) // 0 means unknown
 		}
 		return st.WithTopology(next).WithEvent(e), nil

@@ -29,7 +29,7 @@ type held struct {
 	frozen bool
 }
 
-// room is a set of replicas on a node.
+// room is the set of replicas on a node.
 type room struct {
 	here map[topology.PartitionID]held
 	did  []string
@@ -135,7 +135,7 @@ func TestChildIsNotBorn(t *testing.T) {
 	expect("the log of the parent lags", "")
 	narrow := r.here[1]
 	narrow.span = halves.Partition(1).Span
-	r.here[1] = narrow // a snapshot of the parent came
+	r.here[1] = narrow // the node received a snapshot of the parent
 	must(l.CheckPending())
 	must(l.CheckPending())
 	expect("the split was passed over", "join 2")
@@ -183,17 +183,16 @@ func TestChildOutlivesItsRecords(t *testing.T) {
 	}
 }
 
-// TestSplitIsTakenBackOrMade checks that a canceled split ends in one of two ways, depending on the entry that is
-// first in the partition's log. This applies regardless of the proposer and of the leader's knowledge of the request.
-// The topology matches the log and tiles the ring.
+// TestSplitIsTakenBackOrMade checks that a canceled split ends in one of two ways, depending on the first entry in the
+// partition's log. This applies regardless of the proposer and of the leader's knowledge of the request. The topology
+// matches the log and tiles the ring.
 func TestSplitIsTakenBackOrMade(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	for _, c := range []struct {
 		name string
 		// stale makes the leader use the request from before the cancellation.
 		stale bool
-		// before is applied by another leader before the step; amid is applied by another leader in the middle of the
-		// step.
+		// Another leader applies before before the step, and amid during the step.
 		before, amid func(d *divided) error
 		split        bool
 	}{

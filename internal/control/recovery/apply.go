@@ -317,7 +317,7 @@ func members(list []Member) (out []keys.Member) {
 	return out
 }
 
-// batch contains changes of the state.
+// batch holds the changes of the state.
 type batch interface {
 	Set(id uint32, sub, value []byte)
 	Delete(id uint32, sub []byte)

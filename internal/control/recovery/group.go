@@ -12,7 +12,7 @@ import (
 // metadataName is the readable name of the meta partition.
 const metadataName = "the cluster metadata"
 
-// describeGroup describes the remains of a replica set.
+// describeGroup describes the remaining replicas of a replica set.
 func (p *planner) describeGroup(id uint64, f *found) *Group {
 	longest := f.holders[0]
 	g := &Group{Partition: id, Table: f.meta.Span.Table, Longest: longest.survey.Node, Last: longest.replica.Last,
@@ -79,7 +79,7 @@ func (p *planner) lossOf(f *found) Loss {
 
 // forceOf chooses the voters of a replica set that has lost its quorum: the survivor with the longest log and one more
 // voter, so that new writes are on two disks. With more voters, two of three could elect a leader without the longest
-// log and lose entries. If the survivors are a quorum all of them may vote: every majority of them has all committed
+// log and lose entries. If the survivors are a quorum, all of them may vote: every majority of them has all committed
 // entries.
 func (p *planner) forceOf(id uint64, f *found) {
 	g := f.group

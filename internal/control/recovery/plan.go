@@ -21,10 +21,10 @@ import (
 
 // Plan describes the changes of all directories.
 type Plan struct {
-	// Cluster is the lost cluster; Next is the ID of the recovered one.
+	// Cluster is the lost cluster, and Next is the ID of the recovered cluster.
 	Cluster, Next ID
 	Made          time.Time
-	// Nodes are the survivors; Lost are the lost members.
+	// Nodes are the survivors, and Lost are the lost members.
 	Nodes []Survivor
 	Lost  []Node
 	// Groups are the replica sets of all partitions, greatest loss first.
@@ -80,7 +80,7 @@ type Group struct {
 	// Name is the table name with its keyspace, if the metadata contains it.
 	Name string
 	Loss Loss
-	// Voters is the previous number of voters; Left is the number of surviving ones.
+	// Voters is the previous number of voters, and Left is the number of surviving voters.
 	Voters, Left int
 	// Longest is the node with the longest log, which ends at Last. Newest is the time of the newest write in it, in
 	// microseconds.

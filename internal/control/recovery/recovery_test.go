@@ -257,8 +257,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestLongestLog checks that the survivor whose log ends in the later term is selected, even if the other log is
-// longer. A frozen partition is unfrozen by an entry at the end of its log.
+// TestLongestLog checks that the survivor whose log ends in the later term is selected, even if another log is longer.
+// A frozen partition is unfrozen by an entry at the end of its log.
 func TestLongestLog(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	a, b := w.survey(1), w.survey(2)
@@ -365,8 +365,8 @@ func TestSplitInTail(t *testing.T) {
 	}
 }
 
-// TestOldRecords checks a recovery with metadata that may be old. No ID is assigned twice, and the topology follows
-// the replicas: a split that is missing from the metadata is in it.
+// TestOldRecords checks a recovery with metadata that may be old. No ID is assigned twice, and the topology follows the
+// replicas: it contains a split that is missing from the metadata.
 func TestOldRecords(t *testing.T) {
 	w := newWorld(t, 4, []int{1, 2, 3, 4})
 	s := w.survey(1)

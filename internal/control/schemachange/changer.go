@@ -47,8 +47,8 @@ type Changer struct {
 	Partitions interface {
 		// Require makes all partitions of a table reject mutations planned for an older revision.
 		Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error
-		// Newest returns a timestamp that is not below any timestamp that the partitions of a table have assigned
-		// before.
+		// Newest returns a timestamp that is at least as high as every timestamp that the partitions of a table
+		// have assigned before.
 		Newest(ctx context.Context, table uint32, limit time.Duration) (stamp int64, err error)
 	}
 	Builder *backfill.Builder
@@ -122,7 +122,7 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	}
 	if c.Builder.Await(ctx, fresh); c.Member != nil && len(fresh) > 0 {
 		c.Member.AwaitAgreement(ctx,
-			c.Metadata.State().Version) // completion of an index is agreed like any other change
+			c.Metadata.State().Version) // other nodes must know that an index is complete
 	}
 	return c.Catalog.Snapshot(), events, nil
 }

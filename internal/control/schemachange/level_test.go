@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestContainersNeedTheirLevel checks that no container is created while some nodes may run a build without
+// TestContainersNeedTheirLevel checks that no container is created while some nodes may run a version without
 // containers. Tables can be created, and they get change feeds when all nodes support feeds.
 func TestContainersNeedTheirLevel(t *testing.T) {
 	for level := feature.Oldest; level <= feature.Newest; level++ {
@@ -34,7 +34,7 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 	}
 }
 
-// TestListsNeedTheirLevel checks that no index gets vector lists while some nodes may run a build that would not write
+// TestListsNeedTheirLevel checks that no index gets vector lists while some nodes may run a version that does not write
 // entries for them.
 func TestListsNeedTheirLevel(t *testing.T) {
 	ix := &schema.Index{Kind: schema.CustomKind, Lists: schema.Lists{{Generation: 1}}}
@@ -50,7 +50,7 @@ func TestListsNeedTheirLevel(t *testing.T) {
 }
 
 // TestVectorsNeedTheirLevel checks that no schema has vectors, in columns or in user-defined types, while some nodes
-// may run a build that cannot read them.
+// may run a version that cannot read them.
 func TestVectorsNeedTheirLevel(t *testing.T) {
 	vector := cqltype.ListOf(cqltype.VectorOf(cqltype.Native(cqltype.Float), 2))
 	table := &schema.Table{ByName: map[string]*schema.Column{"v": {Name: "v", Type: vector}}}

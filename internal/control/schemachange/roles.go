@@ -63,7 +63,7 @@ func (c *Changer) RetryEnsureRoles(ctx context.Context, users []string, log *slo
 	})
 }
 
-// world returns the other state that a change of roles depends on.
+// world returns the other parts of the state that a change of roles depends on.
 func (c *Changer) world(s *meta.State, actor string) *access.Environment {
 	whole := c.Catalog.WithSystem(s.Schema)
 	return &access.Environment{
@@ -102,7 +102,7 @@ func granted(roles *access.State, next *schema.Schema, events []schema.Event, ro
 			roles = roles.WithCreator(role, access.OfKeyspace(e.Keyspace), access.OfFunctions(e.Keyspace))
 		case e.Target == schema.TargetTable && e.Change == schema.Created:
 			if t := next.Table(e.Keyspace, e.Name); t == nil ||
-				t.View == nil { // views use the permissions on their base
+				t.View == nil { // views use the permissions on their base tables
 				roles = roles.WithCreator(role, access.OfTable(e.Keyspace, e.Name))
 			}
 		case e.Target == schema.TargetKeyspace && e.Change == schema.Dropped:

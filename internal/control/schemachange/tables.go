@@ -24,14 +24,15 @@ func storedTables(s *schema.Schema) map[uint32]*schema.Table {
 	return out
 }
 
-// sortedTables returns them in order of their IDs.
+// sortedTables returns tables in the order of their IDs.
 func sortedTables(s *schema.Schema) []*schema.Table {
 	return slices.SortedFunc(maps.Values(storedTables(s)), func(a, b *schema.Table) int {
 		return cmp.Compare(a.ID, b.ID)
 	})
 }
 
-// tableChange is a stored table before and after a schema change. was is nil for a new table, is for a dropped one.
+// tableChange is a stored table before and after a schema change. was is nil for a new table, and is is nil for a
+// dropped table.
 type tableChange struct{ was, is *schema.Table }
 
 // tableChanges returns the stored tables that differ, in order of their IDs. It skips objects that both schemas share,
@@ -47,7 +48,7 @@ func tableChanges(old, next *schema.Schema) []tableChange {
 		}
 		switch {
 		case was == is:
-		case was != nil && is != nil && was.ID != is.ID: // dropped, and another table created with the same name
+		case was != nil && is != nil && was.ID != is.ID: // a table with the same name replaced it
 			out = append(out, tableChange{was: was}, tableChange{is: is})
 		default:
 			out = append(out, tableChange{was, is})

@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestTableChanges checks the changes of stored tables that a schema change causes. Tables are created, altered,
-// dropped, and dropped and recreated in one step, with their keyspace or in an existing one. Virtual and unchanged
-// tables are skipped.
+// TestTableChanges checks the changes of stored tables that a schema change causes. Tables are created, altered, and
+// dropped, and are dropped and recreated in one step, with their keyspace or in an existing keyspace. Virtual and
+// unchanged tables are skipped.
 func TestTableChanges(t *testing.T) {
 	table := func(id uint32, indexes ...uint32) *schema.Table {
 		out := &schema.Table{ID: id, Indexes: map[string]*schema.Index{}}

@@ -16,7 +16,7 @@ const (
 	// the time that its share must be lower before it stops being hot.
 	hotAfter  = time.Second
 	coolAfter = 10 * time.Second
-	// hotShare is the share of the load at which a token becomes hot, coolShare the share that keeps it hot.
+	// hotShare is the share of the load at which a token becomes hot, and coolShare is the share at which it stays hot.
 	hotShare  = 0.5
 	coolShare = 0.4
 	// saturatedShare is the fraction of its throughput at which a partition is saturated.
@@ -39,7 +39,7 @@ func Saturated(load, throughput, limit float64, throttled bool) bool {
 type Hotspot struct {
 	token uint64
 	share float64
-	// since is when the token was first seen, lastHot when its share was last high enough.
+	// since is when the token was first seen, and lastHot is when its share was last high enough.
 	since, lastHot time.Time
 	hot            bool
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// asked draws n samples. The given part of them is at one place.
+// asked draws n samples. The given fraction of them has the same token.
 func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	for range int(part * float64(n)) {
 		places = append(places, place)
@@ -25,15 +25,14 @@ func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	return places
 }
 
-// TestHotspot checks, for any sequence of requests, when a place is hot. It must have had more than half of the load
-// of a saturated partition for two observations in a row. It is hot from the second observation on. It stays hot until
-// its share has been low, another place has had the largest share, or the partition has not been saturated for ten
-// seconds.
+// TestHotspot checks, for any sequence of requests, when a token is hot. It becomes hot when it has had more than half
+// of the load of a saturated partition in two observations in a row. It stays hot until its share has been low, another
+// token has had the largest share, or the partition has not been saturated for ten seconds.
 func TestHotspot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Hotspot
 		now := time.UnixMilli(1e12)
-		var row, cool int // observations in a row in which a place had the largest share, or did not keep its share
+		var row, cool int // observations in a row in which a token had the largest share, or did not keep its share
 		var of, hot uint64
 		for range rapid.IntRange(1, 120).Draw(t, "seconds") {
 			now = now.Add(time.Second)
@@ -137,7 +136,7 @@ func TestIsolate(t *testing.T) {
 			next, err := o.Apply(s, now)
 			if err != nil {
 				if _, left, right := mine(p); cuts > 0 && (left == 0 || right == 0) {
-					return // the other side had little load at first, and has to wait
+					return // the other side had little load at first and must wait
 				}
 				t.Fatalf("cut %d at %v: %v", cuts, at, err)
 			}

@@ -9,7 +9,7 @@
 //     and the second of two splits that isolate a hot key.
 //   - (SP3) At most MaxConcurrent splits are in progress in a cluster.
 //
-// Package reconcile executes the splits. Start reading at Request.Apply, then Hotspot.
+// Package reconcile executes the splits. Start reading at Request.Apply, then at Hotspot.
 package split
 
 import (

@@ -14,7 +14,7 @@ import (
 
 const table = 600
 
-// TestOrders checks any sequence of splits that complete or are canceled at any time. A table tiles its ring after
+// TestOrders checks any sequence of splits that are completed or canceled at any time. A table tiles its ring after
 // every step (SP1). No span changes twice within Cooldown unless the request skips the cooldown (SP2). At most
 // MaxConcurrent splits are in progress (SP3). Every ID is new.
 func TestOrders(t *testing.T) {

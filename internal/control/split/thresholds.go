@@ -46,8 +46,8 @@ func (h *HotTimer) Due(now time.Time, above bool) bool {
 	return false
 }
 
-// SplitPoint returns the token that divides sampled tokens most evenly; it sorts them. ok reports whether at least a
-// quarter of the load is on each side. It is false if one token has more than half of the load, or if there are too few
+// SplitPoint returns the token that divides sampled tokens most evenly; it sorts them. ok reports whether each side has
+// at least a quarter of the load. It is false if one token has more than half of the load, or if there are too few
 // samples.
 func SplitPoint(tokens []uint64) (at uint64, ok bool) {
 	if len(tokens) < minSamples {

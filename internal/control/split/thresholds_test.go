@@ -10,7 +10,7 @@ import (
 )
 
 // TestDivide checks, for any samples, that a load is divided so that each side has at least a quarter of it. Otherwise
-// one place has more than half of the load, and it is returned. Too few samples give no result.
+// one token has more than half of the load and is returned. With too few samples, no token is returned.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) uint64 {
@@ -49,8 +49,8 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// TestHeat checks that a partition is hot only after its load has been above the limit for ten seconds without a
-// pause.
+// TestHeat checks that a partition is hot only after its load has exceeded the limit for ten seconds without
+// interruption.
 func TestHeat(t *testing.T) {
 	const limit, high = 1000.0, 5000.0
 	now := time.UnixMilli(1e12)

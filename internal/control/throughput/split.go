@@ -15,7 +15,7 @@ import (
 
 // Splits returns the splits that the throughputs in a state require, widest partitions first. Together they leave equal
 // shares of the tokens, because the current data of a table says little about its future load. The requests skip the
-// cooldown. Partitions that are changing are left for later.
+// cooldown. Changing partitions are split later.
 func Splits(s *meta.State) (requests []split.Request) {
 	for _, n := range Requirements(s) {
 		segments := segmentsOf(s.Topology, n.Tables)

@@ -52,7 +52,8 @@ func state(t rapid.TB, shared int, own ...int) *meta.State {
 }
 
 // TestAtFirst checks the initial number of partitions and the share of each partition. A table gets one partition for
-// every 6,000 request units per second; tables that share a throughput get one for every 6,000 of it together.
+// every 6,000 request units per second, and tables that share a throughput get one partition for every 6,000 of it
+// together.
 func TestAtFirst(t *testing.T) {
 	for _, c := range []struct {
 		shared int
@@ -160,7 +161,7 @@ func TestDivideDuringSplit(t *testing.T) {
 // TestSplitsOfShared checks that tables that share a throughput are split together, the widest partitions first.
 func TestSplitsOfShared(t *testing.T) {
 	s := state(t, 40_000, 0, 0)
-	s.Topology = state(t, 12_000, 0, 0).Topology // two partitions and one partition
+	s.Topology = state(t, 12_000, 0, 0).Topology // one table has two partitions, and one table has one
 	orders := Splits(s)
 	if len(orders) != 1 || orders[0].Table != firstTable+1 || orders[0].At.Ring != 1<<63 {
 		t.Fatalf("%+v", orders)

@@ -30,7 +30,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// drainTimeout is how long Close waits for requests in flight.
+// drainTimeout is the maximum time that Close waits for requests in flight.
 const drainTimeout = 10 * time.Second
 
 // Options holds the parts of a node that serve its account.
@@ -53,12 +53,12 @@ type Options struct {
 type Server struct {
 	opts Options
 	keys *rest.Keyring
-	// REST is nil if the REST API is off, and Logins is nil if CQL clients cannot authenticate with a key.
+	// REST is nil if the REST API is off. Logins is nil if CQL clients cannot authenticate with a key.
 	REST   *rest.Server
 	Logins *login.Account
 }
 
-// New returns a Server, which accepts no clients before Start.
+// New returns a Server, which accepts no clients until Start is called.
 func New(o Options) *Server {
 	s := &Server{opts: o, keys: rest.NewKeyring(o.Metadata, &o.Node.REST)}
 	if o.Listeners.Account != nil {
@@ -93,8 +93,8 @@ func (s *Server) loginKeys() []login.Key {
 		{Name: access.ReadOnlyKey, Secret: k.ReadOnly}}
 }
 
-// Start serves clients until the node stops. It generates missing keys: on a standalone node before the first client,
-// in a cluster in the background.
+// Start serves clients until the node stops. It generates missing keys. A standalone node generates them before the
+// first client, and a cluster generates them in the background.
 func (s *Server) Start(life *lifecycle.Lifecycle, standalone bool) error {
 	if s.REST == nil && s.Logins == nil {
 		return nil

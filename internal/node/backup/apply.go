@@ -23,11 +23,13 @@ import (
 )
 
 const (
-	// restoreMutationBytes is the size above which the rows of a logical partition are divided among mutations.
+	// restoreMutationBytes is the size in bytes above which the rows of a logical partition are divided into several
+	// mutations.
 	restoreMutationBytes = 256 << 10
-	// restoreConcurrency bounds the mutations of a file that are in flight.
+	// restoreConcurrency is the maximum number of mutations of a file in flight.
 	restoreConcurrency = 32
-	// restoreRetryLimit bounds how long a mutation is retried; restoreRetryPause is the pause between attempts.
+	// restoreRetryLimit is the maximum time during which a mutation is retried. restoreRetryPause is the pause between
+	// attempts.
 	restoreRetryLimit = 30 * time.Second
 	restoreRetryPause = 50 * time.Millisecond
 )
@@ -83,14 +85,14 @@ func (w *rowWriter) write(ctx context.Context, m command.Mutation) error {
 		if err := w.r.writeWithIndexes(ctx, &m); err != nil {
 			select {
 			case w.failed <- err:
-			default: // another error was first
+			default: // another error occurred first
 			}
 		}
 	}()
 	return nil
 }
 
-// wait returns when all mutations have been written, with the first error.
+// wait waits until all mutations have been written and returns the first error.
 func (w *rowWriter) wait() error {
 	for range cap(w.slots) {
 		w.slots <- struct{}{}
@@ -142,7 +144,8 @@ func writable(level feature.Level, operand []byte) error {
 }
 
 // writeWithIndexes applies a mutation with the entries of the table's current indexes, because a client may create an
-// index during a restore. It retries the mutation if that may help; applying it twice has no further effect.
+// index during a restore. It retries the mutation if a retry may succeed. Applying the mutation twice has no further
+// effect.
 func (r *Restorer) writeWithIndexes(ctx context.Context, m *command.Mutation) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreRetryLimit)
 	defer cancel()

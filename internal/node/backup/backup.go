@@ -54,7 +54,7 @@ var backupCall = rpc.Declare[nodeRequest, rpc.Bytes](rpc.Spec{Name: "backup", Si
 type nodeRequest struct {
 	// Op is begin, seal, drop, page, or entries.
 	Op string `json:"op"`
-	// Mark makes the node keep the changes applied after begin for a while.
+	// Mark makes the node keep the changes that are applied after begin for some time.
 	Mark bool `json:"mark,omitempty"`
 	archive.FileRequest
 }
@@ -144,7 +144,7 @@ func (s *Server) request(ctx context.Context, node topology.NodeID, w *nodeReque
 func (s *Server) serve(ctx context.Context, w nodeRequest) (rpc.Bytes, error) {
 	switch w.Op {
 	case "begin":
-		if w.Mark { // before the snapshot, to include every later change
+		if w.Mark { // registered before the snapshot, to include every later change
 			s.Changes.KeepAlive()
 		}
 		parts, err := s.snapshots.Begin(ctx, w.ID, s.Host.Replicas())
@@ -165,9 +165,9 @@ func (s *Server) serve(ctx context.Context, w nodeRequest) (rpc.Bytes, error) {
 	return nil, fmt.Errorf("unknown backup request %q: this node runs an older version", w.Op)
 }
 
-// requestAll sends a request to all nodes in parallel and returns the first error. It calls take with one
-// response at a time. After an error it does not wait for the other nodes, except to drop a snapshot: writers wait
-// while a snapshot is being taken.
+// requestAll sends a request to all nodes in parallel and returns the first error. It calls take with one response at a
+// time. After an error, it does not wait for the other nodes, except to drop a snapshot. While a snapshot is being
+// taken, writers wait.
 func (s *Server) requestAll(ctx context.Context, w *nodeRequest,
 	take func(node topology.NodeID, response []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotset.PauseMax)

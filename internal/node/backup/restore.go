@@ -45,7 +45,8 @@ type restoringTables struct {
 	names map[string]bool
 }
 
-// Restoring reports whether a table is being restored from a backup. If none is, the check compares two pointers.
+// Restoring reports whether a table is being restored from a backup. If no table is being restored, the check compares
+// two pointers.
 func (r *Restorer) Restoring(t *schema.Table) bool {
 	state, known := r.Metadata.State(), r.restoring.Load()
 	if known == nil || known.of != state {
@@ -116,8 +117,8 @@ func restored(t *archive.RestoredTable) schema.Restored {
 		ID: schema.UUID(uuid.New())}
 }
 
-// CreateTables creates missing tables and returns all tables with their IDs. An existing table is accepted only if its
-// restore from the same backup was started before.
+// CreateTables creates missing tables and returns all tables with their IDs. An existing table is accepted only if a
+// restore of it from the same backup was started before.
 func (r *Restorer) CreateTables(ctx context.Context, from *meta.State, o *archive.Restore) ([]archive.RestoredTable,
 	error) {
 	now, err := r.Metadata.ReadBarrier(ctx)
@@ -136,7 +137,7 @@ func (r *Restorer) CreateTables(ctx context.Context, from *meta.State, o *archiv
 				t.NewKeyspace, t.NewName)
 		}
 	}
-	// The settings come first: without its setting, a table would be taken for a client's.
+	// The settings are written first. Without its setting, a table would look like a table of a client.
 	_, err = r.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		for i := range o.Tables {
 			s = s.WithSetting(settingOf(&o.Tables[i]), o.Backup)
@@ -210,7 +211,7 @@ func (r *Restorer) Finish(ctx context.Context, from *meta.State, o *archive.Rest
 	return err
 }
 
-// uniquePause is the pause between checks whether the indexes of unique keys are complete.
+// uniquePause is the pause between two checks of whether the indexes of unique keys are complete.
 const uniquePause = 50 * time.Millisecond
 
 // awaitUnique waits until the indexes of the unique keys of restored containers are complete. Before that, two items

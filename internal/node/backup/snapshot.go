@@ -18,19 +18,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// retries configures the attempts to take a consistent snapshot. A backup waits long; a mark of an archive must
-// complete within its second.
+// retries configures the attempts to take a consistent snapshot. A backup may wait a long time, but a mark of an
+// archive must complete within its second.
 type retries struct {
 	tries int
 	pause time.Duration
-	// within is how long after the start another attempt may begin.
+	// within is the maximum time after the start at which another attempt may begin.
 	within time.Duration
 }
 
 var (
 	backupRetries = retries{tries: 10, pause: 200 * time.Millisecond, within: time.Minute}
-	// A mark fails if the schema or a partition changes while it is taken. With retries within its second, no second is
-	// lost while leaders are stable.
+	// A mark fails if the schema or a partition changes while it is taken. If all retries are within the same second,
+	// no second is lost while leaders are stable.
 	markRetries = retries{tries: 8, pause: 20 * time.Millisecond, within: 900 * time.Millisecond}
 )
 
@@ -58,7 +58,7 @@ func (r retries) take(ctx context.Context, try func(context.Context) (*archive.S
 	}
 }
 
-// takeSnapshot takes a consistent snapshot of the whole cluster: all leaders block writers, keep the state of their
+// takeSnapshot takes a consistent snapshot of the whole cluster. All leaders block writers, keep the state of their
 // partitions, and unblock the writers. It is retried if a leader, a partition, or the schema changes. A mark makes the
 // nodes keep later changes.
 func (s *Server) takeSnapshot(ctx context.Context, mark bool) (*archive.Snapshot, error) {
@@ -163,7 +163,7 @@ func (s *Server) bufferedChanges(wanted []archive.EntryRange) ([]byte, error) {
 		}
 		got, last := archive.EntryStatus{Upto: w.Upto}, w.After
 		err := s.Changes.Each(w.Partition, w.After, w.Upto, func(index uint64, command []byte) bool {
-			if out.Full() && index > last { // entries are not divided
+			if out.Full() && index > last { // the entries are not divided
 				got.Upto = last
 				return false
 			}

@@ -21,7 +21,7 @@ func TestSnapshotRetries(t *testing.T) {
 		name  string
 		r     retries
 		takes time.Duration // duration of an attempt
-		fails int           // failed attempts before an attempt succeeds
+		fails int           // number of failed attempts before an attempt succeeds
 		want  string
 	}{
 		{"a mark", markRetries, 50 * time.Millisecond, 0, ""},

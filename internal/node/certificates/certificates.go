@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 )
 
-// checkInterval is how often Watch checks certificate files for changes.
+// checkInterval is the interval at which Watch checks certificate files for changes.
 const checkInterval = 2 * time.Second
 
 // Store holds the certificates and authorities for clients and nodes. They are reloaded when their files change or on
@@ -26,11 +26,11 @@ const checkInterval = 2 * time.Second
 type Store struct {
 	client options.TLS
 	node   options.NodeTLS
-	// optional is set if clients need no certificate.
+	// optional reports that clients need no certificate.
 	optional bool
 	log      *slog.Logger
 
-	// nodeTLS and nodeID are the configuration for nodes at the start, and the node ID in its certificate.
+	// nodeTLS and nodeID are the configuration for nodes at the start and the node ID in its certificate.
 	nodeTLS *tls.Config
 	nodeID  *topology.NodeID
 	clients atomic.Pointer[tls.Config]
@@ -39,10 +39,10 @@ type Store struct {
 
 	mu        sync.Mutex
 	transport Transport
-	read      map[string]fileState // by path, at the last attempt
+	read      map[string]fileState // keyed by path; versions at the last attempt
 }
 
-// Transport connects to other nodes. It is a *transport.Transport.
+// Transport connects to other nodes. It is implemented by *transport.Transport.
 type Transport interface {
 	// SetTLS sets the configuration of new connections.
 	SetTLS(config *tls.Config) error
@@ -58,7 +58,7 @@ type fileState struct {
 // machine can read.
 func Load(o *options.Options, log *slog.Logger) (*Store, error) {
 	s := &Store{client: o.TLS, node: o.Cluster.TLS, optional: o.Auth.Certificates == "optional", log: log}
-	s.changed() // before the files are read, to detect changes during the read
+	s.changed() // taken before the files are read, to detect changes during the read
 	clients, err := s.clientConfig()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Load(o *options.Options, log *slog.Logger) (*Store, error) {
 // certificate. Both are nil without TLS.
 func (s *Store) Nodes() (config *tls.Config, id *topology.NodeID) { return s.nodeTLS, s.nodeID }
 
-// Clients returns a listener configuration that always uses the latest certificates, or nil without TLS.
+// Clients returns a listener configuration that always uses the latest certificates. It returns nil without TLS.
 func (s *Store) Clients() *tls.Config {
 	if s.clients.Load() == nil {
 		return nil

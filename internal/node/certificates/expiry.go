@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// expiryWarning is how long before the expiration of a certificate the status, log, and alerts warn.
+	// expiryWarning is the time before the expiration of a certificate at which the status, the log, and alerts start
+	// to warn.
 	expiryWarning = 30 * 24 * time.Hour
-	// expiryLogEvery is how often the log warns.
+	// expiryLogEvery is the interval between two warnings in the log.
 	expiryLogEvery = 24 * time.Hour
 )
 
 // lifetime is the validity of a configured certificate.
 type lifetime struct {
-	// option is the configuration option of the certificate, and file its path.
+	// option is the configuration option of the certificate. file is the path of the certificate.
 	option, file string
 	from, until  time.Time
 }
@@ -51,8 +52,8 @@ func (s *Store) lifetimesOf(clients, nodes *tls.Config) (out []lifetime) {
 	return out
 }
 
-// authorityLifetime returns the lifetime of the certificate authority in a file. If the file has several authorities,
-// as during a replacement, it returns the lifetime that ends last.
+// authorityLifetime returns the lifetime of the certificate authority in a file. If the file contains several
+// authorities, as during a replacement, it returns the lifetime with the latest end.
 func authorityLifetime(file string) (l lifetime, ok bool) {
 	if file == "" {
 		return l, false

@@ -2,8 +2,8 @@
 
 // Package diagnostics shows operators the clients, the slow requests, and the location of data on all nodes.
 //
-// Each type owns one subject: Sessions the client connections, SlowRequests the slow-query logs, and Locator the
-// replicas of logical partitions.
+// Each type is responsible for one subject: Sessions for client connections, SlowRequests for slow-query logs, and
+// Locator for the replicas of logical partitions.
 package diagnostics
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// queryTimeout bounds the wait for another node.
+// queryTimeout limits the wait for another node.
 const queryTimeout = 2 * time.Second
 
 // Diagnostics combines all diagnostics for virtual tables (catalog.Diagnostics) and for the HTTP interface
@@ -28,12 +28,12 @@ type Diagnostics struct {
 
 var _ catalog.Diagnostics = Diagnostics{}
 
-// Engine knows the prepared statements of this node. It is a *session.Engine.
+// Engine knows the prepared statements of this node. It is implemented by *session.Engine.
 type Engine interface {
 	PreparedStatements() []catalog.PreparedStatement
 }
 
-// RingReporter knows the nodes as drivers see them. It is an *admin.Reporter.
+// RingReporter knows the nodes as drivers see them. It is implemented by *admin.Reporter.
 type RingReporter interface {
 	Ring() []catalog.RingNode
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// keyBytesMax bounds a component of a partition key, as in Cassandra.
+// keyBytesMax is the maximum size in bytes of a component of a partition key, as in Cassandra.
 const keyBytesMax = 65_535
 
 // leaderCall requests the node ID of a partition's leader, in hex.
@@ -46,8 +46,8 @@ type Locator struct {
 
 func (l *Locator) register(s *rpc.Server) { clusterquery.Handle(s, leaderCall, l.localLeader) }
 
-// Endpoints returns the replicas of a logical partition. The key components are CQL literals or plain text; for
-// containers, JSON or plain text. The logical partition need not exist, because no data is read.
+// Endpoints returns the replicas of a logical partition. The key components are CQL literals or plain text. For
+// containers, they are JSON or plain text. The logical partition need not exist, because no data is read.
 func (l *Locator) Endpoints(ctx context.Context, table string, key []string) (out catalog.Endpoints, err error) {
 	t, err := l.Catalog.UserTableNamed(table)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *Locator) Endpoints(ctx context.Context, table string, key []string) (ou
 
 // component returns the wire format of one component of a partition key.
 func (l *Locator) component(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
-	if len(text) > 2*keyBytesMax+2 { // twice the size, for a blob literal
+	if len(text) > 2*keyBytesMax+2 { // twice the size, because the value may be a blob literal
 		return nil, fmt.Errorf("%s: the value has %d bytes, but the limit is %d", c.Name, len(text), keyBytesMax)
 	}
 	var wire []byte

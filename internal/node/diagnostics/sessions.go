@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// sessionsDefault is the default number of sessions in a response, and sessionsLimit the maximum.
+	// sessionsDefault is the default number of sessions in a response, and sessionsLimit is the maximum.
 	sessionsDefault, sessionsLimit = 1000, 5000
-	// nameMax bounds the displayed name of a client in bytes.
+	// nameMax is the maximum length of the displayed name of a client in bytes.
 	nameMax = 128
 )
 
-// These calls request the sessions of a node, up to a number, and cancel the session with an ID.
+// These calls request up to a number of sessions of a node and cancel the session with a given ID.
 var (
 	sessionsCall = rpc.Declare[int, catalog.Sessions](rpc.Spec{Name: "sessions", Since: 7, Timeout: queryTimeout,
 		RequestMax: rpc.SmallBytes, Idempotent: true})
@@ -107,7 +107,7 @@ func (s *Sessions) restSessionView(i *rest.SessionInfo, now time.Time) catalog.S
 	return out
 }
 
-// mostFirst sorts sessions, the session with the oldest request first.
+// mostFirst sorts sessions. The session with the oldest request comes first.
 func mostFirst(list []catalog.Session) {
 	slices.SortStableFunc(list, func(a, b catalog.Session) int {
 		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.ActiveRequests, a.ActiveRequests),
@@ -129,7 +129,7 @@ func (s *Sessions) sessionView(i *cql.SessionInfo, now time.Time) catalog.Sessio
 	return out
 }
 
-// truncatedName returns the name of a client, which may be arbitrary, for display.
+// truncatedName returns the name of a client for display. The client may send any name.
 func truncatedName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), nameMax)], "")
 }
@@ -139,7 +139,7 @@ func (s *Sessions) BusiestSessions(ctx context.Context) catalog.Sessions {
 	return s.ListSessions(ctx, sessionsDefault)
 }
 
-// ListSessions returns the busiest sessions on all nodes, up to a maximum number; 0 means the default number.
+// ListSessions returns up to a maximum number of the busiest sessions on all nodes. A maximum of 0 selects the default.
 func (s *Sessions) ListSessions(ctx context.Context, most int) catalog.Sessions {
 	most = min(max(cmp.Or(most, sessionsDefault), 1), sessionsLimit)
 	answers, silent, err := clusterquery.All(ctx, s.queries, sessionsCall, most, s.local)
@@ -159,7 +159,7 @@ func (s *Sessions) ListSessions(ctx context.Context, most int) catalog.Sessions 
 // restSession marks the ID of a REST connection. The ID of a CQL connection has no mark.
 const restSession = "rest-"
 
-// sessionID identifies a connection in the whole cluster: its node, its protocol, and its number there.
+// sessionID identifies a connection in the whole cluster by its node, its protocol, and its number on that node.
 func sessionID(node, surface string, number uint64) string {
 	return node + "-" + surface + strconv.FormatUint(number, 36)
 }
@@ -172,7 +172,7 @@ type cancelResult struct {
 	Left    int    `json:"under_way"`
 }
 
-// cancelLocal cancels the session with an ID on this node. Sessions on other nodes are not found.
+// cancelLocal cancels the session with the given ID on this node. It does not find sessions on other nodes.
 func (s *Sessions) cancelLocal(ctx context.Context, id rpc.Bytes) (out cancelResult, err error) {
 	node, number, ok := strings.Cut(string(id), "-")
 	number, overREST := strings.CutPrefix(number, restSession)

@@ -18,8 +18,8 @@ func (e *Engines) Programs() partition.Programs {
 // Aggregator returns the aggregations of containers.
 func (e *Engines) Aggregator() partition.Aggregator { return aggregationDispatcher{e.Containers} }
 
-// programDispatcher selects the implementation of a transaction program by its first byte: cql for statements, items
-// for containers.
+// programDispatcher selects the implementation of a transaction program by the first byte of the program: cql for
+// statements, items for containers.
 type programDispatcher struct{ cql, items partition.Programs }
 
 // Program implements partition.Programs.
@@ -30,7 +30,7 @@ func (p programDispatcher) Program(ctx context.Context, c *command.Conditional) 
 	return p.cql.Program(ctx, c)
 }
 
-// aggregationDispatcher selects the implementation of an aggregation by its first byte.
+// aggregationDispatcher selects the implementation of an aggregation by the first byte of its program.
 type aggregationDispatcher struct{ items partition.Aggregator }
 
 // Aggregate implements partition.Aggregator.

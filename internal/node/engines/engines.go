@@ -50,7 +50,7 @@ type Options struct {
 	Level membership.Levels
 	// Self is this node in a cluster, or nil on a standalone node.
 	Self *topology.NodeID
-	// Authority holds the roles; nil without authentication. Audit is the audit log, or nil.
+	// Authority holds the roles. It is nil without authentication. Audit is the audit log, or nil.
 	Authority *session.Authority
 	Audit     *audit.Log
 	// Sizes, Restores, Large, and Pressure report the state of other parts.
@@ -75,7 +75,7 @@ type Engines struct {
 func New(o Options) (*Engines, error) {
 	scripts := script.New(script.Bounds{MemoryBytes: o.Node.Memory.ScriptBytes()})
 	began := time.Now()
-	// At least one processor remains for work other than evaluating expressions.
+	// At least one processor remains for work other than the evaluation of expressions.
 	slots := fairshare.NewSlots(max(1, runtime.GOMAXPROCS(0)-1), func() time.Duration { return time.Since(began) })
 	memory := meter.NewPool(o.Node.EvaluationBytes())
 	functions := function.New(scripts, o.Release, o.Node.UserFunctions)

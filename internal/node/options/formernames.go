@@ -18,7 +18,8 @@ type renamedOption struct {
 	unit string
 }
 
-// renamedOptions lists the former names of options. They work for one release, and the node logs a warning.
+// The former names work for one release, and the node logs a warning. They work for one release, and the node logs a
+// warning.
 var renamedOptions = []renamedOption{
 	{"", "data_center", "region", ""},
 	{"", "rack", "zone", ""},
@@ -52,14 +53,14 @@ func (r renamedOption) path(name string) string {
 
 // edit replaces the text of a scalar of a document.
 type edit struct {
-	line, column int // of the first character, counted from 1
+	line, column int // position of the first character, counted from 1
 	length       int // in characters
 	text         string
 }
 
-// currentNames returns a configuration file in which former names are replaced by the present names, and the value off
-// by the number that it stands for. Lines keep their numbers. It also returns a warning for each former name. A file
-// that is not valid YAML is returned unchanged: the decoder reports the error.
+// currentNames returns a configuration file in which former names are replaced with the current names. It also replaces
+// the value off with the number that it represents. Lines keep their numbers. It also returns a warning for each former
+// name. A file that is not valid YAML is returned unchanged, because the decoder reports the error.
 func currentNames(source []byte) (current []byte, warnings []string, err error) {
 	var document yaml.Node
 	if yaml.Unmarshal(source, &document) != nil || len(document.Content) == 0 {
@@ -115,7 +116,7 @@ func entry(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// editOf replaces a scalar, with its quotes if it has any.
+// editOf replaces a scalar, including its quotes.
 func editOf(n *yaml.Node, text string) edit {
 	length := len([]rune(n.Value))
 	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
@@ -126,7 +127,7 @@ func editOf(n *yaml.Node, text string) edit {
 
 // applied returns the source with all edits.
 func applied(source []byte, edits []edit) []byte {
-	slices.SortFunc(edits, func(a, b edit) int { // from the end, so that columns stay valid
+	slices.SortFunc(edits, func(a, b edit) int { // start from the end, so that columns remain valid
 		if a.line != b.line {
 			return b.line - a.line
 		}

@@ -21,8 +21,8 @@ func (o *Options) EvaluationBytes() int64 {
 	return max(result, min(4*result, int64(o.Memory.Budget)/4))
 }
 
-// ScriptBytes returns how much the heap may grow while a JavaScript function or procedure runs: an eighth of the
-// budget, within the limits of scripts.
+// ScriptBytes returns the maximum growth of the heap in bytes while a JavaScript function or procedure runs. It is an
+// eighth of the budget, within the limits of scripts.
 func (m *Memory) ScriptBytes() uint64 {
 	return min(max(uint64(m.Budget)/8, script.MemoryBytesMin), script.MemoryBytesMax)
 }
@@ -32,14 +32,14 @@ func ShareOfMemory(nodes int) Bytes {
 	return max(Bytes(process.MachineMemory()/2)/Bytes(max(nodes, 1)), budgetMin)
 }
 
-// TuneRuntime adapts the Go runtime of a database process to the memory budget: see process.Tune. Programs that embed a
-// database keep their own settings.
+// TuneRuntime adapts the Go runtime of a database process to the memory budget (see process.Tune). Programs that embed
+// a database keep their own settings.
 func (o Options) TuneRuntime() {
 	o = o.WithDefaults()
 	// With cgo, the block cache and the memtables are outside the Go heap.
 	outside := o.Memory.BlockCache + 4*o.Memory.Memtable
 	if o.Cluster.Internal != "" {
-		outside += 4*o.Memory.Memtable + raftlog.BlockCacheBytes // of the Raft log
+		outside += 4*o.Memory.Memtable + raftlog.BlockCacheBytes // memory of the Raft log
 	}
 	process.Tune(int64(o.Memory.Budget), int64(outside))
 }

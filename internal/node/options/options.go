@@ -18,7 +18,7 @@ import (
 )
 
 // Options holds all settings of a node: the fields of the configuration file. The command line can set the most
-// important ones. The zero value of a field means its default. Sizes are in bytes, durations are Go durations.
+// important ones. The zero value of a field means its default. Sizes are in bytes, and durations are Go durations.
 type Options struct {
 	// Data is the data directory. If it is empty, the data is kept in memory.
 	Data string `yaml:"data"`
@@ -34,7 +34,7 @@ type Options struct {
 	Compatibility string `yaml:"compatibility"`
 	// Masking enables data masking. nil means true. It must be the same on all nodes.
 	Masking *bool `yaml:"dynamic_data_masking_enabled"`
-	// DropCompactStorage permits DROP COMPACT STORAGE; the option has Cassandra's name. nil means the default of the
+	// DropCompactStorage permits DROP COMPACT STORAGE. The option has Cassandra's name. nil selects the default of the
 	// compatible release: true with 4.0, false with 5.0.
 	DropCompactStorage *bool `yaml:"drop_compact_storage_enabled"`
 	// Commit is batch (acknowledged writes are on disk) or periodic (on disk within 10 ms; standalone nodes only).
@@ -59,8 +59,8 @@ type Options struct {
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       Auth              `yaml:"auth"`
 	TLS        TLS               `yaml:"tls"`
-	// SlowQueryLogTimeout is the minimum duration of logged slow requests; the option has Cassandra's name. nil means
-	// 500 ms, 0 disables the log.
+	// SlowQueryLogTimeout is the minimum duration of logged slow requests; the option has Cassandra's name. nil selects
+	// 500 ms, and 0 disables the log.
 	SlowQueryLogTimeout *time.Duration `yaml:"slow_query_log_timeout"`
 	// Audit configures the audit log; the options have Cassandra's names.
 	Audit   audit.Options `yaml:"audit_logging_options"`
@@ -70,7 +70,7 @@ type Options struct {
 
 	// File is the path of the configuration file, for the log, or empty.
 	File string `yaml:"-"`
-	// Deprecations are warnings about options of the file that were set by a former name. The node logs them.
+	// Deprecations holds warnings about options in the file that were set by a former name. The node logs them.
 	Deprecations []string `yaml:"-"`
 	// Log receives the log messages. nil discards them.
 	Log *slog.Logger `yaml:"-"`
@@ -79,14 +79,14 @@ type Options struct {
 	Testing Testing `yaml:"-"`
 }
 
-// Testing replaces parts of a node in tests. Fields that are zero replace nothing.
+// Testing replaces parts of a node in tests. Zero fields replace nothing.
 type Testing struct {
 	// NewestLevel is the newest feature level that the version supports.
 	NewestLevel feature.Level
 	// DiskUsage returns the usage of the disk with a directory.
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
-	// Clock is used for timestamps, usage records, and the times and expirations of items. If it stands still, no
-	// minute ends and nothing expires during a test.
+	// Clock is used for timestamps, usage records, and the times and expirations of items. If the clock stands
+	// still, no minute ends and nothing expires during a test.
 	Clock sched.Clock
 	// TransactionTime limits the run time of the program of a transaction; 1 s if 0.
 	TransactionTime time.Duration
@@ -108,7 +108,7 @@ type Memory struct {
 	// exist at the same time, and reads of fresh rows become slower with their size.
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
-	// ChangeBuffer is the memory for recent changes while an archive is running; 0 means 1/32 of the budget. The
+	// ChangeBuffer is the memory for recent changes while an archive is running. 0 selects 1/32 of the budget. The
 	// minimum is 4 MiB.
 	ChangeBuffer Bytes `yaml:"change_buffer"`
 }
@@ -118,11 +118,11 @@ type Limits struct {
 	Connections        int           `yaml:"connections"`
 	AddressConnections int           `yaml:"connections_per_address"`
 	IdleTimeout        time.Duration `yaml:"idle_timeout"`
-	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the
+	// QueueDelayTarget is the average queue delay above which requests are rejected. A negative value disables the
 	// check.
 	QueueDelayTarget time.Duration `yaml:"queue_delay_target"`
-	// ThrottleTimeout is the time for which a request waits when the throughput is used up, before it is rejected; 0
-	// rejects it immediately.
+	// ThrottleTimeout is the maximum time that a request waits for throughput before it is rejected. 0 rejects it
+	// immediately.
 	ThrottleTimeout time.Duration `yaml:"throttle_timeout"`
 	// Lending lets partitions lend unused throughput to busy partitions that share it.
 	Lending               bool          `yaml:"throughput_lending"`
@@ -143,7 +143,7 @@ type Limits struct {
 
 // Storage configures the store.
 type Storage struct {
-	// MinFreeDisk is the free share of the disk, in percent, below which writes are rejected. -1 disables the check.
+	// MinFreeDisk is the percentage of free disk space below which writes are rejected. -1 disables the check.
 	MinFreeDisk int `yaml:"min_free_disk_percent"`
 	// SweepKeys is the maximum number of keys per second that are examined to remove deleted and expired data.
 	SweepKeys int `yaml:"sweep_keys_per_second"`
@@ -154,7 +154,8 @@ type Storage struct {
 type Auth struct {
 	// Users maps names to bcrypt hashes as printed by `ilion hash-password`. Users are superusers.
 	Users map[string]string `yaml:"users"`
-	// Roles requires authentication even without configured users: as a role created with CREATE ROLE.
+	// Roles requires authentication even without configured users. Clients then log in with a role that was created
+	// with CREATE ROLE.
 	Roles bool `yaml:"roles"`
 	// Certificates maps client certificates to roles (ADD IDENTITY). "optional" requests a password from clients whose
 	// certificate has no role; "required" rejects them. Empty disables the mapping.
@@ -166,11 +167,11 @@ type Auth struct {
 	AnonymousEndpoints []string `yaml:"anonymous_endpoints"`
 }
 
-// TLS configures TLS for CQL and HTTP. TLS is enabled if there is a certificate.
+// TLS configures TLS for CQL and HTTP. TLS is enabled if a certificate is configured.
 type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
-	// ClientCA, if set, requires client certificates signed by it.
+	// ClientCA, if set, requires client certificates that this authority has signed.
 	ClientCA string `yaml:"client_ca"`
 }
 
@@ -180,22 +181,23 @@ type Cluster struct {
 	// defaults to Internal.
 	Internal  string `yaml:"internal"`
 	Advertise string `yaml:"advertise"`
-	// Bootstrap creates a cluster, with existing data in the directory. It has no effect on a member. With Join, all
-	// nodes can use the same options: the first node in the list creates the cluster, unless another node responds as a
-	// member.
+	// Bootstrap creates a cluster, with existing data in the directory. It has no effect on a member. If Join is also
+	// set, all nodes can use the same options. The first node in the list creates the cluster unless another node
+	// responds as a member.
 	Bootstrap bool `yaml:"bootstrap"`
 	// Join lists internal addresses of cluster nodes. One of them must respond.
 	Join []string `yaml:"join"`
 	// JoinSecretFile holds the secret with which nodes without TLS authenticate. It defaults to join-secret in the data
 	// directory, which the bootstrapping node creates. If it is set together with TLS, both are required.
 	JoinSecretFile string `yaml:"join_secret_file"`
-	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes; 0 means 5
-	// min.
+	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes. 0 selects 5
+	// minutes.
 	RebuildDelay time.Duration `yaml:"rebuild_delay"`
 	// Capacity is the disk capacity of this node for placement; 0 means the free disk space plus the data.
 	Capacity Bytes `yaml:"capacity"`
-	// BalanceThreshold is the amount of data by which a node may exceed its share, in addition to a tenth of the share,
-	// before it moves replicas to other nodes; 0 means 256 MiB. The value of the node that leads the metadata applies.
+	// BalanceThreshold is the amount of data by which a node may exceed its share before it moves replicas to other
+	// nodes. A tenth of the share is added to it. 0 selects 256 MiB. The value of the node that leads the metadata
+	// applies.
 	BalanceThreshold Bytes `yaml:"balance_threshold"`
 	// SnapshotRate is the rate at which this node sends replicas to other nodes, in bytes per second; 0 means 64 MB.
 	SnapshotRate Bytes `yaml:"snapshot_rate"`
@@ -221,7 +223,7 @@ func (o *Options) CosmosOff() bool { return o.CosmosCQL == "" || o.CosmosCQL == 
 // MaskingOff reports whether data masking is disabled.
 func (o *Options) MaskingOff() bool { return o.Masking != nil && !*o.Masking }
 
-// DropsCompact reports whether DROP COMPACT STORAGE is permitted with a release.
+// DropsCompact reports whether DROP COMPACT STORAGE is permitted with a given release.
 func (o *Options) DropsCompact(r *compat.Release) bool {
 	if o.DropCompactStorage != nil {
 		return *o.DropCompactStorage

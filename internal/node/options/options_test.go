@@ -157,7 +157,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	for line := range strings.Lines(string(page)) {
 		cells := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), `\|`, "or"), " | ")
 		if strings.HasPrefix(line, "## Memory budget") {
-			break // the tables that follow list no keys
+			break // the following tables list no keys
 		}
 		switch len(cells) {
 		case 4: // command line, key, default, meaning
@@ -207,8 +207,8 @@ var computed = map[string]bool{
 	"limits.request_bytes": true, "limits.result_bytes": true, "limits.row_bytes": true, "cluster.advertise": true,
 }
 
-// plainly returns the default value in the form that the page uses. It returns false for values other than text,
-// numbers, sizes, and times.
+// plainly returns a default value in the form that the page uses. It returns false for values other than text, numbers,
+// sizes, and times.
 func plainly(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case Bytes:

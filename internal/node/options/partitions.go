@@ -13,7 +13,7 @@ import (
 // Splits configures automatic splits.
 type Splits struct {
 	// StorageCap is the maximum size of a physical partition on disk, unless its table sets storage_cap_gb. A partition
-	// is split at 80 % of it.
+	// is split at 80 % of this size.
 	StorageCap Bytes `yaml:"storage_cap"`
 	// Units is the load in request units per second above which a partition is split. -1 disables splits by load.
 	Units int `yaml:"request_units_per_second"`

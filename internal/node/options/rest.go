@@ -19,7 +19,7 @@ type REST struct {
 	PrimaryKey   string `yaml:"primary_key"`
 	SecondaryKey string `yaml:"secondary_key"`
 	ReadOnlyKey  string `yaml:"read_only_key"`
-	// AllowUnindexedOrderBy allows queries to sort by several properties without a composite index. Azure rejects these
+	// AllowUnindexedOrderBy allows queries to sort by several properties without a composite index. Azure rejects such
 	// queries.
 	AllowUnindexedOrderBy bool `yaml:"allow_unindexed_order_by"`
 
@@ -57,8 +57,8 @@ func (r *REST) validate() error {
 	return nil
 }
 
-// Keys returns the configured keys, and the keys in the settings of the cluster for keys that are not configured. An
-// unreadable key is empty and admits no client.
+// Keys returns the configured keys, and the keys in the settings of the cluster for keys that are not configured. A key
+// that cannot be read is empty and admits no client.
 func (r *REST) Keys(settings map[string]string) *rest.Keys {
 	keys := &rest.Keys{}
 	into := []*[]byte{&keys.Primary, &keys.Secondary, &keys.ReadOnly}

@@ -7,5 +7,5 @@ package process
 // cgoEnabled reports whether the store's cache is allocated outside the Go heap.
 const cgoEnabled = false
 
-// tuneAllocator does nothing: all memory is on the Go heap.
+// tuneAllocator does nothing, because all memory is on the Go heap.
 func tuneAllocator() {}

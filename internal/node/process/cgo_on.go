@@ -20,6 +20,6 @@ import "C"
 // cgoEnabled reports whether the store's cache is allocated outside the Go heap.
 const cgoEnabled = true
 
-// tuneAllocator limits the C allocator to one arena. By default glibc gives each thread its own arena and returns
-// little of their memory, so that blocks of the cache took twice its size.
+// tuneAllocator limits the C allocator to one arena. By default, glibc gives each thread its own arena and returns
+// little memory from the arenas. As a result, the blocks of the cache used twice its size.
 func tuneAllocator() { C.one_arena() }

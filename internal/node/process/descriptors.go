@@ -7,8 +7,8 @@ import (
 	"log/slog"
 )
 
-// LogDescriptors returns a function that logs when clients use file descriptors that the store needs, and when enough
-// are available again.
+// LogDescriptors returns a function that logs when clients use file descriptors that the store needs. It also logs when
+// enough descriptors are available again.
 func LogDescriptors(log *slog.Logger) func(low bool) {
 	return func(low bool) {
 		if low {

@@ -4,8 +4,8 @@ package process
 
 import "testing"
 
-// TestDescriptorsAreShared checks that clients cannot use the file descriptors that the store needs. Every limit
-// leaves descriptors for tables, and no descriptor is assigned twice.
+// TestDescriptorsAreShared checks that clients cannot use the file descriptors that the store needs. Every limit must
+// leave descriptors for tables, and no descriptor may be assigned twice.
 func TestDescriptorsAreShared(t *testing.T) {
 	for _, c := range []struct{ limit, clients, tables, connections int }{
 		{1 << 20, 20_000, 1000, 20_000},

@@ -11,9 +11,9 @@ import (
 	"runtime/debug"
 )
 
-// Tune adapts the Go runtime to a memory budget in bytes: the memory limit, the GC target, and GOMAXPROCS, unless the
-// environment sets them (GOMEMLIMIT, GOGC, GOMAXPROCS). cgoBytes is the part of the budget that is outside the Go heap
-// in builds with cgo.
+// Tune adapts the Go runtime to a memory budget in bytes. It sets the memory limit, the GC target, and GOMAXPROCS
+// unless the environment sets them (GOMEMLIMIT, GOGC, GOMAXPROCS). cgoBytes is the part of the budget that is outside
+// the Go heap in builds with cgo.
 //
 // Without cgo the block cache is inside the Go heap, and the default GC target of 100 % would let the heap grow to
 // twice the cache. A synced write blocks a processor for the duration of an fsync, so GOMAXPROCS is at least two.
@@ -36,9 +36,9 @@ func Tune(budget, cgoBytes int64) {
 
 const (
 	// tablesOpen is the number of tables that the store keeps open if descriptors are plentiful. The Raft log keeps up
-	// to as many.
+	// to the same number of tables open.
 	tablesOpen = 1000
-	// descriptorsElsewhere are reserved for logs, manifests, other nodes, and HTTP.
+	// descriptorsElsewhere is the number of descriptors reserved for logs, manifests, other nodes, and HTTP.
 	descriptorsElsewhere = 256
 )
 

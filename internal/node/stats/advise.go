@@ -20,14 +20,15 @@ import (
 )
 
 const (
-	// adviseTimeout bounds the wait for advice on a table, and adviseNodeTimeout the wait for another node.
+	// adviseTimeout limits the wait for advice on a table, and adviseNodeTimeout limits the wait for another node.
 	adviseTimeout     = 20 * time.Second
 	adviseNodeTimeout = 10 * time.Second
 	// adviceAge is the maximum age of the advice in the virtual table, and adviceTablesMax is the number of tables
 	// whose advice is cached.
 	adviceAge       = time.Minute
 	adviceTablesMax = 1000
-	// adviceTimeout bounds a query of the virtual table. Tables that do not fit into it are omitted.
+	// adviceTimeout limits the duration of a query of the virtual table. Tables that do not fit into this time are
+	// omitted.
 	adviceTimeout = 8 * time.Second
 )
 

@@ -61,7 +61,7 @@ func keyLiterals(t *schema.Table, key []byte) string {
 		}
 		literal := c.Type.Format(value)
 		if t.Container != nil {
-			literal = string(value) // the column holds JSON text
+			literal = string(value) // the column contains JSON text
 		}
 		columns[i] = c.Name + " = " + literal
 	}

@@ -73,8 +73,8 @@ func (s *SizeEstimator) ring() []ringToken {
 	return out
 }
 
-// SizeEstimates returns the estimates that this node reports. One node reports each piece of a table: the first node
-// from the piece's end around the ring that has a replica of it.
+// SizeEstimates returns the estimates that this node reports. Each piece of a table is reported by one node. This is
+// the first node after the end of the piece in ring order that has a replica of the piece.
 func (s *SizeEstimator) SizeEstimates(ctx context.Context) []catalog.SizeEstimate {
 	s.counts.Refresh(ctx, countWait)
 	ring := s.ring()

@@ -3,10 +3,10 @@
 // Package stats collects the statistics of tables, partitions, and users from all nodes, for virtual tables, status
 // pages, and metrics.
 //
-// Each type owns one subject: UsageReporter the consumed request units, SizeEstimator the sizes of partitions,
-// TableSampler the rows and latencies of tables, and Advisor the design advice for tables. Every type measures this
-// node, queries the other nodes (clusterquery), and responds to their queries. Statistics of nodes that do not respond
-// are missing.
+// Each type is responsible for one subject: UsageReporter for consumed request units, SizeEstimator for the sizes of
+// partitions, TableSampler for the rows and latencies of tables, and Advisor for the design of tables. Every type
+// measures this node, queries the other nodes (clusterquery), and responds to their queries. Statistics of nodes that
+// do not respond are missing.
 package stats
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Sources are the parts of a node that statistics are read from.
+// Sources holds the parts of a node that provide statistics.
 type Sources struct {
 	Store    *storage.Store
 	Host     *partition.Host
@@ -32,13 +32,13 @@ type Sources struct {
 	Clock   *peers.NodeClock
 }
 
-// Engine holds the statistics of the requests that clients sent to this node. It is a *session.Engine.
+// Engine holds the statistics of the requests that clients sent to this node. It is implemented by *session.Engine.
 type Engine interface {
 	TableHistogram(table uint32, op session.Operation) session.LatencyHistogram
 	Scans(table uint32) []session.ScanShape
 }
 
-// Views holds the lags of materialized views. It is a *view.Keeper.
+// Views holds the lags of materialized views. It is implemented by *view.Keeper.
 type Views interface {
 	Lags() map[uint32]*view.Lag
 }

@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	// tablesTime is the time that a node samples tables for one query; tablesTimeout bounds the wait for it.
+	// tablesTime is the maximum time that a node samples tables for one query. tablesTimeout limits the wait for the
+	// result.
 	tablesTime, tablesTimeout = 800 * time.Millisecond, 2 * time.Second
-	// deadKeysMax bounds the examined records of dead keys of a table.
+	// deadKeysMax is the maximum number of records of dead keys that are examined for a table.
 	deadKeysMax = 20_000
 )
 
-// tablePart is a node's data about a table: about the physical partitions that it leads, and the requests it served.
+// tablePart is a node's data about a table: the physical partitions that it leads and the requests that it has served.
 type tablePart struct {
 	Table uint32 `json:"table"`
 	// Sampled reports whether Rows and Bytes cover every led partition; Exact reports whether they are not estimates.
@@ -91,7 +92,7 @@ func (s *TableSampler) local(ctx context.Context, ids []uint32) (parts []tablePa
 	return parts, nil
 }
 
-// sample samples the led partitions of a table. Read errors stop the node by themselves.
+// sample samples the led partitions of a table. Read errors already stop the node.
 func (s *TableSampler) sample(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
 	now := s.src.Clock.Wall().Unix()
 	if d, err := s.src.Store.PendingGarbage(t.ID, led, now, deadKeysMax); err == nil && d.Count > 0 {
@@ -115,15 +116,15 @@ func (s *TableSampler) sample(ctx context.Context, t *schema.Table, led []keys.S
 	}
 }
 
-// sampleOptions returns options for sampling one of several physical partitions. All samples together take some
+// sampleOptions returns options for sampling one of several physical partitions. All samples together take a few
 // milliseconds.
 func sampleOptions(spans int, now int64) storage.SampleOptions {
 	each := max(64/max(spans, 1), 4)
 	return storage.SampleOptions{Spots: each, Run: 2, HeavySpots: each, RowsKept: 1, Bytes: int64(each) << 16, Now: now}
 }
 
-// add adds the sample of a physical partition with a number of logical partitions. The randomly sampled ones represent
-// all except those found because of their size.
+// add adds the sample of a physical partition with a number of logical partitions. The randomly sampled partitions
+// represent all partitions except the partitions that were found because of their size.
 func (p *tablePart) add(s *storage.Sample, logical float64) {
 	var rows, bytes, drawn, heavy float64
 	for i := range s.Partitions {

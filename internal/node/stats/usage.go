@@ -32,7 +32,7 @@ type UsageReporter struct {
 	names   KeyNames
 	largest *partitioncount.LargestFinder
 	log     *slog.Logger
-	// becameHot counts how often partitions became hot.
+	// becameHot counts the times that partitions became hot.
 	becameHot atomic.Uint64
 }
 
@@ -135,10 +135,10 @@ func (u *UsageReporter) PartitionHot(r *partition.Replica, hot bool) {
 		slog.String("hottest_key", key), slog.Int("its_share_percent", int(100*share)))
 }
 
-// BecameHot returns how often partitions on this node became hot.
+// BecameHot returns the number of times that partitions on this node became hot.
 func (u *UsageReporter) BecameHot() uint64 { return u.becameHot.Load() }
 
-// UserServer counts the usage of the users that sent requests to this node. It is a *cql.Server.
+// UserServer counts the usage of the users that sent requests to this node. It is implemented by *cql.Server.
 type UserServer interface{ Users() []usage.User }
 
 // UserReporter reports the users with the highest usage.

@@ -38,7 +38,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	s.Store.RunSweeper(ctx, storage.SweeperOptions{
 		Now:   s.Clock.EarliestSeconds,
 		Spans: s.spans,
-		// The due entries are known; scanning everything else finds little.
+		// The due entries are known, so scanning other data would find little.
 		DuePerSecond: s.KeysPerSecond, KeysPerSecond: s.KeysPerSecond / 5,
 		Recorded: func(ctx context.Context) (storage.Recorded, error) {
 			all, err := s.Coordinator.RecordedBatches(ctx)
@@ -52,7 +52,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 		Error: func(err error) {
 			level := slog.LevelWarn
 			if _, ok := errors.AsType[*partition.WrongRange](err); ok {
-				level = slog.LevelDebug // it has been split or merged, and is swept later
+				level = slog.LevelDebug // the replica has been split or merged, and is swept later
 			}
 			s.Log.LogAttrs(ctx, level, "sweep failed", slog.String("error", err.Error()))
 		},

@@ -20,7 +20,8 @@ import (
 
 // world is a table whose physical partitions split and merge. Each partition has its own clock, like a leader.
 type world struct {
-	// begins are the beginnings of the physical partitions. clocks are the stamps of their last commits.
+	// begins holds the first ring position of each physical partition. clocks holds the stamp of each partition's last
+	// commit.
 	begins []uint64
 	clocks []int64
 	log    []Entry
@@ -34,7 +35,7 @@ func (w *world) at(ring uint64) int {
 	return i
 }
 
-// commit writes to a key, whose ring position is ring.
+// commit writes a row with the key at the given ring position.
 func (w *world) commit(ring uint64, key string, step int64) {
 	p := w.at(ring)
 	w.clocks[p] += step
@@ -104,7 +105,7 @@ func (w *world) read(q *command.Read, v command.Visitor) {
 			last = place
 			step, _ := v.Partition(e.Token, e.Key, nil)
 			if step == command.NextPartition {
-				last = "" // later entries of the partition are skipped one by one
+				last = "" // Later entries of the partition are skipped one by one.
 				continue
 			}
 		}

@@ -40,8 +40,8 @@ type Reader struct {
 	// Holds restricts the scope to some of its logical partitions; nil includes all.
 	Holds func(tok token.Token, key []byte) bool
 	At    Token
-	// Max is the maximum number of entries in a page, and BytesMax their approximate maximum size. Late reports that
-	// the page must end soon.
+	// Max is the maximum number of entries in a page, and BytesMax is their approximate maximum size. Late reports
+	// whether the page must end soon.
 	Max, BytesMax int
 	Late          func() bool
 
@@ -56,7 +56,7 @@ type Reader struct {
 	within keys.Span
 }
 
-// chunkMax is the maximum number of entries per read, and chunkBytesMax their maximum size.
+// chunkMax is the maximum number of entries per read, and chunkBytesMax is their maximum size.
 const (
 	chunkMax      = 500
 	chunkBytesMax = 1 << 20
@@ -65,7 +65,7 @@ const (
 // Page reads the next page and advances At. ended reports that there were no further changes at the time of the read.
 // A page may be empty before the end.
 //
-// After an error, At may have advanced past pages that were not returned, and the feed must resume from the token of
+// After an error, At may have advanced past pages that were not returned. The feed must then resume from the token of
 // the previous page. Page returns ErrScope for a token of a different part of the table.
 func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error) {
 	f.entries, f.size = nil, 0
@@ -76,7 +76,7 @@ func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error)
 	f.At.scope = scope
 	goesOn := f.At.until != nil
 	if page, ended, err = f.round(ctx); ended && goesOn && err == nil {
-		// The round began in an earlier page, so there may be new changes.
+		// The round began in an earlier page, so new changes may exist.
 		if ended = false; len(page) == 0 {
 			return f.round(ctx)
 		}
@@ -103,7 +103,7 @@ func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error
 		if from := (keys.Position{Ring: p.ring, Key: p.key}); from.Compare(at) >= 0 {
 			at = from
 		} else {
-			f.At.place = nil // the place precedes this scope, which is a part of the previous scope
+			f.At.place = nil // The position precedes this scope, which is a part of the previous scope.
 		}
 	}
 	for start := at; ; {
@@ -169,7 +169,8 @@ func (f *Reader) horizons(ctx context.Context) (marks, error) {
 	return out.compact(), nil
 }
 
-// part reads the changes of a part of the ring. full reports that the page must end before the end of the part.
+// part reads the changes of a part of the ring. full reports that the page must end before it reaches the end of the
+// part.
 func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full bool, err error) {
 	q := f.Query
 	q.Changes = &command.ChangesRead{After: after, Upto: upto, Kept: f.At.Kept}
@@ -190,7 +191,7 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 			return f
 		})
 		if err != nil {
-			// Return the entries of earlier chunks, because they have been charged.
+			// Return the entries of the earlier chunks, because the client has been charged for them.
 			if f.entries = f.entries[:begin]; begin == 0 {
 				return false, err
 			}

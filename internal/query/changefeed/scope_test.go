@@ -58,7 +58,7 @@ func TestScopes(t *testing.T) {
 			}
 		}
 	}
-	var old Token = Beginning(0, false) // a token of an earlier build without a scope
+	var old Token = Beginning(0, false) // A token of an earlier build contains no scope.
 	if _, _, err := readerOf(w, old, scope(1<<60, 0)).Page(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -90,7 +90,7 @@ func FuzzToken(f *testing.F) {
 			return
 		}
 		if len(at.since) > 50 || len(at.until) > 50 {
-			return // further pages would only take time
+			return // Reading more pages would only make the test slower.
 		}
 		for _, q := range []command.Read{{Range: token.Full}, {Range: token.Range{Begin: 1 << 60, Limit: 1 << 63}},
 			{Token: token.AtPosition(1 << 61), Key: []byte("k")}} {

@@ -22,14 +22,14 @@ var ErrScope = errors.New("the change feed token belongs to another part of the 
 // errMalformed reports an invalid response.
 var errMalformed = errors.New("malformed change log entry")
 
-// Token is the position of a feed. All changes up to since have been read at each ring position. In the current round,
+// Token is the position of a feed. At each ring position, all changes up to since have been read. In the current round,
 // the changes up to place have also been read.
 type Token struct {
 	// Table is the ID of the table. Kept reports a feed of all retained changes, as opposed to a feed of latest
 	// versions.
 	Table uint32
 	Kept  bool
-	// AsOf is the second from which changes may be unread. All earlier changes have been read.
+	// AsOf is a time in seconds. Changes before AsOf have been read.
 	AsOf int64
 	// Generation is the generation of the feed. A token of another generation would skip changes that were not logged.
 	// Tokens of builds without generations have 0.
@@ -39,7 +39,7 @@ type Token struct {
 	// scope is the part of the ring that the marks describe: the scope of the last page. The zero interval is the
 	// whole ring.
 	scope interval
-	// until is the end of the current round, and roundAt its start time; until is nil between rounds. place is the
+	// until is the end of the current round, and roundAt is its start time; until is nil between rounds. place is the
 	// last change that the round has read, or nil.
 	until   marks
 	roundAt int64
@@ -51,7 +51,7 @@ type Token struct {
 type place struct {
 	ring       uint64
 	key        []byte
-	clustering []byte // prefixed with its stamp
+	clustering []byte // prefixed with the stamp of the entry
 }
 
 // placeAt returns the beginning of a part of the ring.
@@ -67,20 +67,20 @@ func Since(table uint32, kept bool, at time.Time) Token {
 	return Token{Table: table, Kept: kept, AsOf: at.Unix(), since: marks{{stamp: max(at.UnixMicro()-1, 0)}}}
 }
 
-// Now returns the token of a feed of the changes after its first page, which is empty. now is the current time in
-// seconds.
+// Now returns the token of a feed that begins with an empty page and then returns only new changes. now is the current
+// time in seconds.
 func Now(table uint32, kept bool, now int64) Token {
 	return Token{Table: table, Kept: kept, AsOf: now, since: marks{{stamp: math.MaxInt64}}}
 }
 
-// Above excludes the changes up to a stamp.
+// Above returns bounds that exclude the changes up to a stamp.
 func (t *Token) Above(stamp int64) { t.since = t.since.raised(marks{{stamp: stamp}}) }
 
 // fresh reports whether the token was returned by Now.
 func (t *Token) fresh() bool { return len(t.since) == 1 && t.since[0].stamp == math.MaxInt64 }
 
-// part returns the part of a scope from a position onward in which the bounds of the stamps are constant. ok is false
-// at the end of the scope.
+// part returns the part of a scope, from a position onward, in which the stamp bounds do not change. ok is false at the
+// end of the scope.
 func (t *Token) part(at keys.Position, scope interval) (in interval, after, upto int64, ok bool) {
 	if !scope.limit.IsZero() && at.Compare(scope.limit) >= 0 {
 		return in, 0, 0, false
@@ -110,7 +110,7 @@ const (
 	tokenKept = 1 << iota
 	tokenRound
 	tokenPlace
-	tokenScope // builds before feature level 5 do not set it; their tokens have the scope of the whole ring
+	tokenScope // Builds before feature level 5 do not set this flag. The scope of their tokens is the whole ring.
 	// tokenGeneration is not set by builds before feature level 8.
 	tokenGeneration
 	tokenFlagsEnd

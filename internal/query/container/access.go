@@ -11,16 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// access describes how the index finds the items of a page.
+// access describes how a page finds its items.
 type access struct {
 	// index, if not nil, looks up single values and yields items in place order. first is the size of the first read.
 	index *command.IndexLookup
 	first int
-	// id is the ID of the index. Each of intervals finds the items by a range of values. The intervals are tried in
-	// order; if none is efficient enough, the items are scanned.
+	// id is the ID of the index. Each element of intervals finds the items by a range of values. The intervals are
+	// tried in order; if none is efficient enough, the items are scanned.
 	id        uint32
 	intervals []*interval
-	// any reports that the page is the only one and may return any items of the requested number.
+	// any reports that the query has a single page, which may contain any matching items up to the requested number.
 	any bool
 }
 
@@ -64,8 +64,8 @@ func (x *pageScan) ofKeys() bool {
 	return slices.ContainsFunc(x.scopes, func(s Scope) bool { return len(s.Key) == len(x.c.Definition.Paths) })
 }
 
-// byValues yields the items of the first interval. They are in value order if the query sorts by the values. Otherwise
-// they are in place order, which is possible if there are few of them.
+// byValues yields the items of the first interval. Items are in value order if the query sorts by the values.
+// Otherwise, they are in place order, which requires that the interval contains few items.
 func (x *pageScan) byValues(ctx context.Context) sql.Source {
 	in := x.intervals[0]
 	if in.small {
@@ -89,8 +89,8 @@ func (x *pageScan) byValues(ctx context.Context) sql.Source {
 // smallItems is the number of items up to which the logical partitions of a query are read without an index.
 const smallItems = 100
 
-// small yields the items of logical partitions that contain few items. Reading them is cheaper than the index, whose
-// value ranges contain the entries of all logical partitions.
+// small yields the items of logical partitions that contain few items. Reading small partitions is cheaper than reading
+// the index, because a value range of the index contains entries of all logical partitions.
 func (x *pageScan) small(ctx context.Context) sql.Source {
 	return func(yield func(sql.Row, error) bool) {
 		var all []scanned
@@ -119,7 +119,7 @@ func (x *pageScan) small(ctx context.Context) sql.Source {
 	}
 }
 
-// inOrder yields items in value order as they arrive.
+// inOrder yields items in value order as the scan returns them.
 func (x *pageScan) inOrder(ctx context.Context, o *ordered, yield func(sql.Row, error) bool) {
 	for n := 0; ; n++ {
 		v, err := o.next(ctx)
@@ -136,7 +136,7 @@ func (x *pageScan) inOrder(ctx context.Context, o *ordered, yield func(sql.Row, 
 	}
 }
 
-// few yields items in place order.
+// few yields the items of a small interval in place order.
 func (x *pageScan) few(ctx context.Context, o *ordered, yield func(sql.Row, error) bool) {
 	var all []scanned
 	size := 0

@@ -23,9 +23,9 @@ import (
 
 // Do executes operations on items of one logical partition atomically.
 //
-// Failures of operations are in the results. Do returns an error only if nothing was executed or the failed operation
-// is unknown: the container no longer exists, the key is incomplete, the batch is too large, or the status is 429, 503
-// or 408. A nil key is taken from the body of the first Create, Upsert or Replace.
+// Failures of operations are in the results. Do returns an error only if no operation was executed or the failed
+// operation is unknown. Causes are a dropped container, an incomplete key, an oversized batch, or status 429, 503, or
+// 408. If the key is nil, it is taken from the body of the first Create, Upsert, or Replace.
 func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operation, o RequestOptions) (*Results,
 	error) {
 	switch {
@@ -43,7 +43,7 @@ func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operat
 		}
 		size += len(sent[i].Body)
 		if sent[i].Kind != Patch {
-			sent[i].Body = bytes.Clone(sent[i].Body) // the results refer to it
+			sent[i].Body = bytes.Clone(sent[i].Body) // The results refer to this memory.
 		}
 	}
 	if size > ItemBytesMax {
@@ -73,7 +73,8 @@ func failedAt(n, i int, e *Error) *Results {
 }
 
 // prepare validates an operation as far as possible without the stored item and converts its body to the stored form.
-// The body may share the memory of the request. key is the key of the request, or is set from the body.
+// The body may share the memory of the request. key is the key of the request. If it is nil, prepare sets it from the
+// body.
 func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
 	switch op.Kind {
 	case Read, Delete:
@@ -120,7 +121,7 @@ func checkID(id string) *Error {
 	return nil
 }
 
-// take sets an item without system properties as the body of an operation and validates its ID and key.
+// take sets the body of an operation to an item without system properties. It also validates the item's ID and key.
 func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 	id := v.Get("id")
 	switch {
@@ -164,7 +165,7 @@ func (e *Engine) await(done command.OutcomeChannel) command.Outcome {
 	return o
 }
 
-// staleTime limits the retries of a request whose container has changed concurrently.
+// staleTime limits the retries of a request whose container changes concurrently.
 const staleTime = 2 * time.Second
 
 // decide sends a request to the leader of its logical partition.
@@ -255,7 +256,8 @@ func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []O
 	return out, nil
 }
 
-// bodySent returns the body that the last of several operations wrote, or nil if the operations do not contain it.
+// bodySent returns the body that the last of several operations wrote. It returns nil if the request does not contain
+// that body.
 func bodySent(ops []Operation) []byte {
 	last := &ops[len(ops)-1]
 	for i := len(ops) - 1; i >= 0; i-- {
@@ -270,8 +272,8 @@ func bodySent(ops []Operation) []byte {
 	return nil
 }
 
-// unread returns the error for operations that were executed but whose results cannot be read. The error must not make
-// the client repeat its changes.
+// unread returns the error for operations that were executed but whose results cannot be read. The error must not cause
+// the client to repeat its changes.
 func unread(ops []Operation, err error) error {
 	if !slices.ContainsFunc(ops, func(op Operation) bool { return op.Kind != Read }) {
 		return err
@@ -279,11 +281,11 @@ func unread(ops []Operation, err error) error {
 	return Errorf(408, 0, "The operations were executed, but the items that they returned could not be read: %v", err)
 }
 
-// fetch reads the body of an item that is missing from the answer, because the request was repeated and the body is
-// large. It returns an error if the item has changed since.
+// fetch reads the body of an item if the response does not contain it, because the request was repeated and the body is
+// large. fetch returns an error if the item has changed since the request.
 func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Item, out *Results,
 	o *RequestOptions) error {
-	// The operations are done and charged.
+	// The operations have been executed and charged.
 	until := e.opts.Sched.Now().Add(e.opts.ReadTimeout)
 	r, where, err := e.Read(ctx, c, key, item.ID, "", *o)
 	for err != nil && e.awaitBudget(ctx, err, until) {

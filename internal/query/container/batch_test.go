@@ -21,29 +21,29 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// deaf is a coordinator that returns a preset decision and rejects reads.
-type deaf struct {
+// failingReader is a coordinator that returns a preset decision and rejects reads.
+type failingReader struct {
 	topology *topology.Snapshot
 	answer   answer
-	// reads counts the rejected reads. The first busy reads fail for lack of request units.
+	// reads counts the rejected reads. The first busy reads fail because the partition has no request units left.
 	reads, busy int
 }
 
-func (d *deaf) Read(context.Context, *command.Read, command.Visitor) error {
+func (d *failingReader) Read(context.Context, *command.Read, command.Visitor) error {
 	if d.reads++; d.reads <= d.busy {
 		return &dberr.Overloaded{RetryAfter: time.Millisecond}
 	}
 	return &dberr.Unavailable{}
 }
 
-func (d *deaf) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
+func (d *failingReader) ConditionalWrite(_ context.Context, _ *command.Conditional, _ coordinator.WriteOptions,
 	done command.Completion) {
 	done.Done(command.Decided(&command.CASResult{Applied: true, Result: d.answer.append(nil)}, 0))
 }
 
-func (d *deaf) Topology() *topology.Snapshot { return d.topology }
+func (d *failingReader) Topology() *topology.Snapshot { return d.topology }
 
-func (d *deaf) Spend(uint32, token.Token, []byte, fairshare.Principal, ru.Units) {}
+func (d *failingReader) Spend(uint32, token.Token, []byte, fairshare.Principal, ru.Units) {}
 
 // TestWhatIsDoneIsNotRefused checks that a client does not receive a retryable error for executed operations. The
 // answer of the repeated request contains no bodies, and they cannot be read.
@@ -68,7 +68,7 @@ func TestWhatIsDoneIsNotRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := outcome{status: 200, id: "a", there: true, stored: stored{etag: uuid.UUID{1}}}
-	at := &deaf{topology: m, answer: answer{failed: -1, of: []outcome{done}}, busy: 2}
+	at := &failingReader{topology: m, answer: answer{failed: -1, of: []outcome{done}}, busy: 2}
 	e := New(Options{Catalog: catalog.New(s, func() catalog.NodeInfo { return catalog.NodeInfo{} }), Coordinator: at})
 	db, err := e.Database("d")
 	if err != nil {

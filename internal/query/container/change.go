@@ -81,8 +81,8 @@ func (f *definer) DeleteDatabase(ctx context.Context, d *Database, ifMatch strin
 		Check: func(s *schema.Schema) error { _, err := d.in(s, ifMatch); return err }}))
 }
 
-// in finds the database in a schema. It returns 404 if the database was dropped, even if it was created again with the
-// same ID. It returns 412 if ifMatch does not match the etag.
+// in finds the database in the given schema. It returns 404 if the database was dropped, even if it was created again
+// with the same ID. It returns 412 if ifMatch does not match the etag.
 func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error) {
 	ks := s.Keyspaces[d.keyspace.Name]
 	switch {
@@ -94,7 +94,7 @@ func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error
 	return ks, nil
 }
 
-// in works like Database.in.
+// in works like Database.in, but finds the container.
 func (c *Container) in(s *schema.Schema, ifMatch string) error {
 	t := s.Table(c.table.Keyspace, c.table.Name)
 	switch {
@@ -107,7 +107,7 @@ func (c *Container) in(s *schema.Schema, ifMatch string) error {
 }
 
 // CreateContainer creates a container from the JSON object in a request body. It returns 409 if the container exists
-// and 400 if the body is invalid. The zero Throughput means that the container has no dedicated throughput.
+// and 400 if the body is invalid. A zero Throughput means that the container has no dedicated throughput.
 func (f *definer) CreateContainer(ctx context.Context, d *Database, body []byte, t Throughput) (*Container, error) {
 	def, bad := ParseDefinition(body)
 	if bad != nil {
@@ -171,8 +171,8 @@ func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byt
 	return f.again(c)
 }
 
-// beforeMax is the maximum number of policies recorded since the index was last complete. Above this limit the index
-// is not used until it is complete again.
+// beforeMax is the maximum number of policies that are recorded while the index is incomplete. Above this limit the
+// index is not used until it is complete again.
 const beforeMax = 8
 
 // reindex determines what happens to the index of a container when its definition changes.
@@ -198,7 +198,7 @@ func (f *definer) reindex(t *schema.Container, in *schema.Replacing, def *Defini
 	}
 }
 
-// before returns the definition by which an index was built.
+// before returns the definition from which an index was built.
 func before(definition json.RawMessage, ix *schema.Index) json.RawMessage {
 	const member = "indexingPolicy"
 	if ix.Composites() {

@@ -40,10 +40,10 @@ type ChangesPage struct {
 
 // Changes reads a page of the change feed.
 //
-// The continuation is never empty: it resumes after the page, or waits for new changes if the feed has ended. Changes
+// The continuation is never empty. It resumes after the page. If the feed has ended, it waits for new changes. Changes
 // of a logical partition are in commit order, and a sequence of continuations returns each change once (see package
-// feed). The changes of a page are in commit order as far as clocks agree. A page may be empty before the end of the
-// feed; Ended reports the end.
+// changefeed). The order of the changes in a page is the commit order if the clocks of the nodes agree. A page may be
+// empty before the end of the feed; Ended reports the end.
 func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (*ChangesPage, error) {
 	x, err := e.newScan(c, &r.Scope, "", &r.RequestOptions)
 	if err != nil {
@@ -65,7 +65,7 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 		f.Max = feedItemsMax
 	}
 	page := &ChangesPage{Page: Page{Documents: [][]byte{}}, Ended: true}
-	if x.more { // otherwise the scope is empty
+	if x.more { // If the key has no partition, the scope is empty.
 		var entries []changefeed.Entry
 		entries, page.Ended, err = f.Page(ctx)
 		switch {

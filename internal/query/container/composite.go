@@ -18,8 +18,8 @@ const (
 	descends = '-'
 	// nextPath is a control character and therefore never part of a path's text.
 	nextPath = 2
-	// partEnd terminates the form of a value. partEscape precedes a byte that is not greater than partEscape; 1 is
-	// added to that byte.
+	// partEnd terminates the form of a value. partEscape precedes each byte that is less than or equal to partEscape,
+	// and 1 is added to that byte.
 	partEnd    = 1
 	partEscape = 2
 )
@@ -30,7 +30,7 @@ func isComposite(value []byte) bool {
 }
 
 // compositePrefix returns the prefix of all entry values of a composite index. It returns nil if the index has no
-// entries, because its paths are too long or name properties that are visible to clients but not stored.
+// entries: its paths are too long, or they name properties that clients see but the item does not store.
 func compositePrefix(index []CompositePath) (out []byte) {
 	for i, p := range index {
 		if first := p.Path[0]; first != document.TimeMember && document.IsSystem(first) {

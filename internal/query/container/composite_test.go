@@ -41,8 +41,8 @@ func drawnComposite(t *rapid.T) *composite {
 	return &composite{paths: paths, text: compositePrefix(paths)}
 }
 
-// TestCompositeOrder checks that composite index entries sort like their properties' values where forms distinguish
-// the values, and that an exact entry implies equal values.
+// TestCompositeOrder checks that composite index entries sort like the values of their properties if the values have
+// different forms. It also checks that an exact entry implies equal values.
 func TestCompositeOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawnComposite(t)
@@ -70,7 +70,7 @@ func TestCompositeOrder(t *testing.T) {
 }
 
 // TestCompositeInterval checks that the interval of a filter contains the entries of all matching items. For scalars
-// that forms distinguish, it must contain no other entries.
+// with different forms, the interval must contain no other entries.
 func TestCompositeInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawnComposite(t)

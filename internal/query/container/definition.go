@@ -25,7 +25,7 @@ type Definition struct {
 	TTL int32
 	// UniqueKeys are the paths of each unique key.
 	UniqueKeys [][]string
-	// Keep is the retention of all versions and deletions for the change feed in seconds. 0 disables the retention.
+	// Keep is the retention of all versions and deletions for the change feed in seconds. 0 disables retention.
 	Keep int64
 	// Index determines which paths of items are indexed.
 	Index IndexingPolicy

@@ -76,8 +76,8 @@ func (d *Definitions) IndexOps(t *schema.Table, ix *schema.Index, key, clusterin
 	return ops, err
 }
 
-// Index returns the description of a container index for the store. It does not depend on the policy, because a node
-// may know an older policy than the nodes that write and read.
+// Index returns the description of a container index for the store. The description does not depend on the policy,
+// because a node may know an older policy than the nodes that write and read.
 func (d *Definitions) Index(t *schema.Table, ix *schema.Index) storage.Index {
 	body := t.ByName[schema.ItemBody].ID
 	value := func(r *row.Row, like []byte) []byte {

@@ -18,5 +18,5 @@
 //
 // The package uses HTTP status codes, but is otherwise independent of HTTP. Start reading at Engine, then Engine.Do,
 // then Program. An Engine consists of a directory (resource.go), which finds databases and containers, and a definer
-// (change.go), which changes them. Its own methods read and write items.
+// (change.go), which changes them. The methods of Engine itself read and write items.
 package container

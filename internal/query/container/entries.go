@@ -10,9 +10,9 @@ import (
 )
 
 // The value of an entry consists of a path's text (/a/"b c"/[]), pathEnd, and the form of the item's value. Entries of
-// a path are therefore adjacent and in value order. A composite index has its own text in place of the path, followed
-// by the terminated form of each property. An item with too many values has a single entry, largeEntry, which makes it
-// a candidate for every query.
+// a path are therefore adjacent and in value order. In an entry of a composite index, the text of the index replaces
+// the path. The terminated form of each property follows. An item with too many values has a single entry, largeEntry,
+// which makes it a candidate for every query.
 const (
 	// pathEnd is less than any byte of a path's text.
 	pathEnd = 1
@@ -23,13 +23,13 @@ const (
 	largeEntry = "\x02"
 )
 
-// entries collects the entry values of an item. Its memory is reused.
+// entries collects the entry values of an item. An entries value can be reused for several items.
 type entries struct {
 	policy *IndexingPolicy
 	path   []byte
 	arena  []byte
 	ends   []int
-	// all removes the limit. large reports that the limit was reached.
+	// all disables the limit. large reports that the limit was reached.
 	all, large bool
 }
 
@@ -44,8 +44,8 @@ func (e *entries) add(v document.Value) {
 	e.ends = append(e.ends, len(e.arena))
 }
 
-// walk adds the entries of v at the current path, to which rule r applies. in reports whether v is indexed if r does
-// not decide.
+// walk adds the entries of v at the current path, to which rule r applies. in reports whether v is indexed by default,
+// if r contains no decision.
 func (e *entries) walk(v document.Value, r *rule, in bool) {
 	if e.large || r == nil && !in {
 		return
@@ -92,7 +92,7 @@ func (e *entries) of(body []byte, ts int64) [][]byte {
 	if e.large {
 		return [][]byte{[]byte(largeEntry)}
 	}
-	for _, c := range p.composites { // not limited by entriesMax
+	for _, c := range p.composites { // entriesMax does not apply to composite indexes
 		e.arena = appendComposite(append(e.arena, c.text...), c.paths, body, ts)
 		e.ends = append(e.ends, len(e.arena))
 	}
@@ -112,7 +112,7 @@ func hasEntry(body []byte, ts int64, value []byte) bool {
 	if end := bytes.IndexByte(value, pathEnd); end > 0 && !bytes.Contains(value[:end], []byte("/[]")) {
 		return bytes.Equal(valueAt(body, ts, value), value)
 	}
-	// A value in an array can be anywhere: compare it with all entries.
+	// A value in an array can have any index, so compare it with all entries.
 	e := entries{policy: &everyPath, all: string(value) != largeEntry}
 	values := e.of(body, ts)
 	if !e.all {

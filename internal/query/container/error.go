@@ -34,13 +34,13 @@ func (e *Error) Error() string { return e.Message }
 
 // Sub-statuses of Cosmos DB.
 const (
-	SubKeyMismatch  = 1001 // of 400: the body has a different partition key
-	SubNotServable  = 1004 // of 400: the query needs a partition key or permission to read across partitions
-	SubOtherRID     = 1024 // of 400: the container was dropped and re-created
-	SubRangeGone    = 1002 // of 410: the physical partition no longer exists
-	SubOwnerMissing = 1003 // of 404: the parent resource does not exist
-	SubFull         = 1014 // of 403: the logical partition is full
-	SubThroughput   = 3200 // of 429: the throughput is exceeded
+	SubKeyMismatch  = 1001 // status 400: the body has a different partition key
+	SubNotServable  = 1004 // status 400: the query needs a partition key or permission to read across partitions
+	SubOtherRID     = 1024 // status 400: the container was dropped and re-created
+	SubRangeGone    = 1002 // status 410: the physical partition no longer exists
+	SubOwnerMissing = 1003 // status 404: the parent resource does not exist
+	SubFull         = 1014 // status 403: the logical partition is full
+	SubThroughput   = 3200 // status 429: the request exceeds the throughput
 )
 
 // codes maps a status to its name.

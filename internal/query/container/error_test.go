@@ -24,7 +24,7 @@ func TestRefused(t *testing.T) {
 		{&dberr.Overloaded{}, 503, 0},
 		{&dberr.Unavailable{}, 503, 0},
 		{coordinator.ErrRepeat, 503, 0},
-		{coordinator.ErrStaleSchema, 503, 0}, // the request was not executed
+		{coordinator.ErrStaleSchema, 503, 0}, // The request was not executed.
 		{&dberr.WriteTimeout{}, 408, 0},
 		{context.DeadlineExceeded, 408, 0},
 		{coordinator.ErrUnknownTable, 404, SubOwnerMissing},

@@ -17,27 +17,28 @@ import (
 const (
 	// evaluationParts divides the evaluation memory: one evaluation may hold up to 1/evaluationParts of it.
 	evaluationParts = 2
-	// pauseSteps is the work beyond the allowance after which a page of a streaming query ends. It takes about a
-	// second.
+	// pauseSteps is the number of steps beyond the allowance after which a page of a streaming query ends. This work
+	// takes about a second.
 	pauseSteps = 30_000_000
-	// latchedSteps limits the work of a condition. While it is evaluated, other writes of the logical partition wait.
+	// latchedSteps limits the work of a condition. While a condition is evaluated, other writes of the logical
+	// partition wait.
 	latchedSteps = 5_000_000
 )
 
-// Evaluation returns the meter of an evaluation for a client. The caller must close it. It has no deadline.
+// Evaluation returns a meter that limits an evaluation for a client. The caller must close it. It has no deadline.
 func (e *Engine) Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter {
 	return meter.New(ctx, e.evaluation(who))
 }
 
 const (
-	// compiledBytes is the memory that a compiled or running query takes per byte of its text. Texts of up to
+	// compiledBytes is the memory that a compiled or running query uses per byte of its text. Query texts of up to
 	// compiledFree bytes are not counted.
 	compiledBytes = 64
 	compiledFree  = 2 << 10
 )
 
-// Compiling reserves memory for a query that is being compiled, until release is called. The longest text takes half
-// of the evaluation memory, so one such query can always be compiled.
+// Compiling reserves memory for the compilation of a query until release is called. The longest text takes half of the
+// evaluation memory, so one such query can always be compiled.
 func (e *Engine) Compiling(text string) (release func(), err error) {
 	pool := e.opts.Memory
 	if pool == nil || len(text) <= compiledFree {
@@ -85,11 +86,11 @@ func (e *Engine) latched(ctx context.Context, steps int64) *meter.Meter {
 	return meter.New(ctx, l)
 }
 
-// evaluated returns the charge for the work that an evaluation has done beyond its allowance.
+// evaluated returns the charge for the work of an evaluation beyond its allowance.
 func evaluated(m *meter.Meter) ru.Units { return ru.Evaluation(m.Excess()) }
 
-// spend deducts the charge for evaluation since the last call from the balance of the current partition. The charge of
-// the page includes all of it.
+// spend deducts the charge for evaluation since the previous call from the balance of the current partition. The charge
+// of the page includes this amount.
 func (x *pageScan) spend() {
 	price := evaluated(x.meter)
 	if price <= x.spent || x.last == nil {
@@ -105,7 +106,7 @@ func (x *pageScan) spend() {
 	x.spent = price
 }
 
-// tired reports whether a page of a streaming query must end, because its time or its work limit is reached.
+// tired reports whether a page of a streaming query must end because it has reached its time or work limit.
 func (x *pageScan) tired(items int) bool {
 	return x.meter.Excess() > pauseSteps || items%chunkRowsLeast == 0 && x.e.opts.Sched.Now().After(x.until)
 }

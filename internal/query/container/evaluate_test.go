@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// TestCompiling checks that texts of running queries reserve memory until they are released, that the longest text can
-// always be compiled alone, and that short texts reserve no memory.
+// TestCompiling checks that running queries reserve memory for their texts until they are released. The longest text
+// can always be compiled alone, and short texts reserve no memory.
 func TestCompiling(t *testing.T) {
 	pool := meter.NewPool(1 << 20)
 	e := New(Options{Memory: pool})

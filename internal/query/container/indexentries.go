@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// addIndexEntries computes the index entries of a changed item and returns the number of entries to write. Entries of
-// the previous version exist already, because only false entries are removed. While the index is being built, all
-// entries must be written.
+// addIndexEntries computes the index entries of a changed item and returns the number of entries to write. The entries
+// of the previous version already exist, because the index removes only false entries. While the index is being built,
+// all entries must be written.
 func (t *Transaction) addIndexEntries(s *state) int {
 	ix := t.c.table.DocumentIndex()
 	if ix == nil {

@@ -37,20 +37,22 @@ const (
 // Operation is an operation on one item.
 type Operation struct {
 	Kind Kind
-	// ID identifies the item. Create and Upsert ignore it and use the ID in the body; Replace does so if ID is empty.
+	// ID identifies the item. Create and Upsert ignore ID and use the ID in the body. Replace uses the ID in the body
+	// if ID is empty.
 	ID string
 	// Body is the JSON of an item or a patch. A patch is {"operations":[..],"condition":".."} or a bare array.
 	Body []byte
-	// IfMatch and IfNoneMatch are quoted etags as in HTTP headers, or *. They are empty if there is no condition.
+	// IfMatch and IfNoneMatch are quoted etags as in HTTP headers, or *. They are empty if the operation is
+	// unconditional.
 	IfMatch, IfNoneMatch string
 }
 
 // RequestOptions holds the options common to all requests.
 type RequestOptions struct {
-	// MaxCharge is the maximum charge of the request, or 0 for no limit. A request that would cost more is not
+	// MaxCharge is the maximum charge of the request, or 0 for no limit. A request that would exceed MaxCharge is not
 	// executed.
 	MaxCharge ru.Units
-	// Claimant identifies the client where a partition's throughput is limited.
+	// Claimant identifies the client when the throughput limit of a partition is enforced.
 	Claimant fairshare.Principal
 	// NoBodies reports that the client does not need the bodies of written items.
 	NoBodies bool
@@ -112,14 +114,14 @@ type Result struct {
 	// Item is the item after the operation. It is nil after Delete, 304 and errors. After a write with NoBodies,
 	// Item.Body may be nil.
 	Item *Item
-	// Err is the reason of a failure; it has status 424 if another operation of the batch failed.
+	// Err is the reason for a failure. It has status 424 if another operation of the batch failed.
 	Err    *Error
 	Charge ru.Units
 }
 
 // Results is the outcome of a transaction.
 type Results struct {
-	// Of has one result for each operation. Failed is the index of the first failed operation, which rolled back the
+	// Of contains one result per operation. Failed is the index of the first failed operation, which rolled back the
 	// batch, or -1.
 	Of     []Result
 	Failed int
@@ -130,8 +132,8 @@ type Results struct {
 type Where struct {
 	// Charge is the total charge of the request.
 	Charge ru.Units
-	// Range is the ID of the physical partition that answered. LSN increases by one with each write through this node.
-	// It is never less than a number passed to Engine.Seen.
+	// Range is the ID of the physical partition that executed the request. LSN increases by one with each write through
+	// this node. It is never less than a number passed to Engine.Seen.
 	Range string
 	LSN   int64
 }

@@ -95,7 +95,7 @@ func (d *Definition) keyOf(v document.Value) epk.Key {
 	return key
 }
 
-// usable rejects access to a container that is being restored, and a key that is a prefix.
+// usable rejects a container that is being restored and a key that is a prefix.
 func (e *Engine) usable(c *Container, key epk.Key) *Error {
 	if bad := e.restored(c); bad != nil {
 		return bad
@@ -103,7 +103,7 @@ func (e *Engine) usable(c *Container, key epk.Key) *Error {
 	return c.whole(key)
 }
 
-// restored rejects access to a container that is being restored. Some of its items are still missing, and one of them
+// restored rejects a container that is being restored. Some items of the container are still missing, and one of them
 // may hold the unique key values that a client wants to write.
 func (e *Engine) restored(c *Container) *Error {
 	if e.opts.Restores == nil || !e.opts.Restores.Restoring(c.table) {

@@ -32,7 +32,7 @@ func (d *Definition) readChanges(v document.Value) (document.Value, *Error) {
 	return v, nil
 }
 
-// appendChange appends the change log entry of a changed item if the container has a change log.
+// appendChange appends the change log entry of a changed item. It does nothing if the container has no change log.
 func (t *Transaction) appendChange(ops []command.Op, id string, s *state) []command.Op {
 	if !t.c.table.Container.Feed {
 		return ops
@@ -90,7 +90,7 @@ func keptSince(t *schema.Container, keep, now int64) int64 {
 	}
 }
 
-// deleteEach deletes the items of a logical partition whose changes are all kept. It uses transactions of many items,
+// deleteEach deletes the items of a logical partition whose changes are all kept. Each transaction deletes many items,
 // because each deletion is a change.
 func (e *Engine) deleteEach(ctx context.Context, c *Container, key epk.Key, o RequestOptions) (where Where, err error) {
 	for ctx.Err() == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ridLookup is a visitor that searches for the item with a resource ID.
+// ridLookup is a visitor that searches for the item with a given resource ID.
 type ridLookup struct {
 	c      *Container
 	key    []byte

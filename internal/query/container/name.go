@@ -34,7 +34,7 @@ func checkName(id string) *Error {
 // cqlName returns the name of the keyspace or table for an ID. It returns the ID itself if it is valid in CQL and not
 // reserved for a system keyspace. Otherwise it returns the valid part of the ID and a hash.
 func cqlName(id string) string {
-	const kept = schema.KeyspaceNameMax - 9 // a _ and 8 digits
+	const kept = schema.KeyspaceNameMax - 9 // an underscore and 8 digits
 	plain := len(id) <= schema.KeyspaceNameMax && !strings.HasPrefix(strings.ToLower(id), "system")
 	var b strings.Builder
 	for i := 0; i < len(id); i++ {
@@ -61,7 +61,7 @@ const (
 	containerRID = 8
 	itemRID      = 16
 
-	containerBit = 0x80 // in the fifth byte
+	containerBit = 0x80 // stored in the fifth byte
 )
 
 func encodeRID(b []byte) string {

@@ -60,7 +60,7 @@ func (t Throughput) properties() ([]schema.Property, *Error) {
 // Offer is the throughput of a container or a database as a resource.
 type Offer struct {
 	// ID is the last part of the link offers/<id>/ and also the resource ID of the offer. Resource is the Self link of
-	// the container or database, and ResourceRID its resource ID.
+	// the container or database, and ResourceRID is its resource ID.
 	ID, Resource, ResourceRID, Etag string
 	TS                              int64
 	// Throughput is the reported throughput. It is 400 for a container that has neither dedicated nor shared
@@ -81,7 +81,7 @@ func throughputOf(t schema.Throughput, increment int64) Throughput {
 // offerID returns the ID of a resource's offer: 4 characters of the resource ID alphabet.
 func offerID(number uint32) string { return strings.TrimRight(encodeRID(ridOfDatabase(number)), "=") }
 
-// etagOfOffer returns the etag of a database's throughput, which is the last schema revision that changed it.
+// etagOfOffer returns the etag of a database's throughput: the last schema revision that changed the throughput.
 func etagOfOffer(ks *schema.Keyspace) string {
 	return etagOf(ks.Database.Revision<<32 | uint64(ks.Database.Number))
 }

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// smallRange is the maximum number of items in a value range for the range to be read by value. smallRangeBytes is
-	// their maximum total size.
+	// smallRange is the maximum number of items in a value range that is read by value. smallRangeBytes is their
+	// maximum total size.
 	smallRange      = 2000
 	smallRangeBytes = 8 << 20
-	// orderedMax is the maximum number of items read in value order before the query scans and sorts. At this point
-	// the filter has rejected nearly all items.
+	// orderedMax is the maximum number of items read in value order before the query scans and sorts. When this limit
+	// is reached, the filter has rejected nearly all items.
 	orderedMax = 20_000
-	// keyLooksMax is the approximate number of entries of other logical partitions that are skipped before the
-	// requested one is read completely.
+	// keyLooksMax is the approximate number of entries of other logical partitions that a read skips before it reads
+	// the requested partition completely.
 	keyLooksMax = 4000
 	// streamsMax is the maximum number of physical partitions whose items are merged in value order.
 	streamsMax = 64
@@ -38,13 +38,13 @@ var errAbandoned = errors.New("container: index read abandoned")
 
 // interval is a value range of the entries of a path or a composite index.
 type interval struct {
-	prefix   []byte // of all entries of the path
+	prefix   []byte // prefix of all entries of the path
 	from, to []byte
 	// fixed is the number of leading properties of a composite index that have a single value. pinned reports that
-	// they include the partition key.
+	// these properties include the partition key.
 	fixed  int
 	pinned bool
-	// small reports that this is not a value range: logical partitions are read completely if they are small.
+	// small reports that the interval is not a value range: logical partitions are read completely if they are small.
 	small bool
 	// sorts reports that the query sorts by the values. descending reports that the greatest value comes first.
 	sorts, descending bool
@@ -57,7 +57,7 @@ type ordered struct {
 	of      interval
 	streams []*stream
 	charge  ru.Units
-	// read reports that something has been read and charged.
+	// read reports that data has been read and charged.
 	read bool
 	// partitions holds the container's physical partitions at the start of the read.
 	partitions []*topology.Partition
@@ -162,7 +162,7 @@ func (o *ordered) compare(a, b *scannedValue) int {
 	return cmp.Or(n, bytes.Compare(a.append(nil), b.append(nil)))
 }
 
-// fetch reads the next items of a physical partition. If a partition moves concurrently, the order is lost.
+// fetch reads the next items of a physical partition. If a partition moves during the read, the order is lost.
 func (s *stream) fetch(ctx context.Context) error {
 	var charge ru.Units
 	for {
@@ -191,7 +191,7 @@ func (s *stream) fetch(ctx context.Context) error {
 	if first := !s.begun; first && len(s.rows) > 0 {
 		r := &s.rows[0]
 		if len(r.body) > 2*entriesMax && hasEntry(r.body, r.ts, []byte(largeEntry)) {
-			return errAbandoned // the item is not in the order of its value
+			return errAbandoned // The value of this entry does not determine the order of the item.
 		}
 	}
 	s.begun, s.index.First = true, nil

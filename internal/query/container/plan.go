@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// Limits of index conditions. Conditions beyond these limits are evaluated by filtering the items.
+// Limits of index conditions. Conditions beyond these limits are not indexed: each item is filtered.
 const (
 	alternativesMax = 64
 	conjunctsMax    = 4
@@ -26,10 +26,11 @@ type planner struct {
 	implied []document.Path
 	// composites holds the composite indexes that can be used.
 	composites []composite
-	// used holds the paths that the index serves. missed holds the paths that it would serve if the policy included
-	// them.
+	// used holds the paths that the index serves. missed holds the paths that the index would serve if the policy
+	// included them.
 	used, missed map[string]bool
-	// combined is the composite index that the query uses. lacking is a composite index that would serve the query.
+	// combined is the composite index that the query uses. lacking is a composite index that would serve the query but
+	// does not exist.
 	combined, lacking []CompositePath
 }
 
@@ -148,7 +149,7 @@ func (p *planner) both(parts []*sql.Filter) (out [][][]byte) {
 	return out
 }
 
-// values returns alternatives of a single value each.
+// values returns alternatives that consist of a single value each.
 func (p *planner) values(f *sql.Filter) (out [][][]byte) {
 	if len(f.Values) == 0 || len(f.Values) > alternativesMax ||
 		slices.ContainsFunc(f.Values, func(v document.Value) bool { return v.Kind() >= document.Array }) {
@@ -183,8 +184,8 @@ func entryPrefix(path []document.Step) (out []byte) {
 	return append(out, pathEnd)
 }
 
-// intervals returns the value ranges that can find the items, in the order in which they are tried. single reports
-// that ranges of a single path are acceptable, because no other access path serves the query.
+// intervals returns the value ranges that can find the items, in the order in which they are tried. single reports that
+// ranges of a single path are acceptable because no other access path serves the query.
 func (p *planner) intervals(q *sql.Query, eq equals, after []document.Value, single bool) (out []*interval) {
 	in := p.sorted(q, eq, after)
 	if in == nil && p.combined == nil {
@@ -318,15 +319,14 @@ func (in *interval) cut(from, to []byte) {
 }
 
 // bounds returns the range [from, to) of values that satisfy a condition, or nil if the condition defines no range.
-// encode returns the beginning of an entry of a form. next is greater than the byte that terminates a form in an
-// entry.
+// encode returns the beginning of an entry of a form. next is greater than the byte that terminates a form in an entry.
 func bounds(f *sql.Filter, encode func(form []byte) []byte, next byte) (from, to []byte) {
 	if len(f.Values) != 1 || f.Values[0].Kind() >= document.Array || !f.Values[0].IsDefined() || f.Op == "IN" {
 		return nil, nil
 	}
 	raw := document.AppendForm(nil, f.Values[0])
 	form, exact := encode(raw), document.IsExact(raw)
-	from = encode(raw[:1]) // a comparison ignores values of other types
+	from = encode(raw[:1]) // A comparison ignores values of other types.
 	to = keys.After(bytes.Clone(from))
 	behind := append(bytes.Clone(form), next)
 	switch f.Op {

@@ -81,8 +81,8 @@ func (x *composite) interval(prefix []byte, n int, parts []*sql.Filter) (in *int
 	return in, narrowed
 }
 
-// whole returns the entry value of the composite index with the most properties, all of which have fixed values. left
-// holds the parts that it does not cover. value is nil if no index qualifies.
+// whole returns the entry value of the composite index that has the most properties, if all of them have fixed values.
+// left holds the parts of the filter that the entry value does not cover. value is nil if no index qualifies.
 func (p *planner) whole(parts []*sql.Filter) (value []byte, left []*sql.Filter) {
 	eq := equalities(parts)
 	var best *composite
@@ -110,7 +110,7 @@ func (x *composite) has(path string) bool {
 }
 
 // sorts reports whether the entries with fixed values for the first n properties are in the query's sort order.
-// descending reports that they must be read backward.
+// descending reports that the entries must be read backward.
 func (x *composite) sorts(n int, by []sql.OrderPath) (descending, ok bool) {
 	if len(by) == 0 || len(by) != len(x.paths)-n {
 		return false, false
@@ -189,8 +189,8 @@ func (p *planner) pins(x *composite, n int) bool {
 	return !slices.ContainsFunc(p.implied, func(path document.Path) bool { return !fixed.has(path.String()) })
 }
 
-// within returns the interval of the composite index that covers the most fixed values followed by a range condition.
-// It returns nil if no index qualifies.
+// within returns the interval of the composite index that covers the largest number of fixed values followed by a range
+// condition. It returns nil if no index qualifies.
 func (p *planner) within(q *sql.Query, eq equals) (best *interval) {
 	parts := conjuncts(q.Filter())
 	for i := range p.composites {
@@ -210,8 +210,8 @@ func (p *planner) within(q *sql.Query, eq equals) (best *interval) {
 	return best
 }
 
-// lack records the composite index that would serve a query: the properties with fixed values, followed by the sort
-// properties or the property of a range condition.
+// lack records the composite index that would serve a query. Its properties are the properties with fixed values,
+// followed by the sort properties or the property of a range condition.
 func (p *planner) lack(q *sql.Query, eq equals, by []sql.OrderPath) {
 	var index []CompositePath
 	add := func(path document.Path, descending bool) {

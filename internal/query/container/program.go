@@ -125,7 +125,7 @@ type outcome struct {
 	message     string
 	charge      ru.Units
 	id          string
-	// there reports that stored is the item after the operation. Its body is nil if the sender has it or if it is too
+	// there reports that stored is the item after the operation. The body is nil if the sender has it or if it is too
 	// large to be stored for a repeated request.
 	there  bool
 	stored stored

@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// Aggregation pushdown evaluates a query page on the replicas if that reduces the amount of data. Reads contain an
-// aggregation, and the replicas return the partial result of many items (sql.Query.Part) in place of the items. The
-// coordinating node merges the partial results in place order with items that other replicas have returned.
-// Continuations consist of places and values and are therefore independent of pushdown.
+// Aggregation pushdown evaluates a query page on the replicas if that reduces the amount of data. A read contains an
+// aggregation, and the replica returns a partial result (sql.Query.Part) instead of the items. The coordinating node
+// merges the partial results in place order with the items that other replicas have returned. Continuations consist of
+// places and values and are therefore independent of pushdown.
 
 // itemsPushdown is the first byte of an item aggregation program. pushdownVersion is the second byte.
 const (
@@ -27,11 +27,11 @@ const (
 
 const (
 	// pushdownRowsFirst is the number of items of a scan's first aggregation. Each later aggregation reads twice as
-	// many, up to pushdownRowsMost.
+	// many items, up to pushdownRowsMost.
 	pushdownRowsFirst = 500
 	pushdownRowsMost  = 8000
-	// pushdownGain is the minimum ratio of the items' size to the partial result's size if the latter exceeds
-	// pushdownSmall bytes. For streaming queries it is the minimum ratio of items to results.
+	// pushdownGain is the minimum ratio of the items' size to the size of a partial result that exceeds pushdownSmall
+	// bytes. For streaming queries, pushdownGain is the minimum ratio of items to results.
 	pushdownGain  = 4
 	pushdownSmall = 1 << 10
 	// pushdownTextMax is the maximum length of a query and its parameters for pushdown. Compiling a longer query for
@@ -43,9 +43,9 @@ const (
 type partial struct {
 	// before is the number of the scan's rows that precede these items.
 	before int
-	place  string // of or after the last item
+	place  string // place of the last item, or the place after it
 	part   []byte
-	items  int64 // the number of items, and the bytes of their bodies
+	items  int64 // the number of items and the total size of their bodies in bytes
 	bytes  int64
 }
 
@@ -73,7 +73,7 @@ func newPushdownPlan(c *Container, q *sql.Query, r *QueryRequest, run *sql.Run) 
 }
 
 // offer returns the aggregation for the next read of a scan that continues a page, or nil. A streaming query uses
-// pushdown only after it has filtered out most items.
+// pushdown only after its filter has rejected most items.
 func (f *pushdownPlan) offer(w *within, page *Page) *command.Pushdown {
 	if f == nil || f.off {
 		return nil

@@ -22,10 +22,10 @@ type aggregation struct {
 	q       *sql.Query
 	part    *sql.Collector
 	columns columns
-	// sorted reports that items arrive in result order. bare reports that the query reads the items without system
-	// properties.
+	// sorted reports that items arrive in the order of the results. bare reports that the query does not need the
+	// system properties of the items.
 	sorted, bare bool
-	// placed reports that the query uses places.
+	// placed reports that the query uses the places of the items.
 	placed bool
 
 	meter *meter.Meter
@@ -142,7 +142,8 @@ func (f *aggregation) Result() ([]byte, error) {
 	return appendPartial(f.items, f.bytes, f.part.Partial()), nil
 }
 
-// itemOf returns the item of a row for a query: as clients see it (using buffer), or in the form in which it was sent.
+// itemOf returns the item of a row for a query. The item has the form that clients see (built in buffer) or the form in
+// which the client sent it.
 func (x *pageScan) itemOf(s *scanned) document.Value {
 	if x.bare {
 		return document.View(s.body)

@@ -23,7 +23,7 @@ type Scope struct {
 	// Range is the ID of a physical partition. A query returns 410/1002 if no partition has this ID. MinEPK and
 	// MaxEPK are hexadecimal effective partition keys: an inclusive lower and an exclusive upper bound.
 	Range, MinEPK, MaxEPK string
-	// id, if hasID is set, is the ID of the only item in the scope. Key is then complete.
+	// id is the ID of the only item in the scope if hasID is set. In this case, Key is complete.
 	id    string
 	hasID bool
 }
@@ -152,7 +152,7 @@ func (r *QueryRequest) scopes(c *Container, q *sql.Query) ([]Scope, *Error) {
 		case r.Key.HasPrefix(s.Key):
 			s.Key = r.Key
 		default:
-			continue // the request has a different key
+			continue // The request contains a different key.
 		}
 		if len(s.Key) == len(paths) {
 			s.id, s.hasID = found[i].ID, found[i].HasID
@@ -187,7 +187,8 @@ func (c *Container) placeOf(s *Scope) string {
 	return string(p.append(nil))
 }
 
-// queryTimes is the factor by which the time limit of a non-streaming query is longer, because it must read all items.
+// queryTimes is the factor by which the time limit of a non-streaming query exceeds the limit of a streaming query. A
+// non-streaming query must read all items.
 const queryTimes = 12
 
 // Query executes one page of a query.
@@ -275,7 +276,7 @@ func (p *Page) take(v document.Value) error {
 	return nil
 }
 
-// pageScan is the source of one query page. It yields the items of its scopes in sequence.
+// pageScan is the source of one query page. It yields the items of its scopes one scope after another.
 type pageScan struct {
 	e       *Engine
 	c       *Container
@@ -297,7 +298,7 @@ type pageScan struct {
 	// meter counts the work of the evaluation. until is the time at which a page of a streaming query ends.
 	meter *meter.Meter
 	until time.Time
-	// spent is the part of the evaluation charge that has been deducted from partition balances.
+	// spent is the part of the evaluation charge that has already been deducted from the balances of partitions.
 	spent ru.Units
 }
 
@@ -329,7 +330,7 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 	}
 }
 
-// yieldAll yields the items of the current scan, which reads the scope with the given number. It returns false if no
+// yieldAll yields the items of the current scan, which reads the scope with the given index. It returns false if no
 // more items are wanted. A page of a streaming query ends early if it would have to wait for request units beyond its
 // time limit.
 func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, error) bool) bool {
@@ -342,7 +343,7 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 	pause := func() bool {
 		place := string(x.last.behind().append(nil))
 		if x.last.at.key == nil {
-			place = x.c.placeOf(&x.scopes[scope]) // nothing in the scope has been read
+			place = x.c.placeOf(&x.scopes[scope]) // The scan has read nothing in the scope.
 		}
 		yield(sql.Row{}, sql.Pause{Place: place})
 		return false
@@ -390,7 +391,7 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 }
 
 // yieldPartials yields the partial results that precede a row of the current scan and returns the others. It returns
-// false if no more are wanted.
+// false if the query needs no more rows.
 func (x *pageScan) yieldPartials(partials []partial, before int, yield func(sql.Row, error) bool) ([]partial, bool) {
 	for len(partials) > 0 && partials[0].before <= before {
 		if !yield(partials[0].row(&x.page.Metrics, x.last.q.Index != nil), nil) {

@@ -54,9 +54,9 @@ func rangeID(id topology.PartitionID, epoch uint64) string {
 	return s
 }
 
-// parentsOf returns the previous IDs by which clients may know a partition; none of them is in use. A partition that
-// has changed since its split reports only its own previous ID, because the topology does not contain its initial
-// epoch.
+// parentsOf returns the previous IDs by which clients may know a partition. No partition uses these IDs now. A
+// partition that has changed since its split reports only its own previous ID, because the topology does not contain
+// its initial epoch.
 func parentsOf(p *topology.Partition) []string {
 	switch {
 	case p.Epoch == firstEpoch:
@@ -90,8 +90,8 @@ func (e *Engine) rangeOf(c *Container, at token.Token, key []byte) string {
 }
 
 // sequences holds the log sequence numbers that a node reports. A number increases by one with each write through this
-// node and never falls below numbers reported by other nodes. The numbers do not affect reads: a read always sees all
-// writes acknowledged before it began.
+// node. It never falls below numbers that other nodes have reported. The numbers do not affect reads: a read always
+// sees all writes acknowledged before it began.
 type sequences struct {
 	mu      sync.Mutex
 	numbers map[string]int64
@@ -101,7 +101,7 @@ type sequences struct {
 // reset to higher initial values.
 const sequencesMax = 100_000
 
-// first returns the initial number of a partition. It exceeds the numbers from before a restart, because no partition
+// first returns the initial number of a partition. It exceeds all numbers from before a restart, because no partition
 // sustains one write per microsecond.
 func (s *sequences) first() int64 { return time.Now().UnixMicro() }
 
@@ -117,7 +117,7 @@ func (s *sequences) change(id string, f func(old int64) int64) int64 {
 	}
 	next := f(old)
 	if !ok {
-		id = strings.Clone(id) // id may refer to request headers
+		id = strings.Clone(id) // id may refer to the memory of the request headers.
 	}
 	s.numbers[id] = next
 	return next

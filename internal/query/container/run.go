@@ -17,14 +17,14 @@ import (
 // Runner executes the programs of Engine.Run at the leader of the logical partition. Package script implements it.
 type Runner interface {
 	// RunProgram may read and change items through t. If it returns an error, the transaction is rolled back, and the
-	// client receives the error. An *Error is passed on unchanged. RunProgram ends soon after its context.
+	// client receives the error. An *Error is passed on unchanged. RunProgram must return soon after its context ends.
 	RunProgram(ctx context.Context, t *Transaction, program []byte) (result []byte, err error)
 }
 
 // SetRunner sets the runner of programs. Before that call, programs are rejected (503).
 func (e *Engine) SetRunner(r Runner) { e.runner.Store(&r) }
 
-// BusyPause is the delay before a retry that a client receives when the Runner has no capacity for its program (429).
+// BusyPause is the retry delay that the client receives with status 429 if the Runner has no capacity for its program.
 const BusyPause = 100 * time.Millisecond
 
 // schemaWait limits the leader's wait for the schema revision of a request.
@@ -116,8 +116,8 @@ const responseBytesMax = 4 << 20
 // ResultBytesMax implements partition.Large.
 func (r *run) ResultBytesMax() int { return responseBytesMax + OperationsMax*resultSlack }
 
-// Brief implements partition.Large. It returns the answer without bodies. If they are needed for a repeated request,
-// they are read again and returned only if the item has not changed.
+// Brief implements partition.Large. It returns the answer without bodies. If a repeated request needs the bodies, they
+// are read again. A body is returned only if its item has not changed.
 func (r *run) Brief() []byte {
 	a := r.answer
 	a.of = slices.Clone(a.of)

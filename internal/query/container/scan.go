@@ -69,7 +69,7 @@ type scan struct {
 	// from, if set, is the place of the first item to read.
 	from   *place
 	charge ru.Units
-	// until is the time at which a search through empty space ends.
+	// until is the time limit of a search through empty space.
 	until time.Time
 
 	rows  []scanned
@@ -109,8 +109,8 @@ func (e *Engine) newScan(c *Container, s *Scope, from string, o *RequestOptions)
 	return x, nil
 }
 
-// by restricts the scan to items that the index finds. The first chunk has up to first items, and later chunks are
-// larger.
+// If by is not nil, the scan reads only the items that the index finds. The first chunk has up to first items, and
+// later chunks are larger.
 func (x *scan) by(l *command.IndexLookup, first int) {
 	x.q.Index = l
 	x.max = min(max(first+1, chunkRowsLeast), chunkRowsMax)
@@ -172,7 +172,7 @@ func (x *scan) holds(tok token.Token, key []byte) bool {
 
 // resume positions the scan at from. Every clustering key ends with the least possible byte. Therefore the first key
 // that is strictly greater than the key without that byte is the item itself. resume returns false if the scan cannot
-// find anything.
+// find any items.
 func (x *scan) resume() bool {
 	f := x.from
 	before := f.clustering
@@ -187,7 +187,7 @@ func (x *scan) resume() bool {
 		case len(s) == 0:
 			x.q.Slices = []command.Slice{{Start: before}}
 		case bytes.Compare(s[0].Start, f.clustering) < 0:
-			return false // the only item of the scope precedes that place
+			return false // The only item of the scope precedes that place.
 		}
 		return true
 	}
@@ -209,11 +209,11 @@ func (x *scan) next(ctx context.Context) error {
 	var charge ru.Units
 	err := x.e.read(ctx, &x.q, &charge, x.begin)
 	if err == nil && !x.checkPushdown() {
-		return x.next(ctx) // as rows; a failed aggregation is not charged
+		return x.next(ctx) // read the rows instead; a failed aggregation is not charged
 	}
 	x.charge += charge
 	if len(x.q.Slices) > 0 && x.q.Slices[0].End != nil {
-		x.more = false // the scope has a single item
+		x.more = false // The scope contains a single item.
 	}
 	if err != nil || !x.more {
 		return err

@@ -32,7 +32,7 @@ const (
 // Script is a stored procedure, a trigger or a user-defined function.
 type Script struct {
 	Kind ScriptKind
-	// ID is the name of the script, and RID its resource ID. Etag is quoted and changes with the script.
+	// ID is the name of the script. RID is its resource ID. Etag is quoted and changes with the script.
 	ID, RID, Etag string
 	TS            int64
 	// JSON is the definition without system properties. Body is the program text in it.
@@ -101,8 +101,8 @@ func parseScript(body []byte) (id string, json []byte, e *Error) {
 	return id, v.Append(nil), nil
 }
 
-// changeScripts changes the scripts of a container. change receives the index at which a script of the kind and ID is
-// or would be.
+// changeScripts changes the scripts of a container. change receives the index of the script of the given kind and ID,
+// or the index at which it would be inserted.
 func (f *definer) changeScripts(ctx context.Context, c *Container, kind ScriptKind, id string,
 	change func(list []schema.Script, i int, there bool, in *schema.Replacing) ([]schema.Script, error)) error {
 	return f.change(ctx, c, "", nil, func(t *schema.Container, in *schema.Replacing) error {

@@ -6,8 +6,8 @@ import (
 	"context"
 )
 
-// Size is the approximate size of a physical partition: the bytes of one replica on disk, excluding indexes and data
-// in memory, and the number of logical partitions.
+// Size holds the approximate size of a physical partition and the number of its logical partitions. The size is in
+// bytes of one replica on disk, without indexes and data in memory.
 type Size struct{ DiskBytes, Keys uint64 }
 
 // Sizes returns the sizes of a container's physical partitions in the order of Ranges. Partitions of nodes that do not

@@ -45,12 +45,12 @@ type Transaction struct {
 	items map[string]*state
 	// fatal is the error that has ended the transaction.
 	fatal error
-	// charge is the charge of the current operation. read is the read that it needs.
+	// charge is the charge of the current operation. read is the read that the operation requires.
 	charge ru.Units
 	read   command.Read
 }
 
-// state is an item in a transaction. is holds the current item, or nil if it does not exist.
+// state holds the state of an item in a transaction. is holds the current item, or nil if it does not exist.
 type state struct {
 	is *stored
 	// was holds the stored item, or nil. stamp is its write time. changed reports that is differs from was.
@@ -82,9 +82,9 @@ type Current struct {
 // Item returns the client view of the item.
 func (c *Current) Item() *Item { return c.t.c.item(c.t.keyBytes, c.ID, &c.s) }
 
-// Do executes one operation. It returns the item after the operation, or nil after Delete and if If-None-Match
-// matches. The body must be a JSON object without system properties. Do keeps it, so it must not be modified
-// afterward. Do validates its ID and its key.
+// Do executes one operation. It returns the item after the operation. It returns nil after a Delete, or if
+// If-None-Match matches. The body must be a JSON object without system properties. Do retains the body, so it must not
+// be modified afterward. Do validates the ID and the key in the body.
 func (t *Transaction) Do(ctx context.Context, op *Operation) (*Current, *Error) {
 	if t.fatal != nil {
 		return nil, refused(t.fatal)
@@ -166,7 +166,7 @@ func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err err
 	return o, nil
 }
 
-// refuse returns the outcome with an error. If e is nil, it returns the outcome unchanged.
+// refuse sets the error of an outcome. If e is nil, it returns the outcome unchanged.
 func (o outcome) refuse(e *Error) outcome {
 	if e != nil {
 		o.status, o.sub, o.message = e.Status, e.SubStatus, e.Message
@@ -299,7 +299,7 @@ func (t *Transaction) stage(ctx context.Context) error {
 // rowSlack is the approximate size of an item's row, excluding the body.
 const rowSlack = 96
 
-// appendOps appends the operands of one item, built with b. They contain all columns, so no older cell remains.
+// appendOps appends the operands of one item, built with b. They contain all columns so they replace all older cells.
 func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *state) []command.Op {
 	b.Reset(row.Unstamped)
 	clustering := t.c.clustering(id)
@@ -329,7 +329,7 @@ func (t *Transaction) live(b *row.Builder, s *stored) (ttl int32, expiry int64) 
 	if t.engine.opts.Levels.Current() < feature.Lifetimes {
 		ttl, _ = t.ttl(s) // validated before
 		if expiry = row.NoExpiry; ttl > 0 {
-			expiry = t.now + int64(ttl) + 1 // now is rounded down: an item must not expire before its ttl
+			expiry = t.now + int64(ttl) + 1 // now is rounded down; an item must not expire early
 		}
 		b.Live(ttl, expiry)
 		return ttl, expiry
@@ -387,7 +387,7 @@ type collector struct {
 	max int
 }
 
-// found is an item that a read has found.
+// found is an item that a read has returned.
 type found struct {
 	id string
 	stored

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// everything is the query for an empty text.
+// everything is the query that an empty text denotes.
 const everything = "SELECT * FROM c"
 
 // Query executes a query page within the logical partition and ignores the request's scope. An empty text selects all
@@ -69,7 +69,7 @@ type txnScan struct {
 	// from is the clustering key at which the next read begins. more reports that there may be further items.
 	from []byte
 	more bool
-	// changed holds the items that the transaction has changed, from from onward, in order.
+	// changed holds the items at or after from that the transaction has changed, in order.
 	changed []txnItem
 	// max is the number of items in the next chunk.
 	max int

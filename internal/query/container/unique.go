@@ -14,12 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// uniqueValueMax is the maximum length of unique key values that are stored in the index directly. Longer values are
-// stored as a hash.
+// uniqueValueMax is the maximum length in bytes of unique key values that the index stores directly. The index stores a
+// hash of longer values.
 const uniqueValueMax = 256
 
-// appendUnique appends the index value of a unique key: the canonical texts of its paths' values, each followed by a
-// zero byte. A missing path counts as null.
+// appendUnique appends the index value of a unique key. It consists of the canonical texts of the values at the key's
+// paths, each followed by a zero byte. A missing path counts as null.
 func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 	begin := len(dst)
 	v := document.View(body)
@@ -38,8 +38,8 @@ func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 	return dst
 }
 
-// uniqueOps enters an item into the indexes of its unique keys. Entries are hints and are removed when they become
-// false.
+// uniqueOps adds an item to the indexes of its unique keys. Entries are hints. The index removes entries that have
+// become false.
 func (c *Container) uniqueOps(clustering []byte, s *stored) (ops []command.Op) {
 	for n, paths := range c.Definition.unique {
 		if ix := c.table.UniqueIndex(n); ix != nil {
@@ -50,8 +50,8 @@ func (c *Container) uniqueOps(clustering []byte, s *stored) (ops []command.Op) {
 	return ops
 }
 
-// unique rejects an item that has the unique key values of another item in the logical partition. was is the previous
-// version of the item, or nil. Its unchanged values need no check.
+// unique rejects an item that has the same unique key values as another item in the logical partition. was is the
+// previous version of the item, or nil. Unchanged values need no check.
 func (t *Transaction) unique(ctx context.Context, id string, was, s *stored) (*Error, error) {
 	for n, paths := range t.c.Definition.unique {
 		value := appendUnique(nil, paths, s.body)
@@ -94,12 +94,12 @@ func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte)
 	return h.found, nil, err
 }
 
-// deleteExpiredGrace is the number of seconds after an item's expiry before another item that takes its unique key
-// values deletes it. During this time, another node may not know that the container's time to live was changed before
-// the expiry.
+// deleteExpiredGrace is the minimum time in seconds between the expiry of an item and its deletion by another item that
+// takes its unique key values. During this time, another node may not know that the container's time to live was
+// changed before the expiry.
 const deleteExpiredGrace = 60
 
-// holders searches for an item with a unique key value among the items with a matching entry.
+// holders searches for items with the given unique key value among the items with a matching entry.
 type holders struct {
 	t     *Transaction
 	id    string // the item to ignore

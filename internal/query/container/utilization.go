@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// IndexUtilization holds the indexes that a query has used, and the indexes that it could use if the policy included
+// IndexUtilization holds the indexes that a query has used and the indexes that it could use if the policy included
 // them. Single indexes are sorted paths such as /a/?; composite indexes are lists of properties such as /a ASC.
 type IndexUtilization struct {
 	UtilizedSingle, PotentialSingle       []string

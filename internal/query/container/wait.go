@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// awaitBudget waits until a partition that rejected a read for lack of request units can be read again. It returns
-// false immediately for other errors, or if the wait would exceed until.
+// awaitBudget waits until a partition that rejected a read because it had no request units left can be read again. It
+// returns false immediately for other errors, or if the partition would not be ready before until.
 func (e *Engine) awaitBudget(ctx context.Context, err error, until time.Time) bool {
 	wait, s := time.Duration(0), e.opts.Sched
 	if busy, ok := errors.AsType[*dberr.Overloaded](err); ok {
@@ -25,9 +25,9 @@ func (e *Engine) awaitBudget(ctx context.Context, err error, until time.Time) bo
 	return s.Sleep(ctx, wait) == nil
 }
 
-// piece works like next for a request that has already read something. Because that work has been charged, it waits
-// for request units until the given time and does not fail immediately. After an error, the scan is at its previous
-// position.
+// piece works like next for a request that has already read and been charged for data. Therefore, piece does not fail
+// immediately when the request units are exhausted, but waits for them until the given time. After an error, the scan
+// keeps its previous position.
 func (x *scan) piece(ctx context.Context, goesOn bool, until time.Time) error {
 	for {
 		at := x.at

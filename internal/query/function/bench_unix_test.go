@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
-// processor returns the processor time of the process so far, in nanoseconds.
+// processor returns the CPU time that the process has used, in nanoseconds.
 func processor() int64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -21,7 +21,7 @@ func processor() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkCall measures one call and its processor time in all threads.
+// BenchmarkCall measures the duration of a call and its CPU time across all threads.
 func BenchmarkCall(b *testing.B) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for _, c := range []struct{ language, body string }{{Java, "return x == null ? -1 : x + 1;"},

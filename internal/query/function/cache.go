@@ -15,8 +15,8 @@ const (
 	cacheBytes = 8 << 20
 )
 
-// cache holds compiled functions by descriptor. A replaced function has a new descriptor. If the cache is full,
-// arbitrary functions are evicted. Statements hold the functions they use, so that eviction does not affect them.
+// cache maps descriptors to compiled functions. A replaced function has a new descriptor. If the cache is full,
+// arbitrary functions are evicted. Statements hold references to their functions, so eviction does not affect them.
 type cache struct {
 	mu    sync.Mutex
 	calls map[*schema.Function]expr.Invoke

@@ -6,7 +6,7 @@
 // Guarantees:
 //
 //   - (FN1) A body is compiled once for each version of its function while it is in use.
-//   - (FN2) A call returns a value of the declared type, or an error of the function, whatever its body does.
+//   - (FN2) A call returns a value of the declared type or an error, whichever statements the body contains.
 //
 // The package does not depend on statements: package expr finds functions and calls them. Start reading at Functions.
 package function

@@ -75,7 +75,7 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 			return nil, &dberr.Invalid{Message: err.Error()}
 		}
 		return func(m *meter.Meter, args [][]byte) ([]byte, error) {
-			m.Pause() // the script engine has its own slots
+			m.Pause() // The script engine has its own slots.
 			out, err := f.engine.Call(m.Context(), body, m.Who(), args)
 			return out, f.callError(fn, err)
 		}, nil

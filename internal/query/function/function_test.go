@@ -22,7 +22,7 @@ var (
 	tText = cqltype.Native(cqltype.Text)
 )
 
-// fn returns a function f(x) in a language.
+// fn returns a function f(x) in the given language.
 func fn(language, body string, arg, returns *cqltype.Type) *schema.Function {
 	return &schema.Function{Keyspace: "ks", Name: "f", ArgNames: []string{"x"}, Args: []*cqltype.Type{arg},
 		Returns: returns, Nulls: true, Language: language, Body: body}
@@ -83,7 +83,7 @@ func TestJavaScriptBodies(t *testing.T) {
 	}
 }
 
-// TestRefused checks the rejections of CREATE FUNCTION.
+// TestRefused checks that CREATE FUNCTION rejects invalid functions.
 func TestRefused(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for body, want := range map[string]string{
@@ -138,7 +138,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 		clean, _ := f.Compile(fn(JavaScript, "typeof leak === 'undefined' && x.leak === undefined ? 5 : 6", tInt, tInt))
-		// 500 ms are available even on a busy machine.
+		// The function may run for 500 ms, even on a slow machine.
 		eventually.None(t, "another function", eventually.Limit, func() string {
 			out, err := clean(nil, [][]byte{intOf(1)})
 			if err != nil {
@@ -152,7 +152,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestVersions checks FN1: a replaced function is a different function, concurrent calls are possible, and the texts
+// TestVersions checks FN1: a replaced function is a different function, calls can be concurrent, and the error texts
 // match the release.
 func TestVersions(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra40, true)

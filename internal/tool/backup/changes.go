@@ -32,7 +32,7 @@ func (c *changes) add(key, value []byte) {
 		c.bytes += len(key)
 	}
 	c.bytes += len(value)
-	if keyKind(key) >= keys.Dedupe { // stored as a whole: the newest value wins
+	if keyKind(key) >= keys.Dedupe { // stored as a whole; the newest value takes precedence
 		c.values[string(key)] = [][]byte{value}
 		return
 	}
@@ -71,7 +71,8 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 
 // outcome is the effect of a log entry on the archiver.
 type outcome struct {
-	// merged is a partition whose range was absorbed, with the index of its last entry. Partition is 0 without one.
+	// merged is a partition whose range was absorbed. It contains the index of the last entry of that partition.
+	// Partition is 0 if the entry merged no partition.
 	merged archive.EntryRange
 	// never is set if the effect of the entry cannot be derived from the log.
 	never bool
@@ -91,7 +92,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 			}
 		}
 		if m := &e.Mutations[0]; e.Result != nil && m.Dedupe != (command.DedupeID{}) {
-			// Parts of atomic batches: a restore must know which parts have been applied.
+			// These are parts of atomic batches: a restore must know which parts have been applied.
 			c.key = keys.AppendDedupe(c.key[:0], m.Table, m.Token, m.Key, m.Dedupe)
 			c.add(c.key, e.Result)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCheckAll checks that Checker finds every backup with a missing file and reads a file that several backups share
-// only once. Nothing may be pruned if a backup that would be kept is incomplete.
+// only once. The test also checks that nothing is pruned if a backup that would be kept is incomplete.
 func TestCheckAll(t *testing.T) {
 	ctx, target := t.Context(), open(t, &Place{Name: t.TempDir()})
 	put(t, target, older, "aa")

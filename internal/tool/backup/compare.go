@@ -17,9 +17,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Comparer compares tables that were restored under their original names with a backup: the rows that a reader sees,
-// including timestamps and times to live. Its memory is limited to one file of each side and the range deletions of a
-// logical partition.
+// Comparer compares a backup with tables that were restored under their original names. It compares the rows that a
+// reader sees, including timestamps and times to live. Its memory is limited to one file of each side and the range
+// deletions of a logical partition.
 type Comparer struct {
 	Node     NodeClient
 	Target   Target
@@ -41,8 +41,8 @@ type Comparer struct {
 // Compared is the result of a comparison.
 type Compared struct {
 	// Tables and Rows are the numbers of tables and rows that match the backup. Finished is the number of rows that
-	// differ because of completed batches. Different is the number of rows that differ for another reason, and
-	// Examples describes the first of them.
+	// differ because of completed batches. Different is the number of rows that differ for another reason, and Examples
+	// describes the first of them.
 	Tables, Rows, Finished, Different int
 	Examples                          []string
 	// Views and Indexes are the derived views and indexes, as keyspace.name. Others are vector indexes and containers,
@@ -154,8 +154,8 @@ func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 		what = "is missing"
 	}
 	if was && b != nil && c.Finished {
-		// The batch has added data that hides part of the row. Merging the row of the backup into the stored row must
-		// not change the stored row.
+		// The batch has added data that hides part of the row. If the row of the backup is merged into the stored row,
+		// the stored row must not change.
 		both, err := row.Merge(nil, a.raw, b.raw)
 		if err != nil {
 			return err

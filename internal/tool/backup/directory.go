@@ -48,7 +48,7 @@ func (d directory) begin(now time.Time) error {
 			continue
 		}
 		if info, bad := e.Info(); bad == nil && now.Sub(info.ModTime()) > newAge {
-			_ = os.Remove(d.path(e.Name())) // another process may have removed it
+			_ = os.Remove(d.path(e.Name())) // another process may have removed the directory
 		}
 	}
 	return err

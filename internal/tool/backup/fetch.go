@@ -24,14 +24,16 @@ type fetch struct {
 type fetching struct {
 	f     *Follower
 	taken *archive.Snapshot
-	// here contains the partitions of the restore point. known also contains partitions that were merged into others.
+	// here contains the partitions of the restore point. known also contains partitions that were merged into other
+	// partitions.
 	here, known map[uint64]bool
 	next        map[string][]*fetch
 	changes     *changes
 	hole        string
 }
 
-// since fetches the changes between the tip and a restore point. If they are unavailable, hole describes the reason.
+// since fetches the changes between the tip and a restore point. If the changes are unavailable, hole contains the
+// reason.
 func (f *Follower) since(ctx context.Context, taken *archive.Snapshot) (c *changes, hole string, err error) {
 	switch t := f.tip; {
 	case t == nil:

@@ -25,14 +25,15 @@ import (
 type Follower struct {
 	Node   NodeClient
 	Target Target
-	// Every is the interval between restore points, and BaseEvery the interval between bases. Keep is the retention
+	// Every is the interval between restore points, and BaseEvery is the interval between bases. Keep is the retention
 	// period of restore points; 0 means unlimited.
 	Every, BaseEvery, Keep time.Duration
 	// Parallel and Rate are passed to the Maker of bases.
 	Parallel int
 	Rate     int64
 	Clock    sched.Clock
-	// Say receives messages for operators, and OnProgress the progress after every restore point. Both may be nil.
+	// Say receives messages for operators, and OnProgress receives the progress after every restore point. Both may be
+	// nil.
 	Say        func(text string)
 	OnProgress func(p Followed)
 
@@ -40,7 +41,7 @@ type Follower struct {
 	tip  *tip
 	open *segment
 	// bases is the number of bases in progress, and based receives completed bases. newest is the time of the newest
-	// complete base, and begun the start time of the last base. want is the reason for another base.
+	// complete base, and begun is the start time of the last base. want is the reason for another base.
 	bases  int
 	based  chan based
 	newest time.Time
@@ -55,8 +56,8 @@ type Follower struct {
 
 // Followed is the progress of an archive.
 type Followed struct {
-	// Marked is the newest restore point, and Stored the newest restore point in the repository. Still is the time for
-	// which writes were paused.
+	// Marked is the newest restore point, and Stored is the newest restore point in the repository. Still is the time
+	// for which writes were paused.
 	Marked, Stored time.Time
 	Still          time.Duration
 	// Bytes is the number of bytes stored since the start, and Bases is the number of bases in progress.
@@ -94,11 +95,11 @@ const (
 	ailSay = 30 * time.Second
 	// starveMax is the time for which entries are requested that only an unreachable node may have.
 	starveMax = 30 * time.Second
-	// basesMax is the maximum number of concurrent bases, and basePause the minimum interval between their start
+	// basesMax is the maximum number of concurrent bases, and basePause is the minimum interval between their start
 	// times.
 	basesMax  = 2
 	basePause = 10 * time.Second
-	// ownerName is the file that identifies the active archiver: the one that started last.
+	// ownerName is the file that identifies the active archiver, which is the archiver that started last.
 	ownerName = "backups/follower"
 	// finishWait is the time limit for completing an archive.
 	finishWait = 30 * time.Second
@@ -188,7 +189,7 @@ func (f *Follower) baseEnded(ctx context.Context, b based) {
 // TimeFormat is the format for times in messages.
 const TimeFormat = "2006-01-02 15:04:05.000 MST"
 
-// prune removes data that has expired. No files are read at the same time, except by a base.
+// prune removes data that has expired. Only bases may be reading files at the same time.
 func (f *Follower) prune(ctx context.Context) {
 	if f.Keep == 0 || f.bases > 0 {
 		return
@@ -256,8 +257,8 @@ func (t *tip) reach(list []archive.Partition) {
 	}
 }
 
-// step takes a restore point. It returns errors after which the archive cannot continue; it reports other errors and
-// waits.
+// step takes a restore point. It returns only errors after which the archive cannot continue. It reports all other
+// errors and waits.
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
@@ -335,7 +336,7 @@ func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 	if taken.Metadata == nil {
 		taken.Metadata = f.tip.records // unchanged since the last restore point
 	}
-	taken.Time = taken.Time.Truncate(time.Millisecond)   // the precision of times in messages and requests
+	taken.Time = taken.Time.Truncate(time.Millisecond)   // messages and requests contain times with this precision
 	if f.tip != nil && !taken.Time.After(f.tip.moment) { // another node responded, or a clock was set back
 		taken.Time = f.tip.moment.Add(time.Millisecond)
 	}

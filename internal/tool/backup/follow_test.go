@@ -25,8 +25,8 @@ type cluster struct {
 	mu    sync.Mutex
 	run   string
 	parts []archive.Partition
-	// logs holds the entries of each partition; the first entry has index 11. lost holds the index up to which a node
-	// has lost the entries of a partition.
+	// logs holds the entries of each partition; the first entry has index 11. lost maps a partition to the index up to
+	// which a node has lost the entries of the partition.
 	logs map[uint64][][]byte
 	lost map[string]map[uint64]uint64
 	dead map[string]bool
@@ -106,11 +106,11 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 	return []byte("{}"), nil
 }
 
-// TestFollower checks with a simulated cluster which events the log continues after, and which events start a new log.
-// A new log starts with a base backup at its first restore point. A restore to any restore point must return the data
+// TestFollower checks with a simulated cluster after which events the log continues and which events start a new log. A
+// new log starts with a base backup at its first restore point. A restore to any restore point must return the data
 // that was written before it.
 func TestFollower(t *testing.T) {
-	archive.Pack(nil) // Pack creates channels, which must not belong to the synctest bubble
+	archive.Pack(nil) // pack creates channels, which must not belong to the synctest bubble
 	begins := "starting a new log"
 	for name, c := range map[string]struct {
 		do   func(c *cluster)
@@ -182,7 +182,7 @@ func TestFollower(t *testing.T) {
 				}
 				run()
 				c.do(d)
-				said := run() // another process, which resumes the log
+				said := run() // another process resumes the log
 				if c.hole == "" && strings.Contains(said, begins) || !strings.Contains(said, c.hole) {
 					t.Errorf("the messages are %q", said)
 				}
@@ -191,7 +191,7 @@ func TestFollower(t *testing.T) {
 					t.Fatal(err)
 				}
 				bases, ranges := 1, 1
-				if name == "a node is dead for a while" { // no data is lost, but there were no restore points
+				if name == "a node is dead for a while" { // no data is lost, but no restore points exist for this time
 					ranges = 2
 				}
 				if c.hole != "" {
@@ -229,8 +229,8 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestTwoFollowers checks that if two followers archive to the same repository, the first one ends and the log remains
-// continuous.
+// TestTwoFollowers checks two followers that archive to the same repository. The first follower must end, and the log
+// must remain continuous.
 func TestTwoFollowers(t *testing.T) {
 	archive.Pack(nil)
 	synctest.Test(t, func(t *testing.T) {

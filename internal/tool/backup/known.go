@@ -55,7 +55,7 @@ func overlaps(a, b *archive.Partition) bool {
 	return before(a.Begin, b.End) && before(b.Begin, a.End)
 }
 
-// ahead appends the names of the files from a key on, which may be the next files.
+// ahead appends the names of the files from a key onward, which may be the next files.
 func (t *trail) ahead(names []string, from []byte) []string {
 	for t.at < len(t.files) && bytes.Compare(t.files[t.at].First, from) < 0 {
 		t.at++

@@ -27,7 +27,7 @@ type Progress struct {
 	// Done and All are bytes before compression, as far as known. All is 0 if it is unknown.
 	Done, All int64
 	// Files is the number of processed files. Sent is the number of files that were stored or restored, and SentBytes
-	// their size.
+	// is their size.
 	Files, Sent int
 	SentBytes   int64
 }
@@ -55,7 +55,7 @@ type Maker struct {
 const (
 	// begunMax is the maximum number of times that a backup restarts because a node has lost its snapshot.
 	begunMax = 5
-	// pageTries is the maximum number of requests for a file, and pagePause the pause between them.
+	// pageTries is the maximum number of requests for a file, and pagePause is the pause between them.
 	pageTries = 6
 	pagePause = 500 * time.Millisecond
 	// knownSent is the number of known file names in a request for the next file.
@@ -224,7 +224,7 @@ func (k *Maker) stored(ctx context.Context) (out []*archive.Manifest, err error)
 		if err != nil {
 			return nil, err
 		}
-		if m, err := archive.Decode(data); err == nil { // otherwise the record is ignored
+		if m, err := archive.Decode(data); err == nil { // otherwise, the record is ignored
 			out = append(out, m)
 		}
 	}
@@ -317,7 +317,7 @@ func (k *Maker) take(ctx context.Context, asked *archive.FileRequest, page *arch
 		if err != nil {
 			return err
 		}
-		if !has { // another process has removed it
+		if !has { // another process has removed the file
 			again := *asked
 			again.KnownFiles = nil
 			if page, err = k.page(ctx, &again); err != nil {

@@ -23,7 +23,7 @@ const (
 )
 
 // Owner returns the ID of the cluster to which a repository belongs, or an empty string if it belongs to none yet. A
-// repository without the file belongs to the cluster of its backups.
+// repository without this file belongs to the cluster of its backups.
 func Owner(ctx context.Context, t Target) (string, error) {
 	data, err := t.Get(ctx, clusterName)
 	if err == nil {
@@ -64,7 +64,7 @@ func claim(ctx context.Context, t Target, cluster string) error {
 			return nil
 		}
 		if err = t.Put(ctx, clusterName, encodeOwner(cluster)); err == nil {
-			owner, err = Owner(ctx, t) // another cluster may have written it at the same time
+			owner, err = Owner(ctx, t) // another cluster may have written the file at the same time
 		}
 	}
 	if err != nil {

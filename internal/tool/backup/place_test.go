@@ -157,8 +157,8 @@ func TestNoMixing(t *testing.T) {
 }
 
 // TestSealed checks that an encrypted repository does not reveal its contents without the key. Equal files have equal
-// names, which incremental backups require. A flipped bit, a truncated file, a file under the name of another file,
-// and files with unencrypted names are not accepted.
+// names, which incremental backups require. A flipped bit, a truncated file, a file under the name of another file, and
+// files with unencrypted names must be rejected.
 func TestSealed(t *testing.T) {
 	s := s3.New(t, 10)
 	p := inBucket(s)
@@ -241,7 +241,7 @@ func TestSealedBefore(t *testing.T) {
 }
 
 // TestKeyFiles checks that ReadKey accepts the keys of MakeKey and of other tools and rejects everything else. MakeKey
-// does not overwrite a key.
+// must not overwrite a key.
 func TestKeyFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	made, err := MakeKey(path)

@@ -26,7 +26,7 @@ type Point struct {
 	base, mark time.Time
 }
 
-// At returns the newest restore point at or before a time.
+// At returns the newest restore point at or before the given time.
 func (l *Log) At(ctx context.Context, t Target, at time.Time) (*Point, error) {
 	var base *archive.Manifest
 	for _, m := range l.Bases {

@@ -20,7 +20,7 @@ import (
 type Pruner struct {
 	Target Target
 	Clock  sched.Clock
-	// KeepLast is the minimum number of backups to keep per cluster, and OlderThan the minimum age of a backup to
+	// KeepLast is the minimum number of backups to keep per cluster, and OlderThan is the minimum age of a backup to
 	// remove. Backups of archives are not counted. If both are 0, no backup is removed.
 	KeepLast  int
 	OlderThan time.Duration
@@ -31,7 +31,7 @@ type Pruner struct {
 	// OnRemove, if not nil, is called with the name of each removed file.
 	OnRemove func(name string)
 
-	// Removed is the number of removed files, and Backups is the number of backups among them. Busy is set if no row
+	// Removed is the number of removed files. Backups is the number of backups among these files. Busy is set if no row
 	// files were removed because a backup was in progress or interrupted.
 	Removed int
 	Backups int
@@ -62,7 +62,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	if err := complete(ctx, p.Target, without(manifests, gone, bases)); err != nil {
 		return fmt.Errorf("%w. Nothing was deleted. Create a new backup, or delete the damaged backup manually", err)
 	}
-	for _, id := range append(gone, bases...) { // before their files, and before the log that continues them
+	for _, id := range append(gone, bases...) { // removed before their files, and before the log that continues them
 		delete(manifests, id)
 		p.Backups++
 		if err := p.remove(ctx, manifestName(id)); err != nil {
@@ -105,7 +105,7 @@ func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (
 		return nil
 	}
 	own := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return manifests[id].Archived })
-	newer := map[string]int{} // the number of newer backups of the cluster
+	newer := map[string]int{} // number of newer backups of the same cluster
 	for _, id := range slices.Backward(own) {
 		m := manifests[id]
 		young := p.OlderThan > 0 && p.Clock.Wall().Sub(m.Time) < p.OlderThan
@@ -170,8 +170,8 @@ func (p *Pruner) files(ctx context.Context, manifests map[string]*archive.Manife
 			if p.Busy = len(pending) > 0; err != nil || p.Busy {
 				return err
 			}
-			// A backup that has started and completed since the manifests were read refers to files that no manifest
-			// referred to then.
+			// A backup may have started and completed since the manifests were read. It can then refer to files to
+			// which no manifest referred at that time.
 			ids, err := List(ctx, p.Target)
 			if err != nil {
 				return err

@@ -22,7 +22,8 @@ func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	}
 	c := new(changes)
 	err := r.Point.Each(ctx, func(list []change) error {
-		// Batches first: a batch is recorded before its parts are applied, and its record is deleted after all parts.
+		// Batches are written first: a batch is recorded before its parts are applied, and its record is deleted after
+		// all parts.
 		for _, k := range list {
 			if binary.BigEndian.Uint32(k.key) == batches {
 				if err := r.batch(k.key, k.value); err != nil {

@@ -78,7 +78,7 @@ func (s *sealed) check(ctx context.Context, place string) error {
 	return nil
 }
 
-// box returns the cipher for contents with a salt. Each key is used once, so that the nonce can be constant.
+// box returns the cipher for contents with a salt. Each key is used only once, so the nonce can be constant.
 func (s *sealed) box(salt []byte) (cipher.AEAD, []byte, error) {
 	key, err := hkdf.Key(sha256.New, s.key.contents, salt, "ilion backup 1 box", keyBytes)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *sealed) Remove(ctx context.Context, name string) error {
 
 // List implements Target. It omits names that were not created with the key.
 func (s *sealed) List(ctx context.Context, prefix string) ([]string, error) {
-	// A directory below the first one may be named after digests: see hide.
+	// Directories below the top-level directory may be named after digests (see hide).
 	top, _, _ := strings.Cut(prefix, "/")
 	names, err := s.Target.List(ctx, top+"/")
 	if err != nil {

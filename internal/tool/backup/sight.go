@@ -24,13 +24,13 @@ type sight struct {
 	now     int64
 	dropped []cqltype.Dropped
 
-	// partition is the key prefix of the logical partition, and header its deletions.
+	// partition is the key prefix of the logical partition, and header contains its deletions.
 	partition []byte
 	header    row.Header
 	whole     []byte
 }
 
-// seen is a row, static or not, as a reader sees it. key has no table ID.
+// seen is a row, static or not, in the form that a reader sees. key has no table ID.
 type seen struct {
 	key, raw []byte
 	// deleted is the newest deletion of the partition that covers the row.
@@ -92,7 +92,7 @@ func (s *sight) see(key, value []byte) (*seen, error) {
 		if err := deleted.Resolve(bytes.Clone(value)); err != nil {
 			return nil, err
 		}
-		// Ranges are disjoint and ascending among themselves, but may overlap the ranges of the header.
+		// The ranges are disjoint and in ascending order, but may overlap the ranges of the header.
 		if n := len(s.header.Ranges); n == 0 || s.header.Ranges[n-1].End != nil &&
 			bytes.Compare(s.header.Ranges[n-1].End, deleted.Start) <= 0 {
 			s.header.Ranges = append(s.header.Ranges, deleted)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bench runs a load test against a CQL server. It measures throughput, latency, and the server's CPU time per
-// request, which is the figure that is comparable between runs on a shared machine. It works with any CQL server
-// through package rawclient. It reads the CPU time of servers on the same machine from the process table.
+// request. On a shared machine, only the CPU time is comparable between runs. It works with any CQL server through
+// package rawclient. It reads the CPU time of servers on the same machine from the process table.
 //
 // By default, the loop is closed: every connection keeps a fixed number of requests in flight, and sends the next
 // request when a response arrives. With Options.Rate, the loop is open: requests are sent at their scheduled times

@@ -101,7 +101,7 @@ func (l *loader) answers(p phase) (ended int) {
 		h := cqlwire.ParseHeader(b)
 		body := b[cqlwire.HeaderSize:]
 		if (h.Opcode == cqlwire.OpError || l.check != nil) && len(body) < int(h.Length) {
-			break // incomplete: wait for the rest
+			break // the response is incomplete: wait for the rest
 		}
 		if int(h.Stream) < 0 || int(h.Stream) >= len(l.started) {
 			b = body[min(len(body), int(h.Length)):]

@@ -23,7 +23,7 @@ type pace struct {
 	mu                sync.Mutex
 	handed            []int16
 	// sent and unsent count the scheduled requests. over is set when the sender has finished, so that the reader knows
-	// the total.
+	// the total number of requests.
 	sent     atomic.Int64
 	finished atomic.Bool
 	unsent   int64

@@ -31,7 +31,7 @@ type workload struct {
 	tables
 	insert request
 	read   request
-	main   []request // one is chosen per request
+	main   []request // one of them is chosen for each request
 }
 
 func newWorkload(o Options) (*workload, error) {
@@ -156,7 +156,7 @@ func (w *workload) load(ctx context.Context) error {
 	l := newLoader(c, inFlight, func(dst []byte, stream int16) []byte {
 		n := min(next, total-1)
 		if next++; next == total {
-			ph.Store(int32(stopping)) // this goroutine sees it before it reads again
+			ph.Store(int32(stopping)) // this goroutine sees the error before it reads again
 		}
 		if w.paged {
 			return w.append(dst, stream, &w.insert, n/rowsPerPartition, n%rowsPerPartition, cell)

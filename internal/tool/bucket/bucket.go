@@ -24,8 +24,8 @@ type Options struct {
 	Endpoint string
 	// Region is the region for request signatures; empty means us-east-1.
 	Region string
-	// Style is the position of the bucket name: "path" for the path of the URL, "host" for the host name. "" means
-	// path if there is an endpoint, and host otherwise.
+	// Style is the position of the bucket name: "path" for the path of the URL, "host" for the host name. "" selects
+	// path if an endpoint is configured, and host otherwise.
 	Style string
 	// Roots are the certificate authorities of the server; nil means the system's authorities.
 	Roots *x509.CertPool
@@ -39,12 +39,12 @@ const (
 	idleConns = 64
 	// keyMax is the maximum length of a key in S3, in bytes.
 	keyMax = 1024
-	// listMax is the maximum number of keys in a list, and emptyMax the maximum number of pages without keys.
+	// listMax is the maximum number of keys in a list, and emptyMax is the maximum number of pages without keys.
 	listMax  = 1 << 20
 	emptyMax = 100
 	// listBytes is the maximum size of a page of a list.
 	listBytes = 16 << 20
-	// confirmTries is the number of times that an object is put if it does not exist afterward.
+	// confirmTries is the number of times that an object is put again if it does not exist afterward.
 	confirmTries = 3
 )
 
@@ -74,7 +74,7 @@ func Open(name string, o Options) (*Bucket, error) {
 		if strings.HasPrefix(b.region, "cn-") {
 			b.base.Host += ".cn"
 		}
-		if style == "" && !strings.Contains(name, ".") { // a wildcard certificate covers a single label
+		if style == "" && !strings.Contains(name, ".") { // a wildcard certificate covers only a single label
 			style = "host"
 		}
 	} else {
@@ -157,7 +157,7 @@ func (b *Bucket) size(ctx context.Context, key string) (int64, error) {
 	return a.size, nil
 }
 
-// Get returns an object of up to limit bytes. If there is no object, the error matches fs.ErrNotExist.
+// Get returns an object of up to limit bytes. If the object does not exist, the error matches fs.ErrNotExist.
 func (b *Bucket) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
 	a, err := b.ask(ctx, &request{method: http.MethodGet, key: key, limit: limit})
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// Remove deletes an object. It succeeds if there is no object.
+// Remove deletes an object. It succeeds if the object does not exist.
 func (b *Bucket) Remove(ctx context.Context, key string) error {
 	_, err := b.ask(ctx, &request{method: http.MethodDelete, key: key})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -92,9 +92,9 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// TestForgets checks that an object is put again if the server acknowledges it without storing it. Put returns an
-// error if the server never stores the object or has only a part of it. The server returns an incorrect ETag, because
-// some servers do not use the MD5 digest of an object.
+// TestForgets checks that an object is put again if the server acknowledges it without storing it. Put must return an
+// error if the server never stores the object or stores only a part of it. The server returns an incorrect ETag,
+// because some servers do not use the MD5 digest of an object.
 func TestForgets(t *testing.T) {
 	puts := 0
 	s := s3.New(t, 1)
@@ -208,7 +208,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestStops checks that a request ends during a pause when its context is canceled.
+// TestStops checks that a request ends during a pause if its context is canceled.
 func TestStops(t *testing.T) {
 	s := s3.New(t, 1)
 	s.Bad(func(w http.ResponseWriter, _ *http.Request) bool {

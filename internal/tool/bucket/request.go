@@ -26,7 +26,7 @@ import (
 
 // The time limits for requests to the server.
 type retryPolicy struct {
-	// tries is the maximum number of attempts of a request, and all the total time for retries.
+	// tries is the maximum number of attempts of a request, and all is the maximum total time for retries.
 	tries int
 	all   time.Duration
 	// pause is the first pause between two attempts. Each pause is twice as long as the previous one, up to pauseMax.
@@ -217,7 +217,7 @@ func unsent(ctx context.Context, err error) error {
 	return &failure{again: !errors.As(err, &certificate), err: err}
 }
 
-// errorBytes is the maximum size of an error response, and shownBytes the maximum size that is displayed.
+// errorBytes is the maximum size of an error response, and shownBytes is the maximum size that is displayed.
 const (
 	errorBytes = 64 << 10
 	shownBytes = 300
@@ -227,7 +227,7 @@ const (
 func (r *request) read(resp *http.Response, body []byte) (*answer, error) {
 	a := &answer{body: body, size: resp.ContentLength}
 	ok := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusNoContent
-	if ok && r.method == http.MethodHead && resp.Header.Get("ETag") == "" { // there is no body to check
+	if ok && r.method == http.MethodHead && resp.Header.Get("ETag") == "" { // the response has no body to check
 		return nil, &failure{status: resp.StatusCode, again: true, err: errForeign}
 	}
 	text := bytes.TrimSpace(body)

@@ -79,7 +79,8 @@ const everything = `(k int, c text, s text static, a ascii, bi bigint, b blob, b
 	"Odd ""name" text, PRIMARY KEY (k, c))`
 
 // TestRoundTrip checks that a table with columns of every type does not change if it is unloaded and loaded into
-// another table. It covers CSV in every dialect and JSON lines, compressed or not, in one file or many.
+// another table. It covers CSV in every dialect and JSON lines, with and without compression, in one file and in many
+// files.
 func TestRoundTrip(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TYPE ks.u (x int, y text)")
@@ -194,7 +195,7 @@ func TestRejects(t *testing.T) {
 		}
 		rows := map[bool]string{true: "k,n,v", false: "1,1,one\n3,3,\"three\n6,,\"\"\nk,n,v\nlines\""}[dry]
 		if dry {
-			rows = "" // no range has a row, so no page has a header except the first
+			rows = "" // no range has a row, so only the first page has a header
 		}
 		if got := s.unload(csv, "r"); !dry && !strings.Contains(got, rows) || dry && strings.Contains(got, "one") {
 			t.Errorf("dry run %v: the table has\n%s", dry, got)
@@ -260,7 +261,7 @@ func TestWritten(t *testing.T) {
 }
 
 // TestThrottled checks that a load completes although the table has a fraction of the required throughput. A request
-// that is rejected for its throughput is sent again. Retries does not limit that while other requests succeed.
+// that is rejected for its throughput is sent again. Retries must not limit the attempts while other requests succeed.
 func TestThrottled(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH throughput = 400")
@@ -276,9 +277,9 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestResumes checks that an interrupted load resumes after the last committed rows. The table then equals the result
-// of an uninterrupted load, and the error file contains each rejected row once. A load with other files is rejected. A
-// second unload into a directory is rejected unless Restart is set.
+// TestResumes checks that an interrupted load resumes after the last committed rows. The table must then equal the
+// result of an uninterrupted load, and the error file must contain each rejected row once. A load with other files must
+// be rejected. A second unload into a directory must be rejected unless Restart is set.
 func TestResumes(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.m (k int PRIMARY KEY, v text)")

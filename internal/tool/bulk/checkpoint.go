@@ -85,7 +85,7 @@ func LoadJSON(path string, v any) (ok bool, err error) {
 type ledger struct {
 	path, errorPath string // "" for none
 	errorMax        int64  // -1 means unlimited
-	// mu guards the following fields.
+	// mu protects the following fields.
 	mu      sync.Mutex
 	state   checkpoint
 	next    int
@@ -100,7 +100,7 @@ type ledger struct {
 
 var errTooMany = errors.New("too many rows were rejected")
 
-// open resumes from the checkpoint if there is one. resumed reports whether it did.
+// open resumes from the checkpoint if there is one. resumed reports whether a checkpoint was found.
 func (l *ledger) open(table string, files []input, restart bool) (resumed bool, err error) {
 	l.state, l.waiting = checkpoint{Table: table, Files: files}, map[int]*block{}
 	if l.path == "" || restart {
@@ -206,7 +206,7 @@ func (l *ledger) save() error {
 	return SaveJSON(l.path, l.state)
 }
 
-// close ends the ledger. done reports that all rows have been loaded, so that there is nothing to resume.
+// close ends the ledger. done reports that all rows have been loaded, and a later run need not resume.
 func (l *ledger) close(done bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -90,7 +90,7 @@ func Load(ctx context.Context, o LoadOptions) (*LoadReport, error) {
 	}
 	for _, f := range files {
 		if f.Path == Stdio {
-			o.Checkpoint = "" // it cannot be read again
+			o.Checkpoint = "" // standard input cannot be read again
 		}
 		o.Progress.Total += f.Size
 	}
@@ -192,7 +192,7 @@ func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, e
 	return rep, err
 }
 
-// Rejected reports whether an error concerns a row rather than the server or the connection.
+// Rejected reports whether an error concerns a row instead of the server or the connection.
 func Rejected(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeInvalid || e.Code == cqlwire.CodeServer || e.Code == cqlwire.CodeConfig ||

@@ -96,7 +96,7 @@ func (e *encoder) header(page *cqlwire.Result) []byte {
 		if i > 0 {
 			dst = append(dst, e.format.Dialect.Delimiter)
 		}
-		// A quoted name is written in the form used by INSERT, which Load accepts.
+		// A quoted name is written in the form that INSERT uses, which Load accepts.
 		dst = e.format.Dialect.AppendField(dst, []byte(c.Name), false)
 	}
 	return append(dst, '\n')

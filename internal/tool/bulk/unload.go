@@ -157,7 +157,7 @@ func (u *unload) open(ranges int) (directory bool, err error) {
 	return true, SaveJSON(path, state)
 }
 
-// file returns the path of the file for a range. number replaces the number of the range if it is not "".
+// file returns the path of the file for a range. number replaces the number of the range unless it is empty.
 func (u *unload) file(i int, number string) string {
 	if number == "" {
 		number = fmt.Sprintf("%05d", i+1)

@@ -35,13 +35,13 @@ type statement struct {
 	// key marks the values of the primary key. index contains the positions of values by column.
 	key   []bool
 	index map[string]int
-	// short contains the IDs of the statements for rows whose last clustering column is null, the last two, and so on.
-	// They omit these columns, which are the last values of the clustering key.
+	// short contains the IDs of the statements for rows in which the last clustering column is null, the last two
+	// clustering columns are null, and so on. They omit these columns, which are the last values of the clustering key.
 	short [][]byte
 	last  []int
 }
 
-// run writes blocks until there are no more.
+// run writes blocks until no blocks remain.
 func (w *writer) run(blocks <-chan *block) error {
 	w.statements = map[string]*statement{}
 	ahead := []*block{}
@@ -60,7 +60,7 @@ func (w *writer) run(blocks <-chan *block) error {
 		} else {
 			select {
 			case b = <-blocks:
-			default: // idle: flush the buffer
+			default: // no requests are waiting, so flush the buffer
 				w.pipe.Flush()
 				b = <-blocks
 			}
@@ -120,7 +120,7 @@ func (w *writer) answer(b *block, line int, record string, err error) {
 		b.reject(line, record, err)
 	default:
 		w.load.cancel(fmt.Errorf("%s:%d: %w", b.path, line, err))
-		return // the block stays incomplete and is written again
+		return // the block remains incomplete and is written again
 	}
 	if err := w.ended(b); err != nil {
 		w.load.cancel(err)

@@ -40,7 +40,7 @@ func Manual(w io.Writer, root *kong.Node) error {
 	return err
 }
 
-// roff escapes a text, so that it contains no roff requests.
+// roff escapes a text so that it contains no roff requests.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

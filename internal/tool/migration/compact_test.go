@@ -12,7 +12,7 @@ import (
 )
 
 // TestCompact checks that rows of compact tables are copied if their last clustering columns are null. A later pass
-// changes and deletes them without affecting other rows, and both sides are equal afterward.
+// must change and delete these rows without affecting other rows. Both sides must be equal afterward.
 func TestCompact(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(

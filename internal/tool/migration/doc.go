@@ -5,7 +5,7 @@
 //
 // A table is divided into token ranges. A pass compares each range on both sides, row by row (package cells), and
 // writes the differences. The first pass copies the table, later passes copy changes, and a pass that only compares
-// verifies. Rows are written in no other way.
+// verifies. Rows are written only by passes.
 //
 // Guarantees: (IM1) If the checkpoint lists a range as done, the range was read completely on both sides, and the
 // target has responded to each difference. A difference was written, rejected and recorded in the error file, or kept

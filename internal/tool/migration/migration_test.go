@@ -169,7 +169,7 @@ func (s *server) fill() {
 }
 
 // TestCopy checks that the schema and rows of every kind are copied with the timestamps of their cells, and that a
-// verification finds no difference. Indexes, views, and functions exist and work.
+// verification finds no difference. Indexes, views, and functions must exist and work.
 func TestCopy(t *testing.T) {
 	p := twoServers(t, ilion.Options{InitialPartitions: 3})
 	p.source.run(everything...)
@@ -196,9 +196,9 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestAgain checks that the same command continues with the existing data and copies the changes: values, elements,
-// lists, static cells, and counters. Rows that were deleted in the source are deleted in the target, except rows that
-// another client has written.
+// TestAgain checks that a repeated command continues with the existing data and copies the changes to values, elements,
+// lists, static cells, and counters. Rows that were deleted in the source must be deleted in the target, except rows
+// that another client has written.
 func TestAgain(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(everything...)
@@ -218,7 +218,7 @@ func TestAgain(t *testing.T) {
 		"UPDATE ks.dense SET v = 3 WHERE k = 1")
 	p.Verify = true
 	p.migrate()
-	// A list that has lost an element is written again and has a later timestamp.
+	// A list from which an element was removed is written again and has a later timestamp.
 	p.same(strings.NewReplacer("sl, writetime(sl)", "sl", "l, writetime(l)", "l").Replace(cellTimes))
 	p.same("SELECT k, c, s, a, b FROM ks.counts")
 	p.same("SELECT * FROM ks.keys")
@@ -264,8 +264,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestRandom performs random writes and deletions of a few keys with colliding timestamps. It checks that both sides
-// return the same rows after every pass, and that a pass over equal data writes nothing.
+// TestRandom performs random writes and deletions of a few keys with colliding timestamps. After every pass, both sides
+// must return the same rows. A pass over equal data must write nothing.
 func TestRandom(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(`CREATE TABLE ks.t (k int, c int, s int static, v int, w text, m map<int, int>, se set<int>, l list<int>,
@@ -310,8 +310,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestResume checks that an interrupted migration resumes where it ended. Counters and lists, which must not be
-// written twice, are correct at the end.
+// TestResume checks that an interrupted migration resumes where it ended. Counters and lists, which must not be written
+// twice, must be correct at the end.
 func TestResume(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)",
@@ -349,8 +349,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestSchema checks that an error names each object that differs or cannot be created, with the reason, before
-// anything is copied. A dry run changes nothing. A selection of tables is respected.
+// TestSchema checks that an error names each object that differs or cannot be created, with the reason, before anything
+// is copied. A dry run must change nothing. A selection of tables must be respected.
 func TestSchema(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.a (k int PRIMARY KEY, v int, w text)", "CREATE TABLE ks.b (k int PRIMARY KEY)",
@@ -390,8 +390,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestRoles checks that roles are copied with their passwords and permissions. The default superuser of Cassandra,
-// which has a well-known password, is not copied. Each side has its own login.
+// TestRoles checks that roles are copied with their passwords and permissions. The default superuser of Cassandra must
+// not be copied, because its password is well known. Each side of the test has its own login.
 func TestRoles(t *testing.T) {
 	admin := func(name, hash string) (*server, rawclient.Options) {
 		login := rawclient.Options{User: name, Password: "secret"}

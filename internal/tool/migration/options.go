@@ -14,7 +14,7 @@ import (
 type Options struct {
 	Source, Target bulk.Client
 	Select         schemadiff.Selection
-	// SchemaOnly copies no rows. DataOnly creates no schema objects: the tables must exist.
+	// SchemaOnly copies no rows. DataOnly creates no schema objects, so the tables must exist.
 	SchemaOnly, DataOnly bool
 	// SkipRefused continues without the objects that the target rejects, except tables whose columns differ.
 	SkipRefused bool
@@ -31,8 +31,8 @@ type Options struct {
 	Restart            bool
 	// MaxErrors is the maximum number of rejected rows; -1 means unlimited.
 	MaxErrors int64
-	// Verify compares all rows after copying. VerifyOnly does nothing else. Repair makes rows that differ equal to the
-	// source, even if they are newer.
+	// Verify compares all rows after copying. VerifyOnly only compares rows and copies nothing. Repair makes rows that
+	// differ equal to the source, even if they are newer.
 	Verify, VerifyOnly, Repair bool
 	// ValuesOnly ignores timestamps in a verification.
 	ValuesOnly bool

@@ -224,7 +224,7 @@ type comparison struct {
 	tally   Tally
 	newest  int64
 	listed  []Difference
-	mu      sync.Mutex // guards refused and failed, which answer sets
+	mu      sync.Mutex // protects refused and failed, which answer sets
 	refused []refusal
 	failed  error
 }
@@ -292,7 +292,7 @@ func (c *comparison) row(ctx context.Context, s, t *rowdiff.Row) error {
 	if err := c.worker.pipe.Err(); err != nil {
 		return err
 	}
-	if c.tooMany() { // the remaining rows would be rejected as well
+	if c.tooMany() { // the remaining rows would also be rejected
 		return errEnough
 	}
 	for _, r := range []*rowdiff.Row{s, t} {

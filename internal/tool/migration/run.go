@@ -18,7 +18,8 @@ import (
 type Report struct {
 	// Tally is the result of the last pass, in this or an earlier run.
 	Tally Tally
-	// Differences are the first differences of a verification, or of rows kept because they are newer.
+	// Differences holds the first differences of a verification, or the first rows that are kept because they are
+	// newer.
 	Differences []Difference
 }
 
@@ -142,7 +143,7 @@ func (m *migration) check(then string) error {
 	return fmt.Errorf("cannot create %d schema objects; %s:%s", len(failed), then, list)
 }
 
-// say prints the plan, in full for a dry run.
+// say prints the plan. For a dry run, it prints the complete plan.
 func (m *migration) say(ctx context.Context) error {
 	created, taken := 0, 0
 	for _, s := range m.plan.Steps {
@@ -253,7 +254,7 @@ func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
 	return nil
 }
 
-// notes reports which data of a table cannot be copied exactly.
+// notes reports the data of a table that cannot be copied exactly.
 func (m *migration) notes(t *table, n bulk.Name) {
 	if !t.source.Elements() {
 		fmt.Fprintf(m.o.Out, "note: the source does not return timestamps of collection elements in %s: "+
@@ -304,7 +305,7 @@ func refusedOrKept(t *Tally) error {
 	return nil
 }
 
-// interrupted returns nil instead of an error if the only reason for the end is that changes are no longer followed.
+// interrupted returns nil instead of an error if the migration ended only because the context canceled Follow.
 func (m *migration) interrupted(ctx context.Context, err error) error {
 	if !m.o.Follow || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err

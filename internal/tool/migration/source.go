@@ -67,7 +67,7 @@ func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 		from, errFrom := strconv.ParseInt(string(row[0]), 10, 64)
 		to, errTo := strconv.ParseInt(string(row[1]), 10, 64)
 		if errFrom != nil || errTo != nil || len(row[2]) != 8 || len(row[3]) != 8 {
-			return nil // the other estimates suffice
+			return nil // the other estimates are sufficient
 		}
 		count := float64(int64(binary.BigEndian.Uint64(row[3])))
 		partitions += count

@@ -22,7 +22,8 @@ type Tally struct {
 	Source, Target int64
 	// SourceDigest and TargetDigest are the digests of the rows.
 	SourceDigest, TargetDigest rowdiff.Digest
-	// Different is the number of rows that differ. Written, Deleted, Kept, and Refused count the outcomes for them.
+	// Different is the number of rows that differ. Written, Deleted, Kept, and Refused count the outcomes for these
+	// rows.
 	Different, Written, Deleted, Kept, Refused int64
 }
 
@@ -75,7 +76,7 @@ type state struct {
 	// Pass is the number of passes. Mode is the mode of the pass in progress, or "" if it has ended.
 	Pass int
 	Mode string
-	// Begun is the start time of the pass, and Alive the time at which this state was written.
+	// Begun is the start time of the pass, and Alive is the time at which this state was written.
 	Begun, Alive time.Time
 	// ErrorBytes is the length of the error file. Differences are the first differences of the pass.
 	ErrorBytes  int64
@@ -88,12 +89,12 @@ const clockSlack = 3 * time.Second
 // ledger stores the state in its file.
 type ledger struct {
 	path, errorPath string
-	mu              sync.Mutex // guards the following fields
+	mu              sync.Mutex // protects the following fields
 	state           state
 	errors          *os.File
 }
 
-// open reads the checkpoint. resumed reports whether there was one.
+// open reads the checkpoint. resumed reports whether a checkpoint was found.
 func (l *ledger) open(source, selection string, restart bool) (resumed bool, err error) {
 	fresh := state{Source: source, Selection: selection}
 	if l.state = fresh; restart {
@@ -107,7 +108,7 @@ func (l *ledger) open(source, selection string, restart bool) (resumed bool, err
 		return false, fmt.Errorf("%s belongs to another import (from %s). Use --restart to start over, or specify another --checkpoint",
 			l.path, old.Source)
 	}
-	if old.Mode == modeCopy { // the process was killed during a pass: its writes may be as new as its last sign of life
+	if old.Mode == modeCopy { // killed during a pass: its writes may be as recent as its last save
 		for _, t := range old.Tables {
 			for i := range t.Ranges {
 				if r := &t.Ranges[i]; t.Fresh && r.Pass < old.Pass {
@@ -133,7 +134,8 @@ func (l *ledger) save() error {
 	return bulk.SaveJSON(l.path, &l.state)
 }
 
-// keepSaving saves once per second, or so that saving uses at most a twentieth of the time, until stop is closed.
+// keepSaving saves the state until stop is closed. It saves once per second, or less often so that saving takes at most
+// a twentieth of the time.
 func (l *ledger) keepSaving(stop <-chan struct{}, failed func(error)) {
 	for pause := time.Second; ; {
 		select {

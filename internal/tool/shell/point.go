@@ -63,7 +63,7 @@ func (r *refusal) Error() string { return r.text }
 var (
 	// atPosition matches the position in errors of CQL parsers. Line 0:-1 is the end.
 	atPosition = regexp.MustCompile(`^line (\d+):(-?\d+) `)
-	// aboutName matches errors that contain the name they refer to.
+	// aboutName matches errors that contain the name to which they refer.
 	aboutName = []*regexp.Regexp{
 		regexp.MustCompile(`(?i)^undefined (?:column )?name (\S+)`),
 		regexp.MustCompile(`(?i)^(?:table|keyspace|type|index|view) '?([^' ]+?)'? (?:does not|doesn't) exist`),
@@ -78,7 +78,7 @@ var (
 func findToken(text string, e *cqlwire.Error) (begin, end int, ok bool) {
 	tokens, _ := statement.Tokens(text)
 	if m := atPosition.FindStringSubmatch(e.Message); m != nil {
-		row, _ := strconv.Atoi(m[1]) // only digits; a number that is too large is not a line of the statement
+		row, _ := strconv.Atoi(m[1]) // only digits; a number that is too large is not a line
 		column, _ := strconv.Atoi(m[2])
 		if row == 0 || column < 0 {
 			return len(text), len(text), true

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// pageRows is the number of rows per request, and pageRowsTerminal that for paged output on a terminal.
+	// pageRows is the number of rows per request, and pageRowsTerminal is the number for paged output on a terminal.
 	pageRows         = 1000
 	pageRowsTerminal = 100
 	// connectWait is the time limit for connecting.
@@ -46,7 +46,7 @@ type Options struct {
 	Format display.Format
 	// Color enables colors in formats for people.
 	Color bool
-	// Out receives results, and Err warnings and traces.
+	// Out receives results. Err receives warnings and traces.
 	Out, Err io.Writer
 }
 
@@ -190,7 +190,7 @@ func readLine(in *bufio.Reader) (string, error) {
 		full := errors.Is(err, bufio.ErrBufferFull)
 		if !full || len(line) > statement.SizeMax {
 			if full {
-				err = nil // too long: the splitter returns the error
+				err = nil // the statement is too long, and the splitter returns the error
 			}
 			return string(line), err
 		}

@@ -88,9 +88,9 @@ func (p *typist) Remember(line string) { p.remembered = append(p.remembered, lin
 // varying matches the text that differs between runs.
 var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|[0-9a-f]{8}-e[0-9a-f]{3}-11[0-9a-f-]+|after \d+ us|127\.0\.0\.1 \| +\d+`)
 
-// TestTranscripts checks the output of the shell in testdata/*.txt. The command run has the output for a file, with
-// the error that ends it. The command type has the output for lines that a user types. ^C at the end of a line is
-// Ctrl-C.
+// TestTranscripts checks the output of the shell in testdata/*.txt. The command run contains the output for a file,
+// with the error that ends it. The command type contains the output for lines that a user types. ^C at the end of a
+// line is Ctrl-C.
 func TestTranscripts(t *testing.T) {
 	addr := server(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -179,7 +179,7 @@ func TestCancel(t *testing.T) {
 }
 
 // TestComplete checks that completion offers names of the server's schema, including names in system keyspaces and
-// names that were created a moment ago.
+// names that were just created.
 func TestComplete(t *testing.T) {
 	addr := server(t)
 	s := open(t, shell.Options{Addr: addr, Out: io.Discard})

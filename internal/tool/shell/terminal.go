@@ -26,8 +26,8 @@ type Terminal struct {
 	history string
 }
 
-// NewTerminal takes control of the terminal. complete has the semantics of Shell.Complete. history is a file, or "".
-// Unreadable lines of the history are ignored. Close restores the terminal.
+// NewTerminal takes control of the terminal. complete has the semantics of Shell.Complete. history is a file, or "". It
+// ignores unreadable lines of the history. Close restores the terminal.
 func NewTerminal(history string, complete func(line string, pos int) (string, []string, string)) *Terminal {
 	t := &Terminal{state: liner.NewLiner(), history: history}
 	t.state.SetCtrlCAborts(true)
@@ -64,7 +64,7 @@ func readHistory(name string) (lines []string) {
 	if err != nil {
 		return nil
 	}
-	defer f.Close() // it was only read
+	defer f.Close() // the file was only read
 	in := bufio.NewScanner(f)
 	in.Buffer(nil, 2*historyLineMax)
 	for in.Scan() {

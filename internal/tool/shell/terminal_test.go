@@ -49,15 +49,15 @@ func beShell(addr string) error {
 	return s.Interact(context.Background(), t)
 }
 
-// TestTerminal checks the shell at a terminal. Words are completed, Ctrl-C drops a line, and Up restores a line,
-// including lines of an earlier session. Passwords are not kept in the history. Ctrl-D ends the shell.
+// TestTerminal checks the shell at a terminal. Words must be completed, Ctrl-C must drop a line, and Up must restore a
+// line, including lines of an earlier session. Passwords must not be kept in the history. Ctrl-D must end the shell.
 func TestTerminal(t *testing.T) {
 	addr := server(t)
 	history := filepath.Join(t.TempDir(), "state", "history")
 	first := startTyping(t, addr, history)
 	first.await("ilion> ")
 	first.types("SELECT cluster_n\t")
-	first.await("SELECT cluster_n") // no table is named, so no known column starts with this text
+	first.await("SELECT cluster_n") // the statement names no table, so no known column starts with this text
 	first.types("\x03")
 	first.await("ilion> ")
 	first.types("use syst\t") // completes the common prefix of system, system_auth, ...

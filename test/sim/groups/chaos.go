@@ -174,7 +174,7 @@ func (w *simulation) heal() { w.Heal(func(m *world.Machine) { w.nodes[m.ID].rest
 type move struct {
 	w     *simulation
 	group uint64
-	// in is the new replica and out the old one. Both are zero between moves.
+	// in is the new replica, and out is the old replica. Both are zero between moves.
 	in, out raftgroup.Member
 }
 

@@ -133,7 +133,7 @@ var register = porcupine.Model{
 			return o.unknown || o.value == s, s
 		case opAdd:
 			return o.unknown || o.value == s+1, s + 1
-		default: // opBump sets the value it has seen plus one; it must not succeed if the state has changed in between
+		default: // opBump sets the last value that it saw plus one, if the state has not changed in between
 			if i.value == s+1 {
 				return true, i.value
 			}

@@ -138,7 +138,7 @@ func (w *simulation) giveUp(o *op) {
 // acknowledge completes an operation that succeeded.
 func (w *simulation) acknowledge(o *op, value uint64) {
 	if o.next == nil {
-		return // the client has timed out: the outcome stays unknown
+		return // the client has timed out, so the outcome remains unknown
 	}
 	next := o.next
 	o.next, o.done, o.ended, o.value = nil, true, w.Now, value
@@ -244,7 +244,7 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 			}
 			o.sent = false
 			if w.OneIn(2) {
-				w.giveUp(o) // permanently: the value must not be seen
+				w.giveUp(o) // rejected permanently: the value must not be seen
 				return
 			}
 			refused()
@@ -423,7 +423,7 @@ func (w *simulation) freshReader(n *node) {
 	}
 	w.After(w.Between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
 	if n.Host == nil || n.Paused > w.Now || w.plan.Bugs.LongLease {
-		return // the bug also moves the clock of freshness; readers under leases must find the bug
+		return // the bug also moves the clock of freshness, but readers under leases must find the bug
 	}
 	group := 1 + w.Rand.Uint64N(groupCount)
 	g := n.Host.Group(group)

@@ -6,7 +6,7 @@
 //
 // The nodes run the product: raftgroup.Host, LogWriter, Applier, and snapshots, on raftlog and a state machine on
 // Pebble. Their disks (vfs.NewCrashableMem) lose unsynced data in a crash. No part of the product is reimplemented.
-// Logs are truncated all the time, so snapshots are common, and members move.
+// Logs are truncated continuously, so snapshots are common, and members move.
 //
 // Clients write registers, add to counters, evaluate and propose within a term, and read under leases and with read
 // indexes. Global invariants are checked during the run (invariants.go). A term has one leader. A node leads only if no

@@ -93,8 +93,8 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 }
 
 // checkChanges checks that a starting replica knows that all membership changes in its log except the last one are
-// committed (RG12). The library relies on that: a replica must not campaign while it has not applied a committed
-// change.
+// committed (RG12). The library relies on this invariant: a replica must not campaign while it has not applied a
+// committed change.
 func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 	log, err := n.log.Storage(c.ID)
 	if err != nil || c.Applied == 0 {

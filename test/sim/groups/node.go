@@ -156,8 +156,8 @@ func (w *simulation) refuse(gone *node) {
 	}
 }
 
-// depart ends the process in order: it offers its leaderships to other nodes and then announces that it serves no more
-// requests.
+// depart ends the process in an orderly way: it offers its leaderships to other nodes and then announces that it serves
+// no more requests.
 func (n *node) depart() {
 	w := n.w
 	w.counts.Departures++

@@ -98,8 +98,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestChangesCrash checks the same while voters crash during membership changes. Some voters must start with a
-// membership change in their log that follows an unapplied change.
+// TestChangesCrash checks the same properties while voters crash during membership changes. Some voters must start with
+// a membership change in their log that follows an unapplied change.
 func TestChangesCrash(t *testing.T) {
 	pairs := 0
 	for seed := uint64(1); seed <= 8; seed++ {
@@ -114,7 +114,7 @@ func TestChangesCrash(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameTrace checks that a seed always produces the same history, also in another process.
+// TestSameSeedSameTrace checks that a seed always produces the same history, even in another process.
 func TestSameSeedSameTrace(t *testing.T) {
 	if os.Getenv("SIM_TRACE_OF") != "" {
 		fmt.Printf("trace %016x\n", run(t, Plan{Seed: 7, Length: 8 * time.Second}).Trace)

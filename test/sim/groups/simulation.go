@@ -45,7 +45,8 @@ type Counts struct {
 	// LateOffers counts offers of leadership that reach a paused process. LostOffers counts offers whose sender is cut
 	// off afterward.
 	LateOffers, LostOffers int
-	// DoubleStarts counts restarts of two processes while a third has not heard from their leader for long.
+	// DoubleStarts counts restarts of two processes while a third process has not received messages from their leader
+	// for a long time.
 	DoubleStarts                  int
 	Snapshots, Truncations, Moves int
 	Quiesced, Leaders, Compared   int
@@ -115,7 +116,7 @@ func Run(p Plan) *Report {
 	w.begin()
 	w.startClients()
 	w.startChaos()
-	// After the phase with faults, all faults end. Clients continue for a while; then every key is read once more.
+	// After the phase with faults, all faults end. Clients continue for some time. Then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
 	w.After(p.Length+7*time.Second, w.lastReads)

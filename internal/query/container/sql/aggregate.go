@@ -29,17 +29,17 @@ var aggregateKinds = map[string]aggregateKind{"COUNT": aggregateCount, "COUNTIF"
 // aggregate is the state of an aggregate function.
 type aggregate struct {
 	count float64
-	// sum is the sum of the numbers. lost is the accumulated rounding error, which reduces the dependence on the order
-	// of additions.
+	// sum is the sum of the numbers. lost is the accumulated rounding error. It reduces the dependence of the sum on
+	// the order of additions.
 	sum, lost float64
 	best      document.Value
 	list      []document.Value
 	set       valueSet
-	// undefinedResult reports that a value has made the result undefined.
+	// undefinedResult reports that a value made the result undefined.
 	undefinedResult bool
 }
 
-// add adds a value. keep returns a copy of a value that may be retained. size is the additional memory.
+// add adds a value. keep returns a copy of a value that may be retained. size is the additional memory in bytes.
 func (a *aggregate) add(kind aggregateKind, v document.Value, keep func(document.Value) document.Value) (size int) {
 	if !v.IsDefined() {
 		return 0

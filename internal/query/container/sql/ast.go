@@ -12,9 +12,9 @@ import (
 type Select struct {
 	span
 	Distinct      bool
-	Top           Expr // may be nil, like Where, Offset and Limit
+	Top           Expr // Top, Where, Offset, and Limit may be nil
 	Star, Value   bool
-	Items         []Item // one item with Value, none with Star
+	Items         []Item // A query with Value has one item. A query with Star has none.
 	From          []Input
 	Where         Expr
 	GroupBy       []Expr
@@ -25,7 +25,7 @@ type Select struct {
 // Item is a selected expression and its name.
 type Item struct {
 	Expr  Expr
-	Alias string // "" where none is written
+	Alias string // empty if the query does not specify a name
 }
 
 // Order is a sort expression.
@@ -37,7 +37,7 @@ type Order struct {
 // Input is a source of values: the container, a part of another input, or a subquery.
 type Input struct {
 	span
-	Alias string // "" where none is written
+	Alias string // empty if the query does not specify an alias
 	// Each iterates over the elements of the arrays in Of: alias IN of.
 	Each bool
 	Of   Expr // a Name, Member, Index or Subquery

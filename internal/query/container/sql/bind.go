@@ -17,8 +17,8 @@ type binder struct {
 	parameters map[string]document.Value
 	slots      int
 	scope      *scope
-	// roots holds the slots that contain the whole item. whole counts the uses of an item as a whole. system reports
-	// that the query uses a system property. calls reports that the query calls user-defined functions.
+	// roots holds the slots that contain the whole item. whole counts the expressions that use an item as a whole.
+	// system reports that the query uses a system property. calls reports that the query calls user-defined functions.
 	roots         map[int]bool
 	whole         int
 	system, calls bool
@@ -30,7 +30,8 @@ type binder struct {
 type scope struct {
 	outer *scope
 	slots map[string]int
-	// groups is not nil if the expressions are evaluated once per group. Only groups and aggregates have values then.
+	// groups is not nil if the expressions are evaluated once per group. In this case, only groups and aggregates have
+	// values.
 	groups *grouping
 	// items reports that names that are not inputs refer to the container. It is set for the FROM clause of the
 	// outermost query.
@@ -39,7 +40,7 @@ type scope struct {
 
 // grouping holds the groups and aggregates of a query.
 type grouping struct {
-	slots      map[string]int // of GROUP BY expressions by their text
+	slots      map[string]int // The key is the text of the GROUP BY expression.
 	aggregates []boundAggregate
 }
 
@@ -358,7 +359,7 @@ func arity(f builtin) string {
 	return n
 }
 
-// aggregate binds the argument for each row and assigns a slot to the result.
+// aggregate binds the argument, which is evaluated for each row, and assigns a slot to the result.
 func (b *binder) aggregate(x *Call, kind aggregateKind) (node, error) {
 	s := b.scope
 	if s == nil || s.groups == nil {

@@ -22,14 +22,14 @@ type boundQuery struct {
 	distinct   bool
 	project    node
 	offset     int64
-	limit      int64 // minimum of TOP and LIMIT; -1 for no limit
+	limit      int64 // minimum of TOP and LIMIT, or -1 if there is no limit
 }
 
 type boundInput struct {
 	slot int
 	each bool
 	of   node        // either of
-	sub  *boundQuery // or sub is set
+	sub  *boundQuery // set if of is nil
 }
 
 type boundOrder struct {
@@ -194,7 +194,7 @@ func walk(e Expr, visit func(Expr) bool) {
 	}
 }
 
-// grouping binds GROUP BY. Afterward, only groups and aggregates have values.
+// grouping binds GROUP BY. After grouping returns, only groups and aggregates have values.
 func (b *binder) grouping(s *Select, q *boundQuery) error {
 	if len(s.GroupBy) == 0 && !hasAggregate(s) {
 		return nil

@@ -24,8 +24,8 @@ func endless(t testing.TB, stop func(i int) bool) Source {
 	}
 }
 
-// TestMemoryIsBounded checks (QS4): sorts, groups and DISTINCT fail at the memory limit with an error that suggests a
-// remedy. A sort of which only one page is needed keeps only that page.
+// TestMemoryIsBounded checks (QS4): sorts, groups, and DISTINCT fail at the memory limit with an error that suggests a
+// remedy. A sort keeps only one page if the query needs only one page.
 func TestMemoryIsBounded(t *testing.T) {
 	never := func(int) bool { return false }
 	for _, text := range []string{"SELECT * FROM c ORDER BY c.id", "SELECT c.id FROM c GROUP BY c.id",
@@ -146,7 +146,7 @@ func TestContinuations(t *testing.T) {
 	}
 }
 
-// TestPauses checks that a page without results makes progress, and that the item at its end is not skipped.
+// TestPauses checks that a page without results makes progress and that the item at its end is not skipped.
 func TestPauses(t *testing.T) {
 	item := parseItem(t, `{"id":1}`)
 	q := mustCompile(t, "SELECT VALUE c.id FROM c")
@@ -201,7 +201,7 @@ func TestErrorsForClients(t *testing.T) {
 }
 
 // TestRepeatedConstants checks that IN keeps equal constants once, and that equal constants in an array share one
-// expression. A long text of repeated constants therefore does not take a multiple of its size in memory.
+// expression. Therefore, a long text of repeated constants does not use a multiple of its size in memory.
 func TestRepeatedConstants(t *testing.T) {
 	q, err := Parse("SELECT * FROM c WHERE c.n IN (1" + strings.Repeat(", 1", 1000) + ", 2, 1.0, '1', c.m, c.m)")
 	if err != nil {

@@ -21,8 +21,8 @@ var DefaultBounds = Bounds{Memory: 64 << 20}
 // position is a position in the result order: the sort values and a tie breaker.
 type position struct {
 	keys  []document.Value
-	place string // of the item, or the key of the group
-	row   int    // of the item, starting at 1
+	place string // place of the item, or the key of the group
+	row   int    // number of the row within the item, starting at 1
 }
 
 // entry is a result that is kept until all rows have been seen.
@@ -48,17 +48,17 @@ type collector struct {
 	collect bool
 
 	memory, size     int
-	skip, left, page int64 // of OFFSET, LIMIT and the page; -1 if not limited
+	skip, left, page int64 // remaining rows of OFFSET, LIMIT, and the page; -1 if not limited
 	after            *position
-	last             position // of the last result returned
+	last             position // position of the last result returned
 	full             bool     // the page is full and there are more results
-	pageBytes, given int      // maximum size of a page's results (0 for no limit), and their current size
+	pageBytes, given int      // maximum size of a page's results (0 for no limit) and their current size in bytes
 	done             bool     // the limit is reached
 	moved            bool     // last belongs to this page
-	ordered          bool     // no later row precedes the current row
+	ordered          bool     // No later row precedes the current row.
 
 	entries []entry
-	seen    map[string]int // of DISTINCT: the entry with a value
+	seen    map[string]int // entry of each DISTINCT value
 	groups  map[string]*group
 	scratch []byte
 	keys    []document.Value
@@ -111,8 +111,8 @@ func (c *collector) grow(n int) {
 	}
 }
 
-// row adds the row in the slots. row is the row's number within the item at place. It returns false when no more rows
-// are needed.
+// row adds the row in the slots. row is the number of the row within the item at place. It returns false when no more
+// rows are needed.
 func (c *collector) row(place string, row int) bool {
 	switch {
 	case c.q.grouped:
@@ -235,8 +235,8 @@ func (c *collector) order(place string, row int) bool {
 	for i, o := range c.q.orders {
 		c.keys[i] = o.node.eval(c.e)
 		if !c.keys[i].IsDefined() && len(c.q.orders) == 1 {
-			// An item without the only sort property has no result, because an index on the property does not contain
-			// it.
+			// An item without the only sort property has no result, because an index on the property would not contain
+			// the item.
 			return c.e.err == nil
 		}
 	}
@@ -378,7 +378,7 @@ func (c *collector) groupOf(value func(i int) document.Value) *group {
 // results converts the groups to entries.
 func (c *collector) results() {
 	if len(c.q.groups) == 0 && len(c.groups) == 0 {
-		// Aggregates over no rows have values, too.
+		// Aggregates over zero rows also have values.
 		c.scratch = c.scratch[:0]
 		c.groupOf(nil)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Filter is a necessary condition that an index can evaluate: an item that does not satisfy it has no results. An item
-// that satisfies it may still have none.
+// Filter is a necessary condition that an index can evaluate. An item that does not satisfy it contributes no results.
+// An item that satisfies the filter may also contribute no results.
 type Filter struct {
 	// Op is AND or OR of Of, or a condition on the property at Path: =, <, <=, >, >=, IN, STARTSWITH or IS_DEFINED. If
-	// the path leads through arrays, one of the elements must satisfy the condition.
+	// the path leads through arrays, at least one of the elements must satisfy the condition.
 	Op   string
 	Of   []*Filter
 	Path []document.Step
@@ -92,7 +92,7 @@ func (a *analysis) inputs(s *Select, top bool) bool {
 				a.aliases = outer
 				return false
 			}
-			delete(a.aliases, in.Alias) // an input that hides an input of the outer query
+			delete(a.aliases, in.Alias) // This input hides an input of the outer query.
 			continue
 		}
 		if in.Each {
@@ -143,8 +143,8 @@ func (a *analysis) property(e Expr) ([]document.Step, bool) {
 	return steps, ok && len(steps) > 0
 }
 
-// combine combines two filters, which must not be used afterward. A nil filter means no condition. The time for a long
-// chain of the same operator is linear.
+// combine combines two filters, which must not be used afterward. A nil filter means no condition. For a long chain of
+// the same operator, combine takes linear time.
 func combine(op string, x, y *Filter) *Filter {
 	switch {
 	case x == nil && y == nil || op == "OR" && (x == nil || y == nil):

@@ -10,8 +10,8 @@ import (
 
 // Error is an invalid query with the position of the error in its text. HTTP clients receive it with status 400.
 type Error struct {
-	Code       string // Cosmos DB's code; SC1001 is a syntax error
-	Start, End int    // characters of the text; End is exclusive
+	Code       string // error code of Cosmos DB; SC1001 is a syntax error
+	Start, End int    // offsets in characters of the text; End is exclusive
 	Message    string
 }
 

@@ -22,7 +22,7 @@ type function func(e *env, args []document.Value) document.Value
 // builtin describes a built-in function.
 type builtin struct {
 	f        function
-	min, max int // number of arguments; max is -1 if it is not limited
+	min, max int // minimum and maximum number of arguments; max is -1 if there is no maximum
 	// volatile prevents evaluation before the query runs.
 	volatile bool
 }

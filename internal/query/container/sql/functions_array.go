@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// arrayFunctions are the array functions. They return Undefined if an array argument is not an array.
+// arrayFunctions are the array functions. They return Undefined if an argument that must be an array is not an array.
 var arrayFunctions = map[string]builtin{
 	"ARRAY_CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
@@ -170,8 +170,8 @@ func (s valueSet) add(key *[]byte, v document.Value) bool {
 	return true
 }
 
-// setEntryBytes is the memory of a valueSet entry excluding its text and including the growth of the map.
-// setEntrySteps is the work of creating an entry.
+// setEntryBytes is the memory of a valueSet entry in bytes. It includes the growth of the map but excludes the text.
+// setEntrySteps is the work of creating an entry in steps.
 const (
 	setEntryBytes = 96
 	setEntrySteps = 10
@@ -281,8 +281,8 @@ func (d *distinct) addAll(array document.Value) bool {
 	return true
 }
 
-// setFunction returns a function f(a, b) that yields the distinct elements of a. keep receives whether b contains an
-// element and decides whether the element is included.
+// setFunction returns a function f(a, b) that yields the distinct elements of a that keep accepts. For each element of
+// a, keep receives whether b contains the element and returns whether to include it.
 func setFunction(keep func(in bool) bool) builtin {
 	return builtin{min: 2, max: 2, f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {

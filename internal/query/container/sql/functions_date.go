@@ -111,7 +111,7 @@ const (
 	ticksPerSecond = 10_000_000
 	// epochSeconds is the number of seconds from the beginning of year 1 to 1970.
 	epochSeconds = 62_135_596_800
-	// unitsMax limits the number of units that a function adds to a time.
+	// unitsMax is the maximum number of units that a function can add to a time.
 	unitsMax = 1e13
 )
 
@@ -151,8 +151,8 @@ func timeOf(v document.Value) (time.Time, bool) {
 
 // unit is a part of a date and time.
 type unit struct {
-	months int           // of a year or month, else 0
-	length time.Duration // of the other units
+	months int           // months of a year or month, or 0 for other units
+	length time.Duration // duration of the other units
 }
 
 var unitNames = map[string]unit{}
@@ -180,7 +180,7 @@ func unitOf(v document.Value) (unit, bool) {
 	return u, ok
 }
 
-// weekdayNames are the names of the part that only DateTimePart supports: 1 is Sunday, 7 is Saturday.
+// weekdayNames are the names of the weekday part, which only DateTimePart supports: 1 is Sunday, 7 is Saturday.
 var weekdayNames = []string{"weekday", "dw", "w"}
 
 // datePart returns the named part of a time.
@@ -196,7 +196,7 @@ func datePart(part, at document.Value) (int64, bool) {
 	return u.part(t), ok
 }
 
-// datePartFunction returns a function that returns a part of its only argument, a time.
+// datePartFunction returns a function that returns a part of its only argument, which is a time.
 func datePartFunction(part string) builtin {
 	name := document.StringValue(part)
 	return pure(1, 1, func(a []document.Value) document.Value {
@@ -208,7 +208,7 @@ func datePartFunction(part string) builtin {
 	})
 }
 
-// add moves t by n units. If the month does not have the resulting day, its last day is used.
+// add adds n units to t. If the resulting month does not have the day, add uses the last day of the month.
 func (u unit) add(t time.Time, n int) time.Time {
 	if u.months == 0 {
 		seconds := int64(u.length / time.Second)
@@ -233,7 +233,7 @@ func (u unit) number(t time.Time) int64 {
 		return int64((t.Year()*12 + int(t.Month()) - 1) / u.months)
 	}
 	if u.length >= time.Second {
-		// Count from year 1, so that the division does not round toward 1970.
+		// Count from year 1 so that the division does not round toward 1970.
 		return (t.Unix() + epochSeconds) / int64(u.length/time.Second)
 	}
 	return t.Unix()*int64(time.Second/u.length) + int64(t.Nanosecond())/int64(u.length)

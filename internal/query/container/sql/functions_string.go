@@ -185,8 +185,8 @@ func search(f func(s, part string) bool) builtin {
 	})
 }
 
-// containsEach returns a function that searches a string for several strings. found is the decisive result: true if
-// one match is sufficient, false if all strings must match. If no search is decisive and one of the arguments is not a
+// containsEach returns a function that searches a string for several strings. found is the decisive result: true if one
+// match is sufficient, or false if all strings must match. If no search is decisive and one of the arguments is not a
 // string, the result is undefined, as with AND and OR.
 func containsEach(found, ignoreCase bool) builtin {
 	return builtin{min: 2, max: -1, f: func(e *env, a []document.Value) document.Value {
@@ -261,7 +261,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// units returns the length of s in UTF-16 units.
+// integer converts a number without a fraction to an integer.
 func units(s string) int {
 	if isASCII(s) {
 		return len(s)
@@ -273,7 +273,8 @@ func units(s string) int {
 	return n
 }
 
-// slice returns n units of s from start, limited to the extent of s. Half of a surrogate pair becomes U+FFFD.
+// slice returns n UTF-16 units of s from position start, limited to the extent of s. Half of a surrogate pair becomes
+// U+FFFD.
 func slice(s string, start, n int) document.Value {
 	if start < 0 || n <= 0 {
 		return document.StringValue("")
@@ -287,7 +288,8 @@ func slice(s string, start, n int) document.Value {
 	return document.StringValue(string(utf16.Decode(u[start : start+min(n, len(u)-start)])))
 }
 
-// regexes caches a few recently compiled expressions. RE2 expressions match in time linear in the text.
+// regexes caches a few recently compiled expressions. RE2 matches an expression in time that is linear in the length of
+// the text.
 type regexes struct {
 	mu  sync.Mutex
 	all map[string]*pattern.Pattern
@@ -297,7 +299,8 @@ const regexesMax = 64
 
 var compiled = regexes{all: map[string]*pattern.Pattern{}}
 
-// get compiles an expression. It returns nil if the expression is malformed. The error is pattern.ErrTooLarge.
+// get compiles an expression. It returns nil if the expression is malformed. The error is pattern.ErrTooLarge if the
+// expression is too large.
 func (r *regexes) get(expression string) (*pattern.Pattern, error) {
 	r.mu.Lock()
 	re, ok := r.all[expression]

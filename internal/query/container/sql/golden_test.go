@@ -18,7 +18,7 @@ import (
 // testNow is the current time in tests.
 var testNow = time.Date(2026, 11, 23, 10, 20, 30, 123456700, time.UTC)
 
-// rowsOf returns a source of items. The place of an item is its number.
+// rowsOf returns a source of the given items. The place of an item is its number.
 func rowsOf(items []document.Value) Source {
 	return func(yield func(Row, error) bool) {
 		for i, v := range items {
@@ -38,7 +38,7 @@ func parseItem(t testing.TB, text string) document.Value {
 	return v
 }
 
-// udf is a user-defined function that doubles numbers.
+// udf implements a user-defined function that doubles numbers.
 type udf struct{}
 
 func (udf) Call(_ context.Context, name string, args []document.Value) (document.Value, error) {
@@ -48,10 +48,10 @@ func (udf) Call(_ context.Context, name string, args []document.Value) (document
 	return document.NumberValue(2 * args[0].Float()), nil
 }
 
-// TestGolden checks the results of queries. The commands are items, query, pages, print, keys, conditions (the
-// analysis of WHERE) and plan. Items are one per line and apply to the following queries. A query is a line, or a part
-// between single dots; preceding lines "@name = value" are its parameters. pages runs queries with pages of a few
-// results.
+// TestGolden checks the results of queries. The commands are items, query, pages, print, keys, conditions (the analysis
+// of WHERE) and plan. Each line of an items command is an item. The items apply to the following queries. A query is a
+// line, or the text between two lines that contain a single dot. Preceding lines of the form "@name = value" set its
+// parameters. The pages command runs queries with a few results per page.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {

@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Key is a partition key for which a query can have results, according to its WHERE clause.
+// Key is a partition key for which the WHERE clause of a query allows results.
 type Key struct {
-	// Components are the values of all or of the first partition key paths. Undefined matches items without the
+	// Components holds the values of all partition key paths, or of the first ones. Undefined matches items without the
 	// property.
 	Components []document.Value
 	// ID is the ID of the item if HasID is set.
@@ -21,11 +21,12 @@ type Key struct {
 // keysMax is the maximum number of keys. A query with more keys reads all items.
 const keysMax = 1000
 
-// pins holds required property values by the text of their paths.
+// pins maps the text of a property path to the value that the property must have.
 type pins map[string]document.Value
 
-// Keys returns the keys of the items that can satisfy WHERE. ok is false if WHERE does not restrict the first
-// partition key path, so that all items must be read. If ok is true and keys is empty, no item can match.
+// Keys returns the keys of the items that can satisfy the WHERE clause. ok is false if the WHERE clause does not
+// restrict the first partition key path, so that all items must be read. If ok is true and keys is empty, no item can
+// match.
 func (q *Query) Keys(paths []document.Path) (keys []Key, ok bool) {
 	root, found := q.container()
 	if !found || q.tree.Where == nil || len(paths) == 0 {
@@ -66,7 +67,7 @@ func (q *Query) Keys(paths []document.Path) (keys []Key, ok bool) {
 	return keys, true
 }
 
-// container returns the name of the first input if it is the whole item.
+// container returns the name of the first input if this input is the whole item.
 func (q *Query) container() (name string, ok bool) {
 	if len(q.tree.From) == 0 || q.tree.From[0].Each {
 		return "", false
@@ -88,7 +89,7 @@ func pathKey(p document.Path) string { return p.String() }
 type analysis struct {
 	root       string
 	parameters map[string]document.Value
-	// aliases holds, for each input name, the part of the item that it refers to.
+	// aliases maps each input name to the part of the item that it denotes.
 	aliases map[string][]document.Step
 	// binder evaluates constants.
 	binder *binder
@@ -137,7 +138,8 @@ func (a *analysis) constant(e Expr) (document.Value, bool) {
 	return c.value, ok
 }
 
-// pins returns alternatives, of which one must be satisfied for e to be true. It returns nil if nothing is known.
+// pins returns alternatives of required values. If e is true, at least one alternative is satisfied. It returns nil if
+// e requires no values.
 func (a *analysis) pins(e Expr) []pins {
 	switch x := e.(type) {
 	case *Binary:
@@ -196,7 +198,7 @@ func (a *analysis) onlyArgument(c *Call, name string) (document.Path, bool) {
 	return a.path(c.Args[0])
 }
 
-// one returns the requirement that a property has a value. No value equals Undefined.
+// one returns the requirement that a property has the given value. No property value equals Undefined.
 func one(path document.Path, v document.Value) []pins {
 	if !v.IsDefined() {
 		return []pins{}

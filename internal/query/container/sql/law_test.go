@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// lawQueries contains a query for each kind of evaluation and some combinations.
+// lawQueries contains a query for each kind of evaluation and some combinations of kinds.
 var lawQueries = []string{
 	"SELECT * FROM c",
 	"SELECT VALUE c.a FROM c WHERE c.a > 1",
@@ -86,8 +86,8 @@ func mustCompile(t interface{ Fatal(...any) }, text string, params ...Parameter)
 	return q
 }
 
-// TestPartsMerge checks (QS3): the merged partial results of any number of collectors in any order equal the results
-// of one run over all items. A group may show either 1 or 1.0.
+// TestPartsMerge checks (QS3): the merged partial results of any number of collectors in any order equal the results of
+// one run over all items. The key of a group may be printed as either 1 or 1.0.
 func TestPartsMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)
@@ -156,8 +156,8 @@ func TestPagesAreTheWhole(t *testing.T) {
 	})
 }
 
-// allPages runs a query page by page with the sources that page returns. It fails unless the pages contain the results
-// of one run over all items.
+// allPages runs a query page by page. The function page returns the source of each page. It fails unless the pages
+// contain the results of one run over all items.
 func allPages(t *rapid.T, q *Query, items []document.Value,
 	page func(after *Continuation) (Run, func(func(Row, error) bool))) {
 	want, _ := runAll(t, q, items, Run{})
@@ -213,7 +213,7 @@ func TestOrderIsTotal(t *testing.T) {
 	})
 }
 
-// may reports whether the properties of a filter are present.
+// may reports whether an item has the properties of a filter.
 func (f *Filter) may(v document.Value) bool {
 	switch f.Op {
 	case "AND":

@@ -28,18 +28,18 @@ const (
 type token struct {
 	span
 	class  class
-	text   string // as written; a decoded string; or a symbol
+	text   string // the text as written, a decoded string, or a symbol
 	number document.Value
-	word   string // of a word: upper case
+	word   string // the word in upper case
 }
 
-// reserved are words that cannot name an input, or an alias without AS.
+// reserved lists the words that cannot be the name of an input or an alias without AS.
 var reserved = map[string]bool{"AND": true, "OR": true, "NOT": true, "IN": true, "BETWEEN": true, "LIKE": true,
 	"ESCAPE": true, "SELECT": true, "FROM": true, "WHERE": true, "ORDER": true, "GROUP": true, "BY": true, "JOIN": true,
 	"AS": true, "ASC": true, "DESC": true, "DISTINCT": true, "TOP": true, "VALUE": true, "EXISTS": true, "ARRAY": true,
 	"NULL": true, "TRUE": true, "FALSE": true, "UNDEFINED": true, "OFFSET": true, "LIMIT": true}
 
-// symbols are the symbols of more than one character, longest first.
+// symbols lists the symbols of more than one character, longest first.
 var symbols = []string{">>>", "<<", ">>", "<=", ">=", "!=", "<>", "??", "||"}
 
 // lexer splits a text into tokens.

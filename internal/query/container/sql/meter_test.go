@@ -53,7 +53,7 @@ func runLarge(t *testing.T, ctx context.Context, text string, l meter.Limits) (r
 	return results, err
 }
 
-// nested wraps a value repeatedly, twice at each level.
+// nested wraps a value repeatedly and duplicates it at each level.
 func nested(depth int, open, end string) string {
 	text := "SELECT VALUE c.t FROM c"
 	for i := range depth {
@@ -64,8 +64,8 @@ func nested(depth int, open, end string) string {
 	return text
 }
 
-// TestMemory checks that no constructor of the language allocates much more than its limit. Each query either succeeds
-// or is rejected, and allocates less than 64 MB.
+// TestMemory checks that no construct of the language allocates much more than its limit. Each query either succeeds or
+// is rejected, and allocates less than 64 MB.
 func TestMemory(t *testing.T) {
 	many := func(n int, item string) string {
 		return strings.TrimSuffix(strings.Repeat(item+",", n), ",")
@@ -210,7 +210,7 @@ func TestWorkEnds(t *testing.T) {
 	end()
 }
 
-// BenchmarkStep measures the time of a work step for each kind of work: about 30 ns on an idle machine.
+// BenchmarkStep measures the duration of one step for each kind of work.
 func BenchmarkStep(b *testing.B) {
 	const xyz = " FROM c JOIN x IN c.a JOIN y IN c.b JOIN z IN c.a"
 	for name, text := range map[string]string{
@@ -262,7 +262,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// TestPartialPages checks that pages that end at their work limit together have the same results as one page.
+// TestPartialPages checks that pages that end at their work limit together contain the results of a single page.
 func TestPartialPages(t *testing.T) {
 	q, err := Compile("SELECT VALUE [c.id, x, y] FROM c JOIN x IN c.a JOIN y IN c.a WHERE (x + y) % 7 = 0", nil)
 	if err != nil {

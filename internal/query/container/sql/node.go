@@ -29,9 +29,9 @@ type env struct {
 	now       time.Time
 	// meter counts the memory and the work of the evaluation.
 	meter *meter.Meter
-	err   error // first error of a function or limit; the evaluation continues, but its results are discarded
+	err   error // the first error of a function or limit; evaluation continues, but the results are discarded
 	ticks int
-	// ticksMax is the maximum number of rows to evaluate, or 0 for no limit. bounds limits subqueries.
+	// ticksMax is the maximum number of rows that may be evaluated, or 0 for no limit. bounds limits subqueries.
 	ticksMax int
 	bounds   Bounds
 }
@@ -50,7 +50,7 @@ func (e *env) fail(err error) document.Value {
 	return document.Value{}
 }
 
-// rowSteps is the work of a row excluding its expressions.
+// rowSteps is the work of a row in steps, without the work of its expressions.
 const rowSteps = 4
 
 // tick reports whether the evaluation may continue. It is called for every row.
@@ -88,7 +88,7 @@ type (
 		x    node
 		list []node
 		not  bool
-		set  valueSet // of the list if it is long and constant
+		set  valueSet // set of the list's values if the list is long and constant
 	}
 	betweenNode struct {
 		x, low, high node
@@ -132,7 +132,7 @@ func (n *memberNode) eval(e *env) document.Value {
 func (n *indexNode) eval(e *env) document.Value {
 	of, at := n.of.eval(e), n.at.eval(e)
 	steps := 1 + of.TextSize()/pathBytes
-	if at.Kind() == document.Number { // elements are visited one by one
+	if at.Kind() == document.Number { // array elements are visited in sequence
 		steps += min(2*max(int(at.Float()), 0), of.TextSize()/structureBytes)
 	}
 	e.work(steps)
@@ -186,13 +186,13 @@ func (n *coalesceNode) eval(e *env) document.Value {
 	return n.y.eval(e)
 }
 
-// inSetMin is the number of constants from which IN uses a set.
+// inSetMin is the minimum number of constants for which IN uses a set.
 const inSetMin = 8
 
 func newIn(x node, list []node, not bool) node {
 	n := &inNode{x: x, list: list, not: not}
 	if len(list) >= inSetMin {
-		set := valueSet{} // a long list may contain few distinct values
+		set := valueSet{} // A long list may contain few distinct values.
 		var key []byte
 		for _, l := range list {
 			c, ok := l.(constNode)
@@ -201,13 +201,13 @@ func newIn(x node, list []node, not bool) node {
 			}
 			set.add(&key, c.value)
 		}
-		// eval uses the list only if x is undefined, and then only its first value.
+		// eval uses the list only if x is undefined, and then reads only its first value.
 		n.set, n.list = set, []node{list[0]}
 	}
 	return n
 }
 
-// eval evaluates IN like comparisons combined with OR.
+// eval evaluates IN as comparisons that are combined with OR.
 func (n *inNode) eval(e *env) document.Value {
 	x := n.x.eval(e)
 	e.work(1 + x.TextSize()/compareBytes)
@@ -283,7 +283,7 @@ func (n *udfNode) eval(e *env) document.Value {
 	if !e.work(callSteps+size/callBytes) || size > 2*textMax {
 		return e.tooLong()
 	}
-	e.meter.Pause() // the script engine has its own slots
+	e.meter.Pause() // The script engine has its own slots.
 	v, err := e.functions.Call(e.ctx, n.name, values)
 	e.stack = e.stack[:base]
 	if err != nil {

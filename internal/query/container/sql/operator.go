@@ -34,8 +34,8 @@ func differs(x, y document.Value) document.Value {
 	return negate(equals(x, y))
 }
 
-// less evaluates x < y, or x <= y with orEqual. It returns Undefined for arrays, objects and values of different
-// types.
+// less evaluates x < y. If orEqual is set, it evaluates x <= y. It returns Undefined for arrays, objects and values of
+// different types.
 func less(x, y document.Value, orEqual bool) document.Value {
 	if x.Kind() != y.Kind() || x.Kind() == document.Undefined || x.Kind() >= document.Array {
 		return undefined
@@ -216,7 +216,7 @@ func newUnary(op string, x node) node {
 
 // likeNode evaluates x LIKE pattern.
 type likeNode struct {
-	x, pattern, escape node // escape may be nil
+	x, pattern, escape node // escape is nil if the expression has no ESCAPE clause
 	not                bool
 	// ready is the compiled pattern if the pattern is constant.
 	ready *likePattern
@@ -242,7 +242,7 @@ func (n *likeNode) eval(e *env) document.Value {
 	if x.Kind() != document.String {
 		return undefined
 	}
-	// In the worst case, the rest of the pattern is compared at each character for each %.
+	// In the worst case, each % causes a comparison of the rest of the pattern at every character.
 	if !e.atOnce(p.cost(x.TextSize())) || !e.alloc(4*x.TextSize()) {
 		return undefined
 	}
@@ -286,8 +286,8 @@ func newLike(pattern, escape string) *likePattern {
 	return p
 }
 
-// newSet parses a set after its opening bracket and returns its length in characters. Without a closing bracket, it is
-// a literal bracket.
+// newSet parses a set after its opening bracket and returns its length in characters. If the closing bracket is
+// missing, the opening bracket is a literal character.
 func newSet(runes []rune) (likePart, int) {
 	end := strings.IndexRune(string(runes), ']')
 	if end < 0 {
@@ -324,10 +324,11 @@ func (p *likePart) takes(r rune) bool {
 	return p.except
 }
 
-// likeBytes is the memory of a pattern part, including the growth of the list.
+// likeBytes is the memory of a pattern part in bytes, including the growth of the list.
 const likeBytes = 160
 
-// cost returns the work of matching a text of a given size. The parts between two % are compared at each character.
+// cost returns the work of matching a text of a given size. The parts between two % characters are compared at each
+// character of the text.
 func (p *likePattern) cost(size int) int {
 	most, run := 1, 0
 	for i := range p.parts {
@@ -339,7 +340,7 @@ func (p *likePattern) cost(size int) int {
 	return 1 + size*most/8
 }
 
-// matches backtracks only to the last %, which is sufficient and avoids exponential time.
+// matches backtracks only to the last %. This is sufficient and avoids exponential time.
 func (p *likePattern) matches(s string) bool {
 	text := []rune(s)
 	i, at, star, mark := 0, 0, -1, 0

@@ -10,12 +10,12 @@ import (
 // TextMax is the maximum length of a query in bytes.
 const TextMax = 512 << 10
 
-// depthMax is the maximum nesting depth of expressions and subqueries. The printed form contains additional
-// parentheses, and the parser accepts them.
+// depthMax is the maximum nesting depth of expressions and subqueries. The printed form contains additional parentheses
+// and is still accepted by the parser.
 const depthMax = 256
 
-// Parse parses a query. Errors are of type *Error. A query may begin with FROM, like the condition of a patch; it then
-// selects everything.
+// Parse parses a query. Errors are of type *Error. A query may begin with FROM, like the condition of a patch. Such a
+// query selects all items.
 func Parse(text string) (*Select, error) {
 	if len(text) > TextMax {
 		return nil, failure(text, span{}, codeBound, "The query has %d bytes; at most %d are allowed.", len(text),
@@ -39,7 +39,7 @@ func Parse(text string) (*Select, error) {
 type parser struct {
 	lexer
 	t     token
-	last  int // the end of the token before t
+	last  int // end of the token before t
 	depth int
 }
 
@@ -61,7 +61,7 @@ func (p *parser) unexpected() error {
 func (p *parser) isSymbol(s string) bool { return p.t.class == tokenSymbol && p.t.text == s }
 func (p *parser) isWord(w string) bool   { return p.t.class == tokenWord && p.t.word == w }
 
-// symbol consumes a symbol if it is next.
+// symbol consumes the given symbol if it is the next token.
 func (p *parser) symbol(s string) (bool, error) {
 	if !p.isSymbol(s) {
 		return false, nil
@@ -69,7 +69,7 @@ func (p *parser) symbol(s string) (bool, error) {
 	return true, p.advance()
 }
 
-// word consumes a word if it is next.
+// word consumes the given word if it is the next token.
 func (p *parser) word(w string) (bool, error) {
 	if !p.isWord(w) {
 		return false, nil
@@ -93,7 +93,7 @@ func (p *parser) expectWord(w string) error {
 	return err
 }
 
-// deeper limits the nesting depth. The caller must decrement depth afterward.
+// deeper limits the nesting depth. The caller must decrement depth when it returns.
 func (p *parser) deeper() error {
 	if p.depth++; p.depth > depthMax {
 		return failure(p.text, p.t.span, codeBound, "The query is nested more than %d deep.", depthMax)
@@ -184,7 +184,7 @@ func (p *parser) item() (Item, error) {
 	return Item{e, alias}, err
 }
 
-// alias parses [AS] name. After AS, any word is a name, and so is a string if strings is set.
+// alias parses [AS] name. After AS, any word is a name. A string is also a name if strings is set.
 func (p *parser) alias(strings bool) (string, error) {
 	as, err := p.word("AS")
 	if err != nil {
@@ -270,7 +270,7 @@ func (p *parser) input() (Input, error) {
 	return in, err
 }
 
-// tail parses GROUP BY, ORDER BY and OFFSET LIMIT.
+// tail parses the GROUP BY, ORDER BY, and OFFSET LIMIT clauses.
 func (p *parser) tail(s *Select) error {
 	if ok, err := p.word("GROUP"); err != nil {
 		return err
@@ -325,17 +325,17 @@ func (p *parser) orders(s *Select) error {
 	}
 }
 
-// sharedMin is the length of a list from which equal constants share one expression and one node.
+// sharedMin is the minimum length of a list in which equal constants share one expression and one node.
 const sharedMin = 64
 
-// list parses comma-separated expressions. If set is true, it keeps equal constants once. Otherwise, constants with the
+// list parses comma-separated expressions. If set is true, list omits repeated constants. Otherwise, constants with the
 // same text share one expression. A text of 512 KiB can repeat a constant 250,000 times, and each expression takes more
 // memory than its text.
 func (p *parser) list(set bool) ([]Expr, error) {
 	var out []Expr
 	var key []byte
 	known := valueSet{}
-	shared := map[string]*Literal{} // by the text of the constant
+	shared := map[string]*Literal{} // The key is the text of the constant.
 	for {
 		e, err := p.expr()
 		if err != nil {
@@ -355,7 +355,7 @@ func (p *parser) list(set bool) ([]Expr, error) {
 				shared[text] = l
 			}
 		}
-		if len(out) == cap(out) { // append would grow long lists by only a quarter
+		if len(out) == cap(out) { // append would grow a long list by only a quarter.
 			out = slices.Grow(out, max(1, len(out)))
 		}
 		out = append(out, e)

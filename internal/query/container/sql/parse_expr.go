@@ -4,8 +4,8 @@ package sql
 
 import "github.com/ilion-db/ilion/internal/model/document"
 
-// levels holds the binary operators in ascending order of precedence. AND and NOT have a precedence between OR and the
-// comparisons; unary operators have the highest.
+// levels holds the binary operators in ascending order of precedence. The precedence of AND and NOT is between OR and
+// the comparisons. Unary operators have the highest precedence.
 var levels = [][]string{
 	{"|"}, {"^"}, {"&"},
 	{"=", "!=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "LIKE", "NOT"},
@@ -36,7 +36,7 @@ func (p *parser) expr() (Expr, error) {
 	return &Ternary{p.since(x), x, then, other}, err
 }
 
-// since returns the part of the text from the beginning of e to the last token.
+// since returns the text from the beginning of e to the last token.
 func (p *parser) since(e Expr) span { return span{e.at().start, p.last} }
 
 // leftToRight parses operands that are separated by a left-associative operator.
@@ -77,7 +77,7 @@ func (p *parser) not() (Expr, error) {
 	return &Unary{span{start, p.last}, "NOT", x}, err
 }
 
-// binary parses an expression of at least the given precedence level.
+// binary parses an expression whose operators have at least the given precedence level.
 func (p *parser) binary(level int) (Expr, error) {
 	if level == len(levels) {
 		return p.unary()
@@ -106,7 +106,7 @@ func (p *parser) binary(level int) (Expr, error) {
 	return nil, err
 }
 
-// operator returns the operator at t if it has the level, or "".
+// operator returns the operator at t if it has the given level, or "" otherwise.
 func (p *parser) operator(level int) string {
 	text := p.t.text
 	switch p.t.class {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// partOf returns the partial result of rows. It may not need the last rows.
+// partOf returns the partial result of rows. The result may omit the last rows if the query does not need them.
 func partOf(t *rapid.T, q *Query, run Run, rows []Row) Row {
 	p, err := q.Part(context.Background(), run)
 	if err != nil {
@@ -34,8 +34,8 @@ func partOf(t *rapid.T, q *Query, run Run, rows []Row) Row {
 }
 
 // TestPartsAreTheWhole checks that any combination of single items and partial results yields the same text as one run
-// over all items, with pages of any size and with pauses. A part that needs no more items must contain all results
-// that the page can use.
+// over all items, with pages of any size and with pauses. A part that needs no more items must contain all results that
+// the page can use.
 func TestPartsAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)
@@ -74,7 +74,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	})
 }
 
-// TestBare checks which queries have the same results for items without system properties.
+// TestBare checks which queries return the same results for items without system properties.
 func TestBare(t *testing.T) {
 	for text, want := range map[string]bool{
 		"SELECT VALUE COUNT(1) FROM c":                                         true,
@@ -107,8 +107,8 @@ func TestBare(t *testing.T) {
 	}
 }
 
-// TestPartsAreBounded checks that a part fails if one item has too many rows. It must report Enough if many items have
-// too many rows or if it keeps too much. Queries with user-defined functions must not have parts.
+// TestPartsAreBounded checks that a part fails if one item has too many rows. The part must report Enough if many items
+// together have too many rows or use too much memory. Queries with user-defined functions must not have parts.
 func TestPartsAreBounded(t *testing.T) {
 	large := make([]document.Value, 2000)
 	for i := range large {

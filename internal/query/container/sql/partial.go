@@ -27,9 +27,9 @@ var errTicks = &LimitError{"The query evaluates too many combinations of the ele
 // Parts reports whether replicas may evaluate parts of the items.
 func (q *Query) Parts() bool { return q.items && !q.calls }
 
-// Part starts the evaluation of some items of a run. The items must follow the items of earlier parts and be in order.
-// Its Partial is the value of Row.Partial. It is complete when Add returns false or Enough returns true. An error of
-// Add does not imply that the query fails, because parts have lower limits.
+// Part starts the evaluation of some of a run's items. The items must be in order and follow the items of earlier
+// parts. Its Partial is the value of Row.Partial. It is complete when Add returns false or Enough returns true. An
+// error of Add does not imply that the query fails, because parts have lower limits than queries.
 func (q *Query) Part(ctx context.Context, run Run) (*Collector, error) {
 	run.Bounds = Bounds{Memory: partBytesMax}
 	c, err := q.Collect(ctx, run)
@@ -75,13 +75,14 @@ func (c *Collector) Partial() []byte {
 	return document.ObjectValue(members).Append(nil)
 }
 
-// Merge merges the state of a Collector of the same query and run over other items.
+// Merge merges the state of another Collector, which must belong to the same query and run and have collected other
+// items.
 func (c *Collector) Merge(partial []byte) error {
 	_, err := c.merge(partial)
 	return err
 }
 
-// merge works like Merge. It returns false when no more items are needed.
+// merge works like Merge, but also reports whether more items are needed.
 func (c *Collector) merge(partial []byte) (more bool, err error) {
 	v, err := document.Parse(partial, document.Limits{Size: partialMax, Depth: 2 * document.DepthMax})
 	if err != nil {

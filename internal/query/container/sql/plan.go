@@ -170,7 +170,7 @@ func aggregateName(e Expr) string {
 	return ""
 }
 
-// partialOf returns the expression that replaces an aggregate in the rewritten query, so that partial results can be
+// partialOf returns the expression that replaces an aggregate in the rewritten query so that partial results can be
 // merged.
 func partialOf(name string, e Expr) Expr {
 	call := func(function string) Expr { return &Call{Name: function, Args: e.(*Call).Args} }

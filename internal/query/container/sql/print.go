@@ -103,7 +103,7 @@ func appendAlias(b []byte, name string) []byte {
 	return document.AppendString(b, name)
 }
 
-// Precedences of expressions, for parentheses. The parser's levels start at precLevel.
+// The precedence levels determine where parentheses are required. The parser's levels start at precLevel.
 const (
 	precTernary = iota
 	precCoalesce
@@ -164,7 +164,7 @@ func appendOperand(b []byte, e Expr, prec int) []byte {
 	return e.appendTo(b)
 }
 
-// appendBase appends the base of a path step. A number needs parentheses because it would absorb the period.
+// appendBase appends the base of a path step. A number needs parentheses because the period would become part of it.
 func appendBase(b []byte, e Expr) []byte {
 	if _, ok := e.(*Literal); ok {
 		return append(e.appendTo(append(b, '(')), ')')

@@ -31,7 +31,7 @@ type Query struct {
 	items      bool   // the query reads items
 	bare       bool   // see Bare
 	calls      bool   // the query calls user-defined functions
-	id         string // of the text and the parameters, for continuations
+	id         string // hash of the text and the parameters, for continuations
 }
 
 // Compile parses a query and binds its parameters. Errors are of type *Error.
@@ -66,21 +66,22 @@ type Row struct {
 	// Item is the whole item. It must remain unchanged until the next row is requested. It may lack system properties
 	// if the query is Bare.
 	Item document.Value
-	// Partial, if not nil, replaces the item. It is the partial result of several items: those after the previous row,
-	// up to Place.
+	// Partial, if not nil, replaces the item. It is the partial result of the items after the previous row, up to and
+	// including Place.
 	Partial []byte
-	// Ordered reports that all later items follow this item in the result order, by the sort values and then by place.
+	// Ordered reports that all later items follow this item in the order of the results, which is defined by the sort
+	// values and then the place.
 	Ordered bool
 }
 
-// Source yields items in place order. An error ends the run; ErrPause ends the page.
+// Source yields items in place order. An error ends the run. ErrPause ends only the page.
 type Source = iter.Seq2[Row, error]
 
 // ErrPause reports that a Source has reached the cost limit of a page. It is valid only for streaming queries.
 var ErrPause = errors.New("sql: the source is paused")
 
-// Pause is an ErrPause of a Source that has advanced beyond the last item that it yielded. The next page begins at
-// Place. Without it, a page that finds no items would make no progress.
+// Pause is an ErrPause of a Source that has already advanced beyond the last item that it yielded. The next page begins
+// at Place. Without a Pause, a page that finds no items would make no progress.
 type Pause struct{ Place string }
 
 func (Pause) Error() string { return ErrPause.Error() }
@@ -95,26 +96,27 @@ type Run struct {
 	// After is the end of the previous page, or nil.
 	After     *Continuation
 	Functions Functions // may be nil
-	Now       time.Time // the current time of date functions
+	Now       time.Time // current time of date functions
 	Bounds    Bounds
-	// Meter limits the evaluation; nil limits only its work. PageBytes is the approximate maximum size of a page's
-	// results; 0 means no limit.
+	// Meter limits the evaluation. If it is nil, only the work is limited. PageBytes is the approximate maximum size of
+	// a page's results in bytes; 0 means no limit.
 	Meter     *meter.Meter
 	PageBytes int
 }
 
-// Streams reports whether results are returned as items arrive. Such a run keeps no state, may pause, and resumes
-// where it ended. Other queries read all items again for each page.
+// Streams reports whether results are returned as items arrive. Such a run keeps no state, can pause, and resumes at
+// the position at which it paused. Other queries read all items again for each page.
 func (q *Query) Streams() bool { return q.bound.plain() }
 
-// Bare reports whether the query uses neither system properties, whose names begin with _, nor items as a whole. Its
-// results are the same for items without system properties.
+// Bare reports whether the query uses neither system properties, whose names begin with _, nor items as a whole. The
+// results of such a query do not depend on the system properties of the items.
 func (q *Query) Bare() bool { return q.bare }
 
 // UsesItems reports whether the query reads items. SELECT 1 does not.
 func (q *Query) UsesItems() bool { return q.items }
 
-// CountsOnly reports whether the query is SELECT VALUE COUNT of a constant without WHERE. It needs no item's text.
+// CountsOnly reports whether the query is SELECT VALUE COUNT of a constant without WHERE. Such a query does not need
+// the text of any item.
 func (q *Query) CountsOnly() bool {
 	b := q.bound
 	if len(b.aggregates) != 1 || b.where != nil || len(b.groups) > 0 || len(b.inputs) != 1 ||
@@ -140,7 +142,7 @@ type Collector struct {
 	c   *collector
 	e   *env
 	row int
-	at  string // the place of the current or last item
+	at  string // place of the current or last item
 	// reached is the position of the source beyond that item.
 	reached string
 	// visit is created once, so that rows do not allocate.
@@ -180,10 +182,10 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 	return c, nil
 }
 
-// An item allows itemSteps of work, plus one step for each itemBytes bytes of its size.
+// Each item allows itemSteps of work plus one step for each itemBytes bytes of its size.
 const itemSteps, itemBytes = 200, 8
 
-// Add adds an item or a partial result. It returns false when no more are needed.
+// Add adds an item or a partial result. It returns false when no more items are needed.
 func (c *Collector) Add(r Row) (more bool, err error) {
 	if r.Partial != nil {
 		c.at = r.Place
@@ -227,9 +229,9 @@ func (c *Collector) next(paused bool) *Continuation {
 	return &Continuation{query: c.q.id, position: at, skip: c.c.skip, left: c.c.left, streams: c.q.Streams()}
 }
 
-// Run evaluates the query over a source and passes each result to sink. A result is valid during the call. It returns
-// the beginning of the next page, or nil after the last page. Errors are *Error, *LimitError, and errors of the
-// source, the sink, the functions and the context.
+// Run evaluates the query over a source and passes each result to sink. A result is valid only until sink returns. It
+// returns the beginning of the next page, or nil after the last page. An error is an *Error, a *LimitError, or an error
+// of the source, the sink, a function, or the context.
 func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(document.Value) error) (*Continuation,
 	error) {
 	if err := ctx.Err(); err != nil {
@@ -277,8 +279,8 @@ func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(docum
 }
 
 // exhausted ends a page whose evaluation has reached its work or time limit. The next page begins after the last
-// result, or after the previous item, whose place is before. If neither exists or the results do not stream, it
-// returns the error.
+// result. If the page has no result, it begins after the previous item, whose place is before. If neither exists or the
+// results do not stream, it returns the error.
 func (c *Collector) exhausted(before string, err error) (*Continuation, error) {
 	if !c.q.Streams() || !c.e.meter.Exhausted() {
 		return nil, err

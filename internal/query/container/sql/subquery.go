@@ -4,8 +4,8 @@ package sql
 
 import "github.com/ilion-db/ilion/internal/model/document"
 
-// rows sets the slots to each combination of the inputs from i onward that satisfies WHERE, and calls visit. It
-// returns false if visit does.
+// rows sets the slots to each combination of the inputs from i onward and calls visit for each combination that
+// satisfies WHERE. It returns false if visit returns false.
 func (q *boundQuery) rows(e *env, i int, visit func() bool) bool {
 	mark := e.meter.Mark()
 	more := q.row(e, i, visit)
@@ -50,7 +50,7 @@ func (q *boundQuery) input(e *env, i int, v document.Value, visit func() bool) b
 	return true
 }
 
-// results calls visit with each result of a subquery, including Undefined. It returns false if visit does.
+// results calls visit with each result of a subquery, including Undefined. It returns false if visit returns false.
 func (q *boundQuery) results(e *env, visit func(document.Value) bool) bool {
 	if q.plain() && q.offset == 0 && q.limit < 0 {
 		return q.rows(e, 0, func() bool {
@@ -68,7 +68,7 @@ func (q *boundQuery) results(e *env, visit func(document.Value) bool) bool {
 	return c.finish()
 }
 
-// subqueryNode is a query as an expression.
+// subqueryNode is a subquery that is used as an expression.
 type subqueryNode struct {
 	kind  SubqueryKind
 	query *boundQuery
@@ -78,7 +78,7 @@ type subqueryNode struct {
 const arrayMax = 100_000
 
 func (n *subqueryNode) eval(e *env) document.Value {
-	// The subquery has its own slots, so no state of the outer query must be restored.
+	// The subquery has its own slots, so the state of the outer query need not be restored.
 	out := list{e: e}
 	kept, found := 0, 0
 	defer func() { _ = e.meter.Keep(-kept) }()

@@ -8,12 +8,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Bytes of a value per step of work: scanning its text for a member, comparing it, or passing it to a function.
+// Number of bytes of a value per step of work. The work consists of scanning the text for a member, comparing the
+// value, or passing it to a function.
 const (
 	pathBytes    = 256
 	compareBytes = 64
 	callBytes    = 32
-	// structureBytes applies to arrays and objects of which each element or member is examined.
+	// structureBytes applies to arrays and objects if each element or member is examined.
 	structureBytes = 1
 )
 
@@ -42,26 +43,26 @@ func keySteps(v document.Value) int {
 	return 4 + v.TextSize()/callBytes
 }
 
-// callWork is the work of calling a built-in function, excluding its arguments.
+// callWork is the work of calling a built-in function in steps, without the work for its arguments.
 const callWork = 4
 
 // numberSteps is the work of reading two numbers for arithmetic or a comparison.
 const numberSteps = 3
 
-// memberFactor is the ratio of the memory of an object's members during a comparison to the object's size.
+// memberFactor is the ratio of the memory of an object's members during a comparison to the size of the object.
 const memberFactor = 12
 
-// callSteps is the work of calling a user-defined function, excluding the function itself.
+// callSteps is the work of calling a user-defined function, without the work of the function itself.
 const callSteps = 500
 
-// Memory of computed values in bytes: of a value, and of a member of an object.
+// Memory in bytes of a computed value and of a member of a computed object.
 const (
 	valueBytes  = 40
 	memberBytes = 56
 )
 
 // A function may allocate up to allocFactor times the size of its arguments if its memory is not counted otherwise.
-// Arguments of less than smallArguments bytes are not counted; all functions of a row share this allowance.
+// Arguments smaller than smallArguments bytes are not counted. All functions of a row share this allowance.
 const (
 	allocFactor    = 2
 	smallArguments = 1 << 10
@@ -123,7 +124,7 @@ func (e *env) alloc(bytes int) bool {
 	return e.err == nil
 }
 
-// tooLong ends an evaluation that has computed a value larger than an item may be.
+// tooLong ends an evaluation that has computed a value larger than the maximum size of an item.
 func (e *env) tooLong() document.Value {
 	if e.err != nil {
 		return undefined

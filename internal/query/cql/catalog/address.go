@@ -14,8 +14,8 @@ import (
 // address is unknown. local is the address at which the requesting client reached this node, or invalid.
 //
 // If a node listens for clients on all of its addresses, clients are assumed to reach it at its internal address. If
-// the internal address is the loopback address, all nodes are on one machine, and clients reach them at the address
-// that they have used already.
+// the internal address is the loopback address, all nodes run on one machine. Clients then reach them at the address
+// that they have already used.
 func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 	port := e.RPC.Port()
 	if port == 0 {
@@ -35,8 +35,8 @@ func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 
 func specified(a netip.Addr) bool { return a.IsValid() && !a.IsUnspecified() }
 
-// ownAddress returns the address of this node for a client: the address that the client has dialed if the node does not
-// know its address.
+// ownAddress returns the address of this node for a client. If the node does not know its address, this is the address
+// that the client dialed.
 func (e *Endpoint) ownAddress(local netip.AddrPort) netip.AddrPort {
 	if !specified(e.RPC.Addr()) && specified(local.Addr()) &&
 		(!specified(e.Listen.Addr()) || e.Listen.Addr().IsLoopback()) {
@@ -62,8 +62,8 @@ type peer struct {
 	node, rpc netip.AddrPort
 }
 
-// shownPeers returns the nodes that clients can use, by host ID: nodes that have joined and are reachable. Drivers
-// ignore other nodes with a warning at each refresh, or fail.
+// shownPeers maps host IDs to the nodes that clients can use: nodes that have joined and are reachable. If other nodes
+// were listed, drivers would log a warning at each refresh, or fail.
 func (n *NodeInfo) shownPeers(local netip.AddrPort) []peer {
 	peers := make([]peer, 0, len(n.Peers))
 	for i := range n.Peers {

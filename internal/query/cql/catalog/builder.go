@@ -22,7 +22,7 @@ type builder struct {
 	table  *schema.Table
 	schema *schema.Schema
 	info   *NodeInfo
-	// key is the only requested partition, or nil if all partitions are requested.
+	// key is the only requested partition. It is nil if all partitions are requested.
 	key  []byte
 	rows []Row
 }
@@ -32,7 +32,7 @@ func (b *builder) release() *compat.Release { return cmp.Or(b.info.Release, comp
 
 type values map[string][]byte
 
-// wants reports whether a partition is requested. The table must have a single text as its partition key.
+// wants reports whether a partition is requested. The partition key of the table must be a single text column.
 func (b *builder) wants(key string) bool { return b.key == nil || string(b.key) == key }
 
 // add adds a row. Key columns must not be null.

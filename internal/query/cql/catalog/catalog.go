@@ -27,19 +27,19 @@ type Catalog struct {
 	info     func() NodeInfo
 	release  *compat.Release
 
-	mu        sync.Mutex // serializes Publish; protects listeners
+	mu        sync.Mutex // serializes Publish and protects listeners
 	listeners map[int]func(Publication)
 	next      int
 }
 
 // New returns a catalog. Missing system keyspaces are added to initial. info returns the content of system.local and
-// similar tables. It is called once for every query of them and must be fast: it should copy data that is prepared when
-// it changes.
+// similar tables. It is called once for every query of these tables, so it must be fast. It should copy data that has
+// been prepared.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
 	return NewForRelease(compat.Cassandra40, initial, info)
 }
 
-// NewForRelease is like New, with the system keyspaces of a Cassandra release.
+// NewForRelease works like New, but uses the system keyspaces of the given Cassandra release.
 func NewForRelease(r *compat.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
 	c := &Catalog{info: info, release: r, listeners: map[int]func(Publication){}}
 	c.snapshot.Store(c.WithSystem(initial))
@@ -58,7 +58,7 @@ func (c *Catalog) Datacenters() []string {
 	return info.Datacenters()
 }
 
-// TableName returns the name of a table with its keyspace, or its ID if the table does not exist.
+// TableName returns the name of a table including its keyspace. If the table does not exist, it returns the table's ID.
 func (c *Catalog) TableName(id uint32) string {
 	if t := c.Snapshot().TableByID(id); t != nil {
 		return t.String()
@@ -66,7 +66,7 @@ func (c *Catalog) TableName(id uint32) string {
 	return fmt.Sprint(id)
 }
 
-// UserTable returns the user table with an ID, or nil if none exists.
+// UserTable returns the user table with the given ID, or nil if none exists.
 func (c *Catalog) UserTable(id uint32) *schema.Table {
 	if t := c.Snapshot().TableByID(id); t != nil && id >= keys.FirstTable && !schema.IsSystem(t.Keyspace) {
 		return t
@@ -74,7 +74,7 @@ func (c *Catalog) UserTable(id uint32) *schema.Table {
 	return nil
 }
 
-// UserTableNamed returns a user table by its name with the keyspace, such as ks.t.
+// UserTableNamed returns the user table with the given qualified name, such as ks.t.
 func (c *Catalog) UserTableNamed(name string) (*schema.Table, error) {
 	ks, table, ok := strings.Cut(name, ".")
 	if !ok {
@@ -138,8 +138,8 @@ func CheckWritable(t *schema.Table) error {
 }
 
 // IsCacheKeysTable reports whether a virtual table shows the keys of one of Cassandra's caches. In Cassandra, deleting
-// a key makes a change of roles or permissions effective immediately. Here changes are always effective immediately, so
-// a deletion has no effect.
+// a key makes a change of roles or permissions effective immediately. In Ilion, changes are always effective
+// immediately, so a deletion has no effect.
 func IsCacheKeysTable(t *schema.Table) bool {
 	return schema.IsVirtualSystem(t.Keyspace) && strings.HasSuffix(t.Name, "_cache_keys")
 }

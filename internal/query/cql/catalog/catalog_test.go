@@ -138,7 +138,7 @@ func (testDiagnostics) Ring() []RingNode {
 	return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}
 }
 
-// testSchema returns a schema with a keyspace that contains every kind of object.
+// testSchema returns a schema with a keyspace that contains one object of every kind.
 func testSchema(t *testing.T) *schema.Schema {
 	t.Helper()
 	s := schema.New()
@@ -185,10 +185,10 @@ func testSchema(t *testing.T) *schema.Schema {
 	return s
 }
 
-// TestRowsAreOfTheDeclaredTypes checks (A4): every cell of every virtual table belongs to a column and is valid for its
-// type, and so are the keys.
+// TestRowsAreOfTheDeclaredTypes checks (A4): in every row of every virtual table, each cell belongs to a column, and
+// the cells and keys are valid for their types.
 func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
-	// no column_masks and no sai_column_indexes
+	// without column_masks and sai_column_indexes
 	t.Run("4.0", func(t *testing.T) { testRows(t, compat.Cassandra40, len(fillers)-2) })
 	t.Run("5.0", func(t *testing.T) { testRows(t, compat.Cassandra50, len(fillers)) })
 }
@@ -271,7 +271,7 @@ func checkRow(t *testing.T, table *schema.Table, r *Row) {
 type lister struct {
 	table *schema.Table
 	lines []string
-	stop  int // stop after this number of rows, 0 = never
+	stop  int // stop after this number of rows; 0 means never
 	rows  int
 }
 
@@ -310,8 +310,8 @@ func read(t *testing.T, c *Catalog, table *schema.Table, cmd command.Read, stop 
 	return l.lines
 }
 
-// TestReadBehavesAsAStore checks (A3) on system_schema.columns: order, single partitions, slices in both directions.
-// Stopping and resuming at any position returns the rows of one uninterrupted read.
+// TestReadBehavesAsAStore checks (A3) on system_schema.columns: the order of rows, reads of single partitions, and
+// slices in both directions. Stopping and resuming at any position must return the rows of one uninterrupted read.
 func TestReadBehavesAsAStore(t *testing.T) {
 	c := New(testSchema(t), testInfo)
 	columns := c.Snapshot().Table("system_schema", "columns")

@@ -26,7 +26,7 @@ func at(s string) netip.AddrPort {
 	return netip.MustParseAddrPort(s)
 }
 
-// shown formats the columns of all rows of a virtual table, sorted.
+// shown formats the columns of all rows of a virtual table and sorts the rows.
 func shown(ctx context.Context, t *testing.T, info *NodeInfo, name string, columns ...string) []string {
 	t.Helper()
 	s := WithSystem(testSchema(t))
@@ -55,8 +55,8 @@ func shown(ctx context.Context, t *testing.T, info *NodeInfo, name string, colum
 	return out
 }
 
-// TestPeers checks which nodes are shown to clients: reachable nodes that have joined, each once, without the node
-// itself.
+// TestPeers checks that clients see each reachable node that has joined exactly once, and that they do not see the
+// local node as a peer.
 func TestPeers(t *testing.T) {
 	node := func(id byte, listen, rpc string, tokens ...token.Token) Endpoint {
 		return Endpoint{HostID: schema.UUID{id}, Listen: at(listen), RPC: at(rpc), Tokens: tokens}
@@ -111,8 +111,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestPeerVersions checks that a peer shows its own schema version if it is known, and otherwise this node's version,
-// because drivers wait for equal versions.
+// TestPeerVersions checks that a peer shows its own schema version if the version is known. Otherwise, it must show
+// this node's version, because drivers wait for equal versions.
 func TestPeerVersions(t *testing.T) {
 	info := &NodeInfo{Peers: []Endpoint{
 		{HostID: schema.UUID{2}, RPC: at("10.0.0.2:9042"), Tokens: []token.Token{2}},
@@ -156,8 +156,8 @@ func TestOneStateWithinAQuery(t *testing.T) {
 	}
 }
 
-// TestEffectiveReplication checks the replication in system_schema.keyspaces: the declared replication on a standalone
-// node, and in a cluster the replication that drivers must use, for every keyspace with stored rows.
+// TestEffectiveReplication checks the replication in system_schema.keyspaces for every keyspace with stored rows. A
+// standalone node must show the declared replication, and a cluster must show the replication that drivers need.
 func TestEffectiveReplication(t *testing.T) {
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: 4}
 	s := testSchema(t)
@@ -193,7 +193,7 @@ func TestEffectiveReplication(t *testing.T) {
 	}
 }
 
-// TestDeclares checks whether a declared replication equals the effective one.
+// TestDeclares checks how a declared replication is compared with the effective one.
 func TestDeclares(t *testing.T) {
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: 4}
 	for text, want := range map[string]bool{
@@ -214,7 +214,7 @@ func TestDeclares(t *testing.T) {
 	}
 }
 
-// TestBatchesAreStored checks that system.batches is a stored table that clients may read but not write.
+// TestBatchesAreStored checks that system.batches is a stored table that clients can read but not write.
 func TestBatchesAreStored(t *testing.T) {
 	b := WithSystem(schema.New()).Table("system", "batches")
 	if b.Virtual || b.ID != BatchesID || b.Options.GCGrace != batchesGCGrace {

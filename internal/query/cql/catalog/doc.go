@@ -11,7 +11,7 @@
 //     key, slices, and resumption.
 //   - (A4) Every row of a virtual table has the declared columns and types.
 //
-// The package does not depend on permissions or on how a change is agreed on and stored.
+// The package does not depend on permissions or on the way in which changes are agreed on and stored.
 //
 // Start reading at Catalog. system.go declares the tables, rows_*.go compute their rows, and reader.go reads them.
 package catalog

@@ -39,11 +39,11 @@ const (
 type Endpoint struct {
 	HostID           schema.UUID
 	Datacenter, Rack string
-	// Listen is the internal address and RPC the address for clients. If the address of RPC is unspecified (0.0.0.0),
-	// see Address.
+	// Listen is the internal address, and RPC is the address for clients. If the address of RPC is unspecified
+	// (0.0.0.0), see Address.
 	Listen, RPC netip.AddrPort
 	// Tokens holds the tokens of the node in ascending order. In a cluster, a node has one token. A node without tokens
-	// has not joined yet and is not shown as a peer.
+	// has not joined and is not shown as a peer.
 	Tokens []token.Token
 	// SchemaVersion is the schema version of the node. If it is zero, the version of the snapshot is shown.
 	SchemaVersion schema.UUID
@@ -77,10 +77,11 @@ type PreparedStatement struct {
 	Keyspace, Query string
 }
 
-// LatencyOperation is an operation of the latency tables.
+// LatencyOperation is an operation for which a latency table exists.
 type LatencyOperation uint8
 
-// The operations of coordinator_read_latency, coordinator_scan_latency, and coordinator_write_latency.
+// The operations correspond to the tables coordinator_read_latency, coordinator_scan_latency, and
+// coordinator_write_latency.
 const (
 	Reads LatencyOperation = iota
 	Scans
@@ -98,10 +99,10 @@ type Latency struct {
 
 // Replica describes a local replica of a physical partition.
 type Replica struct {
-	// Leader is the leader's node. It is zero if the leader is unknown or the node is standalone.
+	// Leader is the node ID of the leader. It is zero if the leader is unknown or the node is standalone.
 	Leader topology.NodeID
-	// DiskBytes and LogicalPartitions are the size of the replica. Reads and Writes are the numbers of requests served
-	// since the node started.
+	// DiskBytes and LogicalPartitions describe the size of the replica. Reads and Writes are the numbers of requests
+	// served since the node started.
 	DiskBytes, LogicalPartitions, Reads, Writes uint64
 }
 
@@ -113,12 +114,12 @@ type NodeInfo struct {
 	ClusterName string
 	// Generation increases with every start of the node. It is in seconds since the Unix epoch.
 	Generation int32
-	// Peers holds the other nodes of the cluster, whether or not they are up, in any order. It is not modified after
+	// Peers holds the other nodes of the cluster in any order, including nodes that are down. It is not modified after
 	// the NodeInfo has been returned.
 	Peers []Endpoint
 	// EffectiveReplication is the number of replicas of every table, independent of the replication that its keyspace
-	// declares. It is four, or the possible number of voters with fewer nodes. If it is 0, the node is standalone and
-	// the declared replication is shown.
+	// declares. It is four, or the possible number of voters if the cluster has fewer nodes. If it is 0, the node is
+	// standalone, and the declared replication is shown.
 	EffectiveReplication int
 	// Settings holds the effective options of the node.
 	Settings map[string]string
@@ -145,13 +146,14 @@ type Statistics interface {
 	Users(ctx context.Context) []usage.User
 	// ViewLags returns the lag of views, by the ID of the hint index.
 	ViewLags() map[uint32]ViewLag
-	// Tables returns the statistics of tables by ID. If time runs out, the remaining tables are not sampled.
+	// Tables returns the statistics of tables by ID. If the time limit is reached, the remaining tables are not
+	// sampled.
 	Tables(ctx context.Context, tables []*schema.Table) map[uint32]TableStats
 	// Replica returns the local replica of a partition, or nil.
 	Replica(p *topology.Partition) *Replica
 }
 
-// Diagnostics provides the clients and the nodes as operators see them.
+// Diagnostics provides the clients and the nodes that operators see.
 type Diagnostics interface {
 	// Clients returns the connections to this node, and PreparedStatements the statements that they prepared.
 	Clients() []Client
@@ -160,11 +162,11 @@ type Diagnostics interface {
 	BusiestSessions(ctx context.Context) Sessions
 	// SlowQueries returns the slow requests of all nodes.
 	SlowQueries(ctx context.Context) slowlog.Report
-	// Ring returns the nodes as drivers see them.
+	// Ring returns the nodes that drivers see.
 	Ring() []RingNode
 }
 
-// Datacenters returns the data centers of the cluster, starting with the node's own.
+// Datacenters returns the data centers of the cluster. The node's own data center comes first.
 func (n *NodeInfo) Datacenters() []string {
 	dcs := []string{n.datacenter()}
 	for i := range n.Peers {
@@ -208,14 +210,14 @@ func (e *Endpoint) rack() string {
 	return e.Rack
 }
 
-// Replication returns the replication of a keyspace as shown to clients: the declared replication on a standalone
-// node, the effective replication in a cluster.
+// Replication returns the replication of a keyspace that clients see: the declared replication on a standalone node, or
+// the effective replication in a cluster.
 //
-// Drivers compute the replicas of a row from it. With NetworkTopologyStrategy, they walk the ring from the row's token
-// and take the first node of every rack. Then they take the skipped nodes, until they have the number of replicas of
-// the data center. Placement chooses the same nodes if it prefers nodes in ring order and new zones first. With one
-// rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy would direct
-// clients to nodes in zones that already have enough replicas.
+// Drivers compute the replicas of a row from this replication. With NetworkTopologyStrategy, they walk the ring from
+// the row's token and take the first node of every rack. Then they take the skipped nodes, until they have the number
+// of replicas of the data center. Placement chooses the same nodes if it prefers nodes in ring order and new zones
+// first. With one rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy
+// would direct clients to nodes in zones that already have enough replicas.
 func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	replicas := n.EffectiveReplication
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
@@ -235,7 +237,7 @@ func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	return factor == strconv.Itoa(n.EffectiveReplication)
 }
 
-// TokensPerNode is the number of ring tokens of a node, as with Cassandra's default of 16 virtual nodes.
+// TokensPerNode is the number of ring tokens of a node, which equals Cassandra's default of 16 virtual nodes.
 const TokensPerNode = 16
 
 // RingTokens returns the ring tokens of a node for drivers, in ascending order. They depend only on its ID.
@@ -248,7 +250,7 @@ func RingTokens(node [16]byte) []token.Token {
 	return out
 }
 
-// NodeEndpoint returns a node of the cluster as drivers see it.
+// NodeEndpoint returns a node of the cluster in the form that drivers see.
 func NodeEndpoint(node *meta.Node) *Endpoint {
 	e := &Endpoint{HostID: schema.UUID(node.ID), Datacenter: node.Region, Rack: node.Zone, Tokens: node.Tokens}
 	e.Listen, _ = netip.ParseAddrPort(node.Internal) // an invalid address is not shown
@@ -256,7 +258,7 @@ func NodeEndpoint(node *meta.Node) *Endpoint {
 	return e
 }
 
-// WithNodes returns the information with the nodes of the cluster. self is this node.
+// WithNodes returns the information with the nodes of the cluster added. self is this node.
 func (n NodeInfo) WithNodes(s *meta.State, self topology.NodeID, p *peers.Peers) NodeInfo {
 	n.Metadata, n.Peers, n.EffectiveReplication = s, nil, placement.EffectiveReplicas(s)
 	for _, node := range s.Nodes {

@@ -25,13 +25,13 @@ type Row struct {
 	token token.Token
 }
 
-// compare orders rows like a store.
+// compare orders rows like the store.
 func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }
 
-// Read executes a command on a virtual table like a replica on a stored table. It uses the current schema, or the
-// schema that ctx has already used (WithLocal).
+// Read executes a command on a virtual table like a replica executes it on a stored table. It uses the current schema,
+// or the schema that ctx has already used (WithLocal).
 func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
 	snapshot, info := c.stateFor(ctx)
 	t := snapshot.TableByID(cmd.Table)
@@ -116,15 +116,15 @@ func after(r *Row, cmd *command.Read) bool {
 	return bytes.Compare(r.Clustering, cmd.AfterClustering) > 0
 }
 
-// Rows computes the rows of a table, in no particular order. If key is not nil, rows of other partitions may be
-// omitted. The result is empty for a table without data.
+// Rows computes the rows of a table in no particular order. If key is not nil, rows of other partitions may be omitted.
+// The result is empty for a table without data.
 func Rows(ctx context.Context, t *schema.Table, s *schema.Schema, info *NodeInfo, key []byte) []Row {
 	fill := fillers[t.Keyspace+"."+t.Name]
 	if fill == nil {
 		return nil
 	}
 	if len(t.PartitionKey) > 1 {
-		key = nil // fillers support only keys of one column
+		key = nil // Fillers support only keys of one column.
 	}
 	b := &builder{ctx: ctx, table: t, schema: s, info: info, key: key}
 	fill(b)

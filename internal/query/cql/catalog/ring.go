@@ -2,7 +2,7 @@
 
 package catalog
 
-// RingNode is a node on the token ring that drivers see, with its actual data.
+// RingNode is a node on the token ring that drivers see.
 type RingNode struct {
 	Node string `json:"node"`
 	// Address is the address for CQL clients.
@@ -10,12 +10,12 @@ type RingNode struct {
 	State   string `json:"state"`
 	Region  string `json:"region"`
 	Zone    string `json:"zone"`
-	// Tokens holds the tokens of the node. Share is the part of the ring that ends at these tokens. Drivers assume that
-	// the node is its first replica.
+	// Tokens holds the tokens of the node. Share is the fraction of the ring that ends at these tokens. Drivers assume
+	// that the node is the first replica of this part.
 	Tokens []int64 `json:"tokens"`
 	Share  float64 `json:"share"`
-	// Replicas is the number of replicas of physical partitions on the node. Leading is the number of them that are
-	// leaders. DiskBytes is the size of the node's data on disk.
+	// Replicas is the number of replicas of physical partitions on the node. Leading is the number of these replicas
+	// that are leaders. DiskBytes is the size of the node's data on disk.
 	Replicas  int    `json:"replicas"`
 	Leading   int    `json:"leading"`
 	DiskBytes uint64 `json:"disk_bytes"`
@@ -29,7 +29,7 @@ type Endpoints struct {
 	// BeginToken and EndToken are the first and the last token of the physical partition.
 	BeginToken int64 `json:"begin_token"`
 	EndToken   int64 `json:"end_token"`
-	// Leader is the leader's node, or empty if it is unknown.
+	// Leader is the node ID of the leader, or empty if the leader is unknown.
 	Leader   string            `json:"leader"`
 	Replicas []EndpointReplica `json:"replicas"`
 }
@@ -37,12 +37,13 @@ type Endpoints struct {
 // EndpointReplica is a replica of a logical partition.
 type EndpointReplica struct {
 	Node string `json:"node"`
-	// Address is the address for CQL clients. Internal is the address for nodes.
+	// Address is the address for CQL clients. Internal is the address for other nodes.
 	Address  string `json:"address"`
 	Internal string `json:"internal"`
 	Region   string `json:"region"`
 	Zone     string `json:"zone"`
-	// State is the state of the replica: voter, joining, learner, or leaving. Up reports whether its node responds.
+	// State is the state of the replica: voter, joining, learner, or leaving. Up reports whether the replica's node
+	// responds.
 	State string `json:"state"`
 	Up    bool   `json:"up"`
 }

@@ -55,8 +55,7 @@ func fillGrants(b *builder) {
 	}
 }
 
-// path returns a resource in the format of Cassandra's tables, in which the argument types of functions are Java
-// classes.
+// path returns a resource in the format of Cassandra's tables. The argument types of functions are Java classes.
 func (b *builder) path(on access.Resource) string {
 	if ks := b.schema.Keyspace(on.Keyspace); ks != nil && on.Kind == access.Function {
 		for _, f := range ks.FunctionsNamed(on.Name) {
@@ -81,7 +80,8 @@ func fillGrantees(b *builder) {
 	}
 }
 
-// fillNetworks fills the data centers in which roles may log in. Users of the configuration file are omitted.
+// fillNetworks fills the data centers in which roles may log in. Users that are defined in the configuration file are
+// omitted.
 func fillNetworks(b *builder) {
 	for _, r := range b.roles().Roles() {
 		if !r.Configured {

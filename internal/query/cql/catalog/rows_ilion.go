@@ -97,7 +97,7 @@ func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
 	return v
 }
 
-// fillIndexBuilds fills the indexes that are being built, including indexes of containers.
+// fillIndexBuilds fills the indexes that are being built, including container indexes.
 func fillIndexBuilds(b *builder) {
 	if b.info.Metadata == nil {
 		return
@@ -157,7 +157,7 @@ func fillPartitionHistory(b *builder) {
 	}
 }
 
-// event returns the columns that changes in progress and completed changes have in common.
+// event returns the columns that are common to changes in progress and completed changes.
 func event(t *schema.Table, e *meta.Event) values {
 	v := values{
 		"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "partition_id": bigint(int64(e.Partition)),

@@ -16,8 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// testRecords returns metadata for the table of testSchema with two partitions, one that is being split and one that is
-// being moved. It also contains a completed move, an event of a dropped table, and an index that is being built.
+// testRecords returns metadata for the table of testSchema with two partitions. One partition is being split, and the
+// other is being moved. The metadata also contains a completed move, an event of a dropped table, and an index that is
+// being built.
 func testRecords() *meta.State {
 	m, err := topology.New().AddTable(schema.FirstTableID, 2, []topology.Place{{Region: "r",
 		Nodes: []topology.NodeID{{1}, {2}, {3}}}})

@@ -36,7 +36,7 @@ func fillKeyspaces(b *builder) {
 	})
 }
 
-// fillScyllaKeyspaces fills the user keyspaces of a cluster, for which drivers receive the location of partitions.
+// fillScyllaKeyspaces fills the user keyspaces of a cluster. Drivers receive partition locations for these keyspaces.
 func fillScyllaKeyspaces(b *builder) {
 	if b.info.EffectiveReplication == 0 {
 		return
@@ -80,7 +80,7 @@ func baseOf(t *schema.Table) string {
 	return t.View.Base
 }
 
-// optionsOf returns the columns that tables and views have in common.
+// optionsOf returns the columns that are common to tables and views.
 func optionsOf(t *schema.Table) values {
 	o := &t.Options
 	v := values{
@@ -104,7 +104,7 @@ func optionsOf(t *schema.Table) values {
 	if o.BackupsOff {
 		v["incremental_backups"] = boolean(false)
 	}
-	if o.CDC { // in Cassandra it is null if CDC is off
+	if o.CDC { // In Cassandra, this column is null if CDC is off.
 		v["cdc"] = boolean(true)
 	}
 	return v
@@ -147,8 +147,8 @@ func fillMasks(b *builder) {
 	})
 }
 
-// maskArguments returns the types of a mask's constants, their values, and which of them are null. Values of native
-// types are texts. Other values are hex strings.
+// maskArguments returns the types and values of a mask's constants. It also returns which constants are null. Values of
+// native types are texts. Other values are hex strings.
 func (b *builder) maskArguments(t *schema.Table, m *schema.Mask) (types, shown []string, nulls [][]byte) {
 	ks := b.schema.Keyspace(t.Keyspace)
 	for i, value := range m.Values {
@@ -167,7 +167,7 @@ func fillDropped(b *builder) {
 		for i := range t.Dropped {
 			d := &t.Dropped[i]
 			if t.LastDropped(d.Name) != d {
-				continue // the column was dropped, added, and dropped again
+				continue // The column was dropped, added, and dropped again.
 			}
 			b.add(values{
 				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(d.Name),

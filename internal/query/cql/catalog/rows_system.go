@@ -44,8 +44,8 @@ func fillLocal(b *builder) {
 // emptyVersion is shown before the first schema change, because drivers do not expect a zero UUID.
 var emptyVersion = nameUUID("")
 
-// version returns the schema version to show for a node that reported v. If it reported none, the version of the
-// snapshot is returned.
+// version returns the schema version to show for a node that reported v. If the node reported no version, the version
+// of the snapshot is returned.
 func (b *builder) version(v schema.UUID) schema.UUID {
 	if v == (schema.UUID{}) {
 		v = b.schema.Version
@@ -56,8 +56,9 @@ func (b *builder) version(v schema.UUID) schema.UUID {
 	return v
 }
 
-// fillPeers fills the peers for clients that identify nodes by address only, because they use one port for all nodes.
-// Of several nodes with the same address, only the first is shown, and none with the address of this node.
+// fillPeers fills the peers for clients that identify nodes by address only, because they assume the same port for all
+// nodes. If several nodes have the same address, only the first one is shown. Nodes with the address of this node are
+// not shown.
 func fillPeers(b *builder) {
 	local := dialedAddress(b.ctx)
 	shown := map[netip.Addr]bool{b.info.ownAddress(local).Addr(): true}
@@ -81,7 +82,7 @@ func fillPeersV2(b *builder) {
 	nodes := map[netip.AddrPort]bool{}
 	for _, p := range b.info.shownPeers(dialedAddress(b.ctx)) {
 		if nodes[p.node] {
-			continue // reused the address of a removed node that is still in the topology
+			continue // this row reuses the address of a removed node that is still in the topology
 		}
 		nodes[p.node] = true
 		b.add(values{
@@ -104,8 +105,8 @@ func fillPrepared(b *builder) {
 	}
 }
 
-// fillIndexInfo fills the indexes that are complete. A visible index is complete. As in Cassandra, table_name is the
-// keyspace.
+// fillIndexInfo fills the indexes that are complete. Every visible index is complete. As in Cassandra, table_name
+// contains the name of the keyspace.
 func fillIndexInfo(b *builder) {
 	for ks := range b.schema.All() {
 		if !b.wants(ks.Name) {
@@ -124,7 +125,7 @@ func fillSizeEstimates(b *builder) {
 	b.sizes(func(v values) { b.add(v) })
 }
 
-// fillTableEstimates fills the data of size_estimates under both range types that tools request.
+// fillTableEstimates fills the estimates of size_estimates under both range types that tools request.
 func fillTableEstimates(b *builder) {
 	b.sizes(func(v values) {
 		for _, kind := range []string{"primary", "local_primary"} {
@@ -143,7 +144,7 @@ func (b *builder) sizes(add func(values)) {
 		if t == nil || schema.IsSystem(t.Keyspace) || !b.wants(t.Keyspace) {
 			continue
 		}
-		start, end := token.Min, token.Min // Cassandra's notation for both ends of the ring
+		start, end := token.Min, token.Min // This is Cassandra's notation for both ends of the ring.
 		if e.Range.Begin > 0 {
 			start = token.AtPosition(e.Range.Begin - 1)
 		}
@@ -178,7 +179,7 @@ func fillClients(b *builder) {
 	}
 }
 
-// fillLatency fills the tables for which the operation has been executed since the node started.
+// fillLatency fills the tables on which the operation has been executed since the node started.
 func fillLatency(b *builder, op LatencyOperation) {
 	if b.info.Statistics == nil {
 		return
@@ -214,7 +215,7 @@ func fillDiskUsage(b *builder) {
 	})
 }
 
-// fillCaches fills Cassandra's optional caches as disabled caches, with a capacity of 0.
+// fillCaches shows Cassandra's optional caches as disabled caches with a capacity of 0.
 func fillCaches(b *builder) {
 	for _, name := range []string{"counters", "keys", "rows"} {
 		b.add(values{

@@ -50,7 +50,7 @@ func fillTableStats(b *builder) {
 	}
 }
 
-// spending is the total size and consumption of a table's physical partitions.
+// spending holds the total size and consumption of a table's physical partitions.
 type spending struct {
 	logical, disk                         uint64
 	perSecond, requests, throttled, units float64

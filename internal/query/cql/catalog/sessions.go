@@ -4,16 +4,16 @@ package catalog
 
 import "time"
 
-// Cluster-wide diagnostics, as shown by keyspace ilion, HTTP, and the command-line tools. Nodes and IDs are in hex.
+// Cluster-wide diagnostics, which keyspace ilion, HTTP, and the command-line tools show. Nodes and IDs are in hex.
 // Silent lists the nodes that did not respond in time; their data is missing.
 
 // Session is the connection of a client, over CQL or over REST.
 type Session struct {
-	// ID identifies the session in the cluster. It is used to cancel the session.
+	// ID identifies the session in the cluster. ID is used to cancel the session.
 	ID      string `json:"id"`
 	Node    string `json:"node"`
 	Address string `json:"address"`
-	// State is ready or connecting. Little is known about a connecting client.
+	// State is ready or connecting. A connecting client has not sent most of its properties.
 	State         string `json:"state"`
 	User          string `json:"user"`
 	Driver        string `json:"driver"`
@@ -34,7 +34,7 @@ type Session struct {
 
 // Sessions holds the busiest sessions.
 type Sessions struct {
-	// Connections is the number of all sessions.
+	// Connections is the total number of sessions.
 	Connections int       `json:"connections"`
 	Sessions    []Session `json:"sessions"`
 	Silent      []string  `json:"silent"`

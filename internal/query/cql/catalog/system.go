@@ -23,8 +23,8 @@ const (
 )
 
 // declaration declares the tables of a keyspace, one per line: name(partition key | clustering key) columns -- comment.
-// Columns are separated by semicolons. A line that starts with a tab continues the previous line. The columns are
-// Cassandra 4.0's.
+// Columns are separated by semicolons. A line that starts with a tab continues the previous line. The columns are the
+// columns of Cassandra 4.0.
 type declaration struct {
 	keyspace    string
 	replication map[string]string
@@ -68,7 +68,7 @@ view_builds_in_progress(keyspace_name text | view_name text; start_token text; e
 	last_token text
 `
 
-// optionColumns are the columns that tables and views have in common.
+// optionColumns are the columns that are common to tables and views.
 const optionColumns = `additional_write_policy text; bloom_filter_fp_chance double; caching frozen<map<text, ` +
 	`text>>; cdc boolean; comment text; compaction frozen<map<text, text>>; compression frozen<map<text, text>>; ` +
 	`crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; extensions ` +
@@ -76,9 +76,9 @@ const optionColumns = `additional_write_policy text; bloom_filter_fp_chance doub
 	`memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double;
 	speculative_retry text`
 
-// The tables of system_schema that ScyllaDB's drivers read from any server. scylla_keyspaces lists the keyspaces with
-// tablets for the Rust driver. For other keyspaces, the driver discards the partition locations at each refresh of its
-// metadata.
+// These are the tables of system_schema that ScyllaDB's drivers read from any server. scylla_keyspaces lists the
+// keyspaces with tablets for the Rust driver. For other keyspaces, the driver discards the partition locations at each
+// refresh of its metadata.
 const (
 	scyllaTables    = "scylla_tables"
 	scyllaKeyspaces = "scylla_keyspaces"
@@ -263,7 +263,7 @@ var declarations = []declaration{
 	{schema.OwnKeyspace, nil, ilionTables},
 }
 
-// with50 replaces tables by the tables of 5.0 with the same name and adds new tables.
+// with50 replaces the tables that 5.0 defines differently and adds the tables that are new in 5.0.
 func with50(declarations []declaration) []declaration {
 	later := map[string]string{"system": systemTables50, "system_schema": schemaTables50,
 		"system_distributed": distributedTables50, "system_views": viewsTables50}
@@ -317,10 +317,10 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 }
 
 // batchesGCGrace is the retention of a batch record's tombstone, in seconds. It exceeds the time during which a node
-// may try to write the record. A record that reappeared would be applied again and could restore deleted data.
+// may try to write the record. If a record reappeared, it would be applied again and could restore deleted data.
 const batchesGCGrace = 3600
 
-// declare parses one line of a declaration. The lines are constants, so a mistake is found by the first test.
+// declare parses one line of a declaration. The lines are constants, so the tests find any mistake.
 func declare(keyspace, line string) *schema.Table {
 	line, comment, _ := strings.Cut(line, " -- ")
 	name, rest, _ := strings.Cut(line, "(")
@@ -391,8 +391,8 @@ func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*sch
 // WithSystem adds the system keyspaces of 4.0 to a schema.
 func WithSystem(s *schema.Schema) *schema.Schema { return WithSystemOf(compat.Cassandra40, s) }
 
-// WithSystemOf adds the missing system keyspaces of a release to a schema. If the schema contains a system keyspace,
-// its replication is kept, because some replications can be altered.
+// WithSystemOf adds the missing system keyspaces of a release to a schema. If the schema already contains a system
+// keyspace, the replication of that keyspace is kept, because clients can alter some replications.
 func WithSystemOf(r *compat.Release, s *schema.Schema) *schema.Schema {
 	keyspaces := systemKeyspaces
 	if r.Tables50 {

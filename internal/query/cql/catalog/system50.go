@@ -2,7 +2,7 @@
 
 package catalog
 
-// This file declares the tables of Cassandra 5.0 that are new or differ from 4.0. A table replaces the table of 4.0
+// This file declares the tables of Cassandra 5.0 that are new or differ from 4.0. Each table replaces the 4.0 table
 // with the same name. system.batches is Ilion's own table in all releases.
 
 const ofTable = `(keyspace_name text; table_name text) `

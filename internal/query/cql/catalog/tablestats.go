@@ -5,13 +5,13 @@ package catalog
 // TableStats holds the statistics of a table, collected from all nodes.
 type TableStats struct {
 	// Rows and LogicalBytes are estimates from a sample of logical partitions, or exact if Exact is true. If Sampled is
-	// false, they are unknown and 0.
+	// false, they are unknown and set to 0.
 	Rows         uint64 `json:"rows"`
 	LogicalBytes uint64 `json:"logical_bytes"`
 	Sampled      bool   `json:"sampled"`
 	Exact        bool   `json:"exact"`
 	// Tombstones is the number of stored deletions and expired values, or a lower bound if TombstonesOrMore is true.
-	// SweepLag is the time in seconds since the oldest of them could have been removed, or 0.
+	// SweepLag is the time in seconds since the oldest of these deletions and values could have been removed, or 0.
 	Tombstones       uint64 `json:"tombstones"`
 	TombstonesOrMore bool   `json:"tombstones_or_more"`
 	SweepLag         int64  `json:"sweep_lag_seconds"`

@@ -17,7 +17,8 @@ var specKinds = map[parser.TypeKind]cqltype.Kind{
 	parser.UserType: cqltype.UDT,
 }
 
-// TypeSpec converts the type in a statement into the model's form. It does not check whether user-defined types exist.
+// TypeSpec converts a type in a statement into the form of package schema. It does not check whether user-defined types
+// exist.
 func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 	switch t.Kind {
 	case parser.NativeType:
@@ -57,7 +58,7 @@ func customType(class string) (*schema.TypeSpec, error) {
 	return nil, dberr.Syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, full)
 }
 
-// ResolveType resolves the type in a statement in a keyspace. ks may be nil; user-defined types are then not found.
+// ResolveType resolves a type that a statement in keyspace ks names. If ks is nil, user-defined types are not found.
 func ResolveType(t *parser.TypeName, ks *schema.Keyspace) (*cqltype.Type, error) {
 	spec, err := TypeSpec(t)
 	if err != nil {

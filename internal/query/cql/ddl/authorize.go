@@ -48,12 +48,12 @@ func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
 	case *schema.DropFunction:
 		return a.dropFunction(c, s)
 	}
-	// An unknown change requires the permission to do everything.
+	// An unknown change requires all permissions.
 	return a.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
 }
 
-// authorizeBase checks the permission on the base table of a view. If the view does not exist, applying the change
-// returns the error.
+// authorizeBase checks the permission on the base table of a view. If the view does not exist, the error is returned
+// when the change is applied.
 func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
 	t := s.Table(keyspace, name)
 	if t == nil || t.View == nil {

@@ -25,7 +25,7 @@ func keyspaceOf(name parser.QualifiedName, session string) (string, error) {
 	return session, nil
 }
 
-// plain returns a name without quotes, as in Cassandra's messages.
+// plain returns a name without quotes, like Cassandra's messages.
 func plain(name parser.QualifiedName) string {
 	if name.HasKeyspace() {
 		return name.Keyspace.Name + "." + name.Name.Name
@@ -37,8 +37,8 @@ func (e *Executor) stamp() schema.Stamp {
 	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Clock.Wall().UnixMicro(), Release: e.opts.Release}
 }
 
-// change converts a statement into a change. It returns nil for a statement that is not a change. Errors are the ones
-// that do not depend on the schema.
+// change converts a statement into a change. It returns nil for a statement that is not a change. It returns only
+// errors that do not depend on the schema.
 func (e *Executor) change(stmt parser.Statement, session string) (schema.Change, error) {
 	switch s := stmt.(type) {
 	case *parser.CreateKeyspace:

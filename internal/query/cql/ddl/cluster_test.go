@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestReplicationInACluster checks that a cluster accepts any replication, that a client that declares a different
-// replication receives a warning, and that DESCRIBE returns the declared replication.
+// TestReplicationInACluster checks that a cluster accepts any replication. A client that declares a different
+// replication must receive a warning, and DESCRIBE must return the declared replication.
 func TestReplicationInACluster(t *testing.T) {
 	info := catalog.NodeInfo{
 		Endpoint: catalog.Endpoint{HostID: schema.UUID{1}, Datacenter: "west",

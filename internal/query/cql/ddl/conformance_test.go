@@ -21,7 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// recordings is the folder of exchanges recorded from Cassandra 4.0, next to the repository. It may be missing.
+// recordings is the folder of exchanges that were recorded from Cassandra 4.0. It is next to the repository. The folder
+// may be missing.
 const recordings = "../../../../../shared/conformance"
 
 type recordedStep struct {
@@ -47,12 +48,12 @@ type recordedStep struct {
 var justified = []string{
 	"MATERIALIZED VIEW", "FUNCTION ", "AGGREGATE ", // not supported
 	"ALTER KEYSPACE IF EXISTS", "ALTER TABLE IF EXISTS", // of later versions
-	"'datacenter1' : 2 } AND DURABLE_WRITES = false", // no repair is needed after raising the factor
+	"'datacenter1' : 2 } AND DURABLE_WRITES = false", // No repair is needed after the replication factor is raised.
 	// Data centers without nodes are accepted, and the next statement finds the keyspace.
 	"'nosuchdc'", "'nonexistentdc'", "KEYSPACE s_ddl_d WITH durable_writes = 'x'",
-	// The recorded version permitted mixing counters with other columns.
+	// The recorded version permitted tables with both counters and other columns.
 	"ALTER TABLE t ADD v int", "ALTER TABLE plain ADD c counter",
-	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // warn of the unknown column
+	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // warns about the unknown column
 }
 
 var isSchemaStatement = regexp.MustCompile(`(?i)^\s*(create|alter|drop|desc|describe)\s`)
@@ -90,7 +91,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// isNewer reports whether a row of DESCRIBE TABLES names a table that 4.0 does not have.
+// isNewer reports whether a row of DESCRIBE TABLES names a table that Cassandra 4.0 does not have.
 func isNewer(row [][]byte) bool {
 	return len(row) == 3 && slices.Contains([]string{"cidr_groups", "cidr_permissions", "identity_to_role"},
 		string(row[2]))
@@ -101,7 +102,7 @@ func replay(t *testing.T, name string, steps []recordedStep) (compared int) {
 		return 0
 	}
 	e := newTestExecutor()
-	views := false // results that depend on materialized views differ
+	views := false // Results that depend on materialized views differ.
 	for i, step := range steps {
 		cql, ok := step.CQL.(string)
 		if !ok || step.Op != "query" || !isSchemaStatement.MatchString(cql) {

@@ -27,7 +27,7 @@ type Column struct {
 	Type *cqltype.Type
 }
 
-// Rows is the result of DESCRIBE: the wire values of every row. The caller divides it into pages.
+// Rows is the result of DESCRIBE: the wire values of every row. The caller divides the rows into pages.
 type Rows struct {
 	Columns []Column
 	Rows    [][][]byte
@@ -120,8 +120,8 @@ func (d *describer) cluster(info *catalog.NodeInfo) {
 	d.Rows.Rows[0] = append(d.Rows.Rows[0], ownershipType.SortedMap(pairs))
 }
 
-// listed returns the keyspaces in lists: all except Ilion's own keyspace, which Cassandra does not have. Tools compare
-// these lists with the keyspaces they know.
+// listed returns the keyspaces that DESCRIBE lists. They exclude Ilion's own keyspace, which Cassandra does not have.
+// Tools compare the list with the keyspaces that they know.
 func (d *describer) listed() []*schema.Keyspace {
 	all := slices.Collect(d.schema.All())
 	return slices.DeleteFunc(all, func(ks *schema.Keyspace) bool { return ks.Name == schema.OwnKeyspace })
@@ -320,7 +320,7 @@ func (d *describer) table(t *schema.Table) {
 	d.add(quote(t.Keyspace), "table", quote(t.Name),
 		createTable(d.schema.Keyspace(t.Keyspace), t, d.internals, d.release))
 	if t.Container != nil {
-		return // the indexes of a container are internal
+		return // The indexes of a container are internal.
 	}
 	for _, ix := range byName(t.ShownIndexes(), func(ix *schema.Index) string { return ix.Name }) {
 		d.index(t, ix)

@@ -10,7 +10,7 @@
 //   - (DD2) The output of DESCRIBE creates an equal object when it is executed.
 //   - (DD3) An unsupported statement is rejected with an error that names the feature. It has no effect.
 //
-// The package does not depend on how changes are agreed on and stored, or on permissions.
+// The package does not depend on permissions or on the way in which changes are agreed on and stored.
 //
 // Start reading at Executor. change.go converts syntax trees into changes. unsupported.go lists unsupported statements.
 // describe.go selects the objects of DESCRIBE, and text.go prints them.

@@ -22,8 +22,8 @@ import (
 // Store makes a schema change durable and distributes it. When Apply returns, the catalog of this node has the new
 // schema.
 type Store interface {
-	// Apply applies the change to the current schema with schema.Apply and returns its results. The permissions on
-	// created objects are granted to role, which is empty if authentication is off.
+	// Apply applies the change to the current schema with schema.Apply and returns the results. role receives the
+	// permissions on the created objects. It is empty if authentication is off.
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
 }
 
@@ -58,7 +58,7 @@ type Options struct {
 // Functions checks functions.
 type Functions interface {
 	// Check returns an error if a function cannot be created: functions are disabled, its language is unknown, or its
-	// body is invalid. The errors are *dberr.Invalid.
+	// body is invalid. Errors are of type *dberr.Invalid.
 	Check(ctx context.Context, f *schema.Function) error
 	// Enabled returns an error if no function in a language can be created.
 	Enabled(language string) error
@@ -90,8 +90,8 @@ func New(c *catalog.Catalog, store Store, opts Options) *Executor {
 
 // Result is the result of a DDL statement.
 type Result struct {
-	// Change is the change, or nil if the statement had no effect: the object already existed or did not exist, or the
-	// options were already set.
+	// Change is nil if the statement had no effect: the object already existed or did not exist, or the options were
+	// already set.
 	Change *schema.Event
 	// Args holds the argument types of a changed function or aggregate, for the client.
 	Args []string

@@ -117,8 +117,8 @@ func (e *Executor) compile(ctx context.Context, change schema.Change) error {
 	return e.opts.Functions.Check(ctx, f)
 }
 
-// argTexts returns the argument types of a created function or aggregate, as written, except that user-defined types
-// have their keyspace. It returns nil for other changes.
+// argTexts returns the argument types of a created function or aggregate as written. User-defined types are qualified
+// with their keyspace. It returns nil for other changes.
 func argTexts(change schema.Change) []string {
 	var keyspace string
 	var args []*schema.TypeSpec
@@ -149,7 +149,7 @@ func onFunction(f *schema.Function) access.Resource {
 	return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())
 }
 
-// createFunction requires ALTER on a function that is replaced, and CREATE otherwise.
+// createFunction requires the ALTER permission for a function that is replaced, and the CREATE permission otherwise.
 func (a Actor) createFunction(c *schema.CreateFunction, s *schema.Schema) error {
 	if c.OrReplace {
 		if f, err := c.Function(s); err == nil {
@@ -161,7 +161,7 @@ func (a Actor) createFunction(c *schema.CreateFunction, s *schema.Schema) error 
 	return a.Check(access.Create, access.OfFunctions(c.Keyspace))
 }
 
-// createAggregate also requires EXECUTE on the functions that the aggregate calls.
+// createAggregate also requires the EXECUTE permission on the functions that the aggregate calls.
 func (a Actor) createAggregate(c *schema.CreateAggregate, s *schema.Schema) error {
 	allowed := a.Check(access.Create, access.OfFunctions(c.Keyspace))
 	f := aggregateOf(c, s)
@@ -208,10 +208,10 @@ func (a Actor) dropFunction(c *schema.DropFunction, s *schema.Schema) error {
 	if f, err := c.Find(s); err == nil && f != nil {
 		return a.Check(access.Drop, onFunction(f))
 	}
-	return nil // no function will be dropped
+	return nil // No function will be dropped.
 }
 
-// functionName returns the name of a function in lists: its name and its argument types.
+// functionName returns the name of a function for lists. It includes the argument types.
 func functionName(f *schema.Function) string {
 	return quote(f.Name) + "(" + strings.Join(f.PlainArgs(), ", ") + ")"
 }

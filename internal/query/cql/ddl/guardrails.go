@@ -13,7 +13,7 @@ import (
 )
 
 // checkGuardrails checks a change against the guardrails and removes ignored properties from the change. It uses the
-// schema of this node, so concurrent changes of two clients may exceed a limit.
+// schema of this node, so concurrent changes by two clients may exceed a limit.
 func checkGuardrails(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 	if !g.On() {
 		return nil
@@ -212,7 +212,7 @@ func checkReplicationGuardrails(keyspace string, given []schema.Property, g *gua
 		for _, e := range p.Map {
 			n, err := strconv.ParseInt(e.Value, 10, 64)
 			if err != nil {
-				continue // the class, or an invalid value that is rejected later
+				continue // the class, or an invalid value that a later check rejects
 			}
 			if err := g.ReplicationFactor(keyspace, n); err != nil {
 				return err

@@ -46,8 +46,8 @@ func (e *Executor) bindMasks(stmt parser.Statement, change schema.Change, s *sch
 	return nil
 }
 
-// maskColumns sets the masks of columns in a change. It processes columns by name, as in Cassandra, which determines
-// the first error.
+// maskColumns sets the masks of columns in a change. As in Cassandra, it processes the columns by name. The order
+// determines which error is returned first.
 func (e *Executor) maskColumns(defs []parser.ColumnDef, specs []schema.ColumnSpec, table string,
 	s *schema.Schema, ks *schema.Keyspace) error {
 	order := make([]int, len(specs))

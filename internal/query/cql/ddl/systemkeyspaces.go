@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// checkSystemKeyspace rejects changes of system keyspaces like Cassandra's permission check, which precedes the check
-// of the schema. Changes that it does not reject may be rejected with different texts when they are applied.
+// checkSystemKeyspace rejects changes to system keyspaces. Like Cassandra's permission check, it precedes the check of
+// the schema. Other changes may be rejected with different texts when they are applied.
 func checkSystemKeyspace(change schema.Change, r *compat.Release) error {
 	switch c := change.(type) {
 	case *schema.AlterKeyspace:

@@ -127,8 +127,8 @@ func order(c *schema.Column) string {
 }
 
 // writeColumns writes the columns in Cassandra's order: keys, static columns, and regular columns, with single-cell
-// columns first. With internals, dropped columns are at the end with their former type, even if a column with the same
-// name exists again.
+// columns first. With internals, dropped columns come last with their former types, even if a column with the same name
+// exists again.
 func writeColumns(b *strings.Builder, ks *schema.Keyspace, t *schema.Table, internals bool) {
 	line := func(name string, typ *cqltype.Type, static, only bool, mask *schema.Mask) {
 		b.WriteString("    " + quote(name) + " " + typ.String())
@@ -202,7 +202,7 @@ func singleCellFirst(columns []*schema.Column) []*schema.Column {
 	return sorted
 }
 
-// lastDropped returns the dropped columns by name, the most recent one for each name.
+// lastDropped returns the dropped columns by name. For each name, it returns the column that was dropped last.
 func lastDropped(t *schema.Table) []*schema.DroppedColumn {
 	var dropped []*schema.DroppedColumn
 	for i := range t.Dropped {
@@ -231,8 +231,8 @@ func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 	}
 }
 
-// optionTexts returns the options as name = value, sorted by name. memtable has Cassandra's position. Options of
-// Cassandra 5.0 are also shown in older releases if they differ from the default.
+// optionTexts returns the options as name = value, sorted by name. memtable has the same position as in Cassandra.
+// Options of Cassandra 5.0 are also shown in older releases if they differ from the default.
 func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 	extensions := make([]string, 0, len(o.Extensions))
 	for _, k := range slices.Sorted(maps.Keys(o.Extensions)) {
@@ -284,7 +284,7 @@ func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 	return texts
 }
 
-// writeClusteringOrder writes the order of the clustering columns, if there are any, as the first options of a table.
+// writeClusteringOrder writes the order of the clustering columns, if any, as the first option of a table.
 func writeClusteringOrder(b *strings.Builder, t *schema.Table) {
 	if len(t.Clustering) == 0 {
 		return

@@ -114,7 +114,7 @@ func selected(s *parser.Selector) (string, error) {
 	return c.Name.Name, nil
 }
 
-// notConstant rejects a value that is computed. Whether the column may be restricted is checked first.
+// notConstant rejects a computed value. It first checks whether the column may be restricted.
 type notConstant struct{ *dberr.Invalid }
 
 // constant rejects relations whose values are not constant.

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
-// warnings returns the parts of a change that have no effect. Options that tune Cassandra's storage are stored without
-// a warning, because they do not change results. Options with a visible effect cause a warning.
+// warnings returns warnings about the parts of a change that have no effect. Options that tune Cassandra's storage are
+// stored without a warning, because they do not change results. Options with a visible effect cause a warning.
 func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	switch c := change.(type) {
 	case *schema.CreateKeyspace:
@@ -42,8 +42,8 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	return nil
 }
 
-// experimentalVectorWarning is Cassandra's warning for each vector index of a table that receives a further index or
-// changed columns.
+// experimentalVectorWarning is Cassandra's warning about the vector indexes of a table. It is sent for each vector
+// index when the table receives another index or its columns change.
 const experimentalVectorWarning = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
 	"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
 	" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
@@ -68,7 +68,7 @@ func feedLevelWarnings(properties []schema.Property, t *schema.Table) []string {
 		"ALTER TABLE %[1]s WITH cdc = true", t)}
 }
 
-// viewFeedWarnings warns about cdc = true for a view, which has no change feed.
+// viewFeedWarnings warns about cdc = true for a view, because a view has no change feed.
 func viewFeedWarnings(properties []schema.Property, t *schema.Table) []string {
 	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
 	if t == nil || t.View == nil || !asked || !t.Options.CDC {
@@ -91,9 +91,9 @@ func ineffectiveWarnings(properties []schema.Property) []string {
 	return []string{"Stored but ignored: " + strings.Join(kept, ", ")}
 }
 
-// replicationWarnings warns about a replication that differs from the effective one. On a standalone node, factors
-// above the number of nodes cause Cassandra's warning with every change of the keyspace. The other warnings are added
-// only if the statement sets the replication.
+// replicationWarnings warns about a replication that differs from the effective replication. On a standalone node, each
+// change to a keyspace whose factors exceed the number of nodes causes Cassandra's warning. The other warnings are
+// added only if the statement sets the replication.
 func (e *Executor) replicationWarnings(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
 	if ks == nil {
@@ -132,7 +132,7 @@ func shortFactors(ks *schema.Keyspace, info *catalog.NodeInfo, absent []string) 
 	for _, option := range slices.Sorted(maps.Keys(ks.Replication)) {
 		factor, err := strconv.Atoi(ks.Replication[option])
 		if err != nil || slices.Contains(absent, option) {
-			continue // the class, or a data center with a different warning
+			continue // the class, or a data center that causes a different warning
 		}
 		dc, suffix := option, " for datacenter "+option
 		if option == "replication_factor" {
@@ -157,8 +157,8 @@ func absentDatacenters(ks *schema.Keyspace, present []string) []string {
 	})
 }
 
-// unknownOrder returns warnings for undeclared columns in the CLUSTERING ORDER BY of a rejected table. Cassandra's
-// error names a different column.
+// unknownOrder returns warnings for undeclared columns in the CLUSTERING ORDER BY of a rejected table. The error text
+// of Cassandra names a different column.
 func unknownOrder(change schema.Change) []string {
 	c, ok := change.(*schema.CreateTable)
 	if !ok {

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// confidence is the distance between the expected value and its bounds, in standard deviations.
+	// confidence is the distance between the expected value and its bounds in standard deviations.
 	confidence = 5
 	// minSample is the minimum number of logical partitions, or of result rows, for an estimate.
 	minSample = 16
-	// maxPageVisits is the maximum number of keys that one page of a range visits: read.Options.PageVisitsMax and one
-	// command.
+	// maxPageVisits is the maximum number of keys that one page of a range visits. It equals read.Options.PageVisitsMax
+	// plus the keys of one command.
 	maxPageVisits = 510_000
 )
 
@@ -27,12 +27,12 @@ type partitionSample struct {
 	from, width float64 // start and width of the range
 	at          token.Token
 	// count is the number of complete partitions. rows is the number of rows of the current partition. sum and squares
-	// are computed over the rows of complete partitions.
+	// are computed from the numbers of rows in complete partitions.
 	count, rows  int64
 	sum, squares float64
 }
 
-// begin records the range at its first command.
+// begin records the range when its first command starts.
 func (s *partitionSample) begin(c *command.Read) {
 	if s.begun {
 		return
@@ -54,7 +54,7 @@ func (s *partitionSample) begin(c *command.Read) {
 // partition records the start of the next logical partition.
 func (s *partitionSample) partition(t token.Token) {
 	if t == s.at {
-		return // the same partition, continued by a further command
+		return // A further command continues the same partition.
 	}
 	if s.rows > 0 {
 		s.count++
@@ -72,12 +72,12 @@ func (s *partitionSample) rest() (times, wrong float64) {
 	mean := s.sum / n
 	variance := max(0, s.squares/n-mean*mean)
 	times = 1/covered - 1
-	more := times * n // the expected number of unread partitions, which also varies
+	more := times * n // expected number of unread partitions, which also varies
 	return times, math.Sqrt((1 + variance/(mean*mean)) * (1/n + (more+1)/(more*more)))
 }
 
-// extrapolate sets the price of a statement that was read only partially. given of the wanted rows were found. wanted
-// is 0 if all rows are wanted.
+// extrapolate sets the price of a statement that was read only partially. given is the number of wanted rows that were
+// found. wanted is 0 if all rows are wanted.
 func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
 	out.Min = l.price + l.meter.Price(&l.c)
 	out.Expected, out.Max = out.Min, Unknown
@@ -92,7 +92,7 @@ func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
 			left++
 		}
 	}
-	out.Partitions += 1 + left // the current partition and the following ones
+	out.Partitions += 1 + left // the current partition and the partitions after it
 	if l.sample.count < minSample {
 		return
 	}

@@ -21,8 +21,8 @@ import (
 )
 
 // Modify computes the price of a modification or a batch. execute must execute the statement with the given executor,
-// whose writes are not sent. tables are the tables to which the statement writes. Errors and warnings are the same as
-// for the statement.
+// which does not send the writes. tables are the tables to which the statement writes. Errors and warnings are the same
+// as in an execution of the statement.
 func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Table,
 	execute func(e *write.Executor, done write.Completion)) (Price, []string, error) {
 	p := &pricer{source: s, snapshot: s.Topology(), touched: map[topology.PartitionID]bool{},
@@ -53,7 +53,7 @@ type pricer struct {
 	names   map[uint32]string
 	rows    int
 	entries int
-	// notes describes the effect of conditions and updates.
+	// notes describes the effect of conditions and updates on the price.
 	notes []string
 }
 
@@ -90,7 +90,7 @@ func (p *pricer) Written(o *write.Outcome) {
 	p.warnings = slices.Clone(o.Warnings)
 }
 
-// add adds a fixed cost.
+// add adds a fixed cost to the price.
 func (p *pricer) add(u ru.Units) {
 	p.price.Min += u
 	p.price.Expected += u
@@ -126,8 +126,8 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	return u
 }
 
-// conditional adds the cost of a conditional if its conditions are satisfied and if they are not, based on the current
-// rows.
+// conditional adds the cost of a conditional statement, based on the current rows. It considers both results:
+// conditions that are satisfied and conditions that are not.
 func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
 	p.touch(m)
@@ -175,8 +175,8 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 	return d, nil
 }
 
-// notAppliedCost returns the additional cost of a conditional whose conditions are not satisfied. The result of some
-// conditionals then contains a row of the partition.
+// notAppliedCost returns the additional cost of a conditional statement whose conditions are not satisfied. The result
+// of such a statement may contain a row of the partition.
 func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru.Units, error) {
 	if c.First == command.NoFirst {
 		return 0, nil
@@ -192,14 +192,14 @@ func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru
 	return v.Price(&q), nil
 }
 
-// firstRow reads rows like a leader that searches for the first row, or for the first row with a marker.
+// firstRow reads rows like a leader that searches for the first row or for the first row with a row marker.
 type firstRow struct {
 	ru.Meter
 	pricer *pricer
 	marked bool
 }
 
-// firstRowsMax is the maximum number of rows without a marker that a leader skips.
+// firstRowsMax is the maximum number of rows without a row marker that a leader skips.
 const firstRowsMax = 100
 
 // Charge implements ru.Charged.

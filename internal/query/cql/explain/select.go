@@ -17,7 +17,7 @@ import (
 )
 
 // Select computes the price of one page of a SELECT with the options o. r is the reader of the statement. m is the
-// current topology. Errors are the same as for the statement.
+// current topology. Errors are the same as in an execution of the statement.
 func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Plan, b *expr.Bindings, o read.Options,
 ) (Price, error) {
 	wanted, err := p.MaxRows(b, o.PageSize)
@@ -46,10 +46,11 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 	return out, nil
 }
 
-// errSampleFull ends an execution that has reached the limits. The reader may replace it by a different error.
+// errSampleFull ends an execution that has reached the limits of the sample. The reader may replace the error with a
+// different one.
 var errSampleFull = errors.New("sample limit reached")
 
-// peekReader is a Reader whose commands only peek. It counts the examined rows at the price of a real read.
+// peekReader is a Reader whose commands only count rows. It counts the examined rows at the price of a real read.
 type peekReader struct {
 	reader   read.Reader
 	snapshot *topology.Snapshot
@@ -57,9 +58,10 @@ type peekReader struct {
 	v command.Visitor
 	// c is the command without Peek. Its Continued flag applies to the current physical partition.
 	c command.Read
-	// meter counts in the current physical partition.
+	// meter counts the work in the current physical partition.
 	meter ru.Meter
-	// price is the price of the complete partitions. cost is the cost of peeking in them.
+	// price is the total price of the complete partitions. cost is the total cost of counting the rows in these
+	// partitions.
 	price, cost ru.Units
 	// touched holds the physical partitions of keys. rangePartitions is the number of physical partitions of a range.
 	touched         map[topology.PartitionID]bool
@@ -109,8 +111,8 @@ func (l *peekReader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return l.counted(&before, func() (command.Step, error) { return l.v.Row(clustering, r) })
 }
 
-// counted adds the rows and bytes counted since before and calls pass. It ends the execution if a limit is reached and
-// the execution would continue.
+// counted adds the rows and bytes that were counted since before. It then calls pass. It ends the execution if a limit
+// is reached and the execution would continue.
 func (l *peekReader) counted(before *ru.Meter, pass func() (command.Step, error)) (command.Step, error) {
 	l.rows += l.meter.Rows - before.Rows
 	l.bytes += l.meter.Bytes - before.Bytes

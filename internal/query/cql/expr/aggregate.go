@@ -16,10 +16,10 @@ type Aggregate struct {
 	args []Term
 }
 
-// Type returns the type of the result.
+// Type returns the type of the aggregate's result.
 func (a *Aggregate) Type() *cqltype.Type { return a.fn.result }
 
-// New starts a group.
+// New starts the aggregation of a group.
 func (a *Aggregate) New() *Accumulator {
 	return &Accumulator{aggregate: a, state: a.fn.state(a.fn)}
 }
@@ -32,7 +32,7 @@ type Accumulator struct {
 	held int
 }
 
-// Add adds the row in b.Row. It does not retain the row.
+// Add adds the row in b.Row to the group. It does not retain the row.
 func (a *Accumulator) Add(b *Bindings) error {
 	if f, ok := a.state.(*folding); ok {
 		return a.addAll(f, b)
@@ -99,7 +99,7 @@ func (a *Accumulator) Result(b *Bindings) ([]byte, error) {
 	return a.state.result()
 }
 
-// Reset starts the next group.
+// Reset discards the state and starts the next group.
 func (a *Accumulator) Reset() { a.state = a.aggregate.fn.state(a.aggregate.fn) }
 
 // aggregateResult represents the result of an aggregate in a selector.
@@ -194,7 +194,7 @@ func newTotal(t *cqltype.Type, average bool) func(*function) accumulator {
 			return &bigTotal{typ: t, average: average}
 		case cqltype.Bigint, cqltype.Counter:
 			if average {
-				return &bigTotal{typ: t, average: true} // the sum may exceed 64 bits; the average cannot
+				return &bigTotal{typ: t, average: true} // The sum may exceed 64 bits, but the average cannot.
 			}
 		}
 		return &integerTotal{typ: t, average: average}
@@ -324,8 +324,8 @@ func (s *floatTotal) result() ([]byte, error) {
 	return fromFloat64(total), nil
 }
 
-// decimalTotal computes a sum or an average. As in Cassandra, an average is updated with each value and rounded to the
-// scale of the value's difference from it.
+// decimalTotal computes a sum or an average. As in Cassandra, an average is updated with each value. It is rounded to
+// the scale of the difference between the value and the average.
 type decimalTotal struct {
 	average bool
 	value   cqltype.DecimalValue

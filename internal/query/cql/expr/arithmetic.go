@@ -282,7 +282,7 @@ func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.D
 		zeros := len(digits) - len(strings.TrimRight(digits, "0"))
 		places = int32(max(int64(a.Scale), int64(b.Scale)-int64(zeros)))
 	}
-	if places < scale { // the removed digits are zeros
+	if places < scale { // The removed digits are zeros.
 		r.Quo(r, pow10(int(scale)-int(places)))
 	}
 	return cqltype.DecimalValue{Unscaled: r, Scale: places}, checkLength(r)
@@ -343,7 +343,8 @@ func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 	return w, nil
 }
 
-// addMonths adds months to a time in milliseconds. If the resulting month does not have the day, its last day is used.
+// addMonths adds months to a time in milliseconds. If the resulting month does not have the day, the last day of the
+// month is used.
 func addMonths(ms, months int64) int64 {
 	if months == 0 {
 		return ms

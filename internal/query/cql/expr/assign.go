@@ -32,7 +32,7 @@ func compatibleWith(to, from *cqltype.Type) bool {
 	case cqltype.List, cqltype.Set, cqltype.Map:
 		return from.Kind == to.Kind && allCompatible(to.Elems, from.Elems)
 	case cqltype.Tuple:
-		// A tuple with fewer components lacks the last ones.
+		// A tuple with fewer components lacks the last components.
 		return (from.Kind == cqltype.Tuple || from.Kind == cqltype.UDT) && len(from.Elems) <= len(to.Elems) &&
 			allCompatible(to.Elems[:len(from.Elems)], from.Elems)
 	}
@@ -81,8 +81,10 @@ type binder struct {
 }
 
 // inference determines the types of unbound terms, and which overloads their calls have. It remembers its results:
-// a fact about a call requires facts about its arguments, so otherwise the time for nested calls and nested arithmetic
-// would be exponential. A remembered type is always the same pointer, so facts about it are found again.
+// a fact about a call requires facts about its arguments, so without the cache
+// the time for nested calls and nested arithmetic
+// would be exponential. A type in the cache keeps its pointer, so facts
+// about the type are found again.
 type inference struct {
 	env *Env
 	// scope is nil outside a SELECT clause.
@@ -103,7 +105,7 @@ type resolution struct {
 	err  error
 }
 
-// remember stores a value in a map and creates the map if it is nil.
+// remember stores a value in a map. It creates the map if the map is nil.
 func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 	if *m == nil {
 		*m = map[K]V{}
@@ -176,7 +178,7 @@ func (in *inference) computeFit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 
 func (in *inference) fitAll(terms []parser.Term, to *cqltype.Type) cqltype.Fit {
 	if len(terms) == 0 {
-		return cqltype.WeakFit // an empty collection could have any type
+		return cqltype.WeakFit // an empty collection can have any type
 	}
 	worst := cqltype.ExactFit
 	for _, t := range terms {

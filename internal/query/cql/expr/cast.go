@@ -179,7 +179,8 @@ func saturate(f float64, low, high int64) int64 {
 	return int64(f)
 }
 
-// castIsNoop reports whether a term already has the target type of a cast. Such a cast is ignored, including its name.
+// castIsNoop reports whether the operand of a cast already has the target type. Such a cast is ignored, even in the
+// name of the column.
 func (in *inference) castIsNoop(t *parser.Cast) bool {
 	from := in.exactType(t.Term)
 	to, err := in.env.ResolveType(t.Type)
@@ -221,7 +222,7 @@ func (in *inference) castForm(t *parser.Cast, to *cqltype.Type) (*function, erro
 	}
 	of := t.Term
 	for inner, ok := of.(*parser.Cast); ok; inner, ok = of.(*parser.Cast) {
-		of = inner.Term // like Cassandra, which reports the column
+		of = inner.Term // like Cassandra, report the column
 	}
 	return nil, dberr.Invalidf("%s cannot be cast to %s", Text(of), typeText(t.Type, ""))
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// cellMeta binds writetime(x), maxwritetime(x) or ttl(x). If x is an element, slice or field of a multi-cell column,
-// the result refers to the cells of x. Deeper selections have the time of their cell. A frozen column has a single
-// cell, whose time applies to all existing parts.
+// cellMeta binds writetime(x), maxwritetime(x) or ttl(x). If x is an element, slice, or field of a multi-cell column,
+// the result refers to the cells of x. A selection at a deeper level has the time of the cell that contains it. A
+// frozen column has a single cell. The time of this cell applies to all parts that exist.
 func (b *binder) cellMeta(t *parser.CellMeta) (Term, error) {
 	if c, ok := t.Arg.(*parser.Column); ok {
 		i, typ, err := b.scope.CellMeta(t.Kind, c.Name)
@@ -51,7 +51,7 @@ func (b *binder) cellMeta(t *parser.CellMeta) (Term, error) {
 type CellMetas struct {
 	// Slot is the slot of the times, and Type is their type. For a multi-cell map or set, it is a map from keys to
 	// times. For a user-defined type, it is a user-defined type with times as fields. For a list, it is a list of
-	// times. Otherwise it is the time of the single cell.
+	// times. Otherwise, it is the time of the single cell.
 	Slot int
 	Type *cqltype.Type
 	// Column is the type of the column.
@@ -92,13 +92,13 @@ func partOf(t parser.Term) (column *parser.Column, part parser.Term) {
 	}
 }
 
-// within returns a binder in which a column has a different slot and type.
+// within returns a binder for which the column has a different slot and type.
 func (b *binder) within(column parser.Ident, slot int, t *cqltype.Type) *binder {
 	in := inference{env: b.env, scope: standIn{b.scope, column.Name, slot, t}}
 	return &binder{inference: in, inAggregate: b.inAggregate}
 }
 
-// standIn is a scope that replaces a column.
+// standIn is a scope that replaces one column.
 type standIn struct {
 	Scope
 	column string
@@ -114,7 +114,7 @@ func (s standIn) Column(name parser.Ident) (int, *cqltype.Type, error) {
 	return s.Scope.Column(name)
 }
 
-// whereThere evaluates to of, or to null if value is null or an empty collection.
+// whereThere evaluates to of. It evaluates to null if value is null or an empty collection.
 type whereThere struct{ value, of Term }
 
 func (w *whereThere) Type() *cqltype.Type { return w.of.Type() }

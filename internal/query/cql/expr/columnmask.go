@@ -21,7 +21,7 @@ type Mask struct {
 	fn *function
 	// args are the values of the arguments after the first one, which is the masked value.
 	args [][]byte
-	// err is the reason why the mask cannot be applied.
+	// err is the reason why the mask cannot be applied, or nil.
 	err error
 }
 
@@ -101,7 +101,8 @@ func MaskText(m *schema.Mask, ks *schema.Keyspace) string {
 	return cqltype.QuoteName(m.Keyspace) + "." + cqltype.QuoteName(m.Function) + "(" + strings.Join(args, ", ") + ")"
 }
 
-// maskedColumn is the scope of a mask. It contains only the value of the column, which has the name of its type.
+// maskedColumn is the scope of a mask. It contains only the value of the column. The name of this value is the name of
+// its type.
 type maskedColumn struct{ typ *cqltype.Type }
 
 // Column implements Scope.

@@ -5,14 +5,14 @@ package expr
 import "math"
 
 // doubleDouble is a double-double number: the exact sum of two doubles, where low is at most half a unit in the last
-// place of high. It has about 105 bits. The functions of doubles use it and round once at the end, because Java's
-// functions returned the nearest double in all compared samples. math.Exp and similar functions return one of the two
-// nearest doubles.
+// place of high. It has a precision of about 105 bits. Functions of doubles compute with this type and round once at
+// the end. In all compared samples, Java's functions returned the nearest double. In contrast, math.Exp and similar
+// functions return one of the two nearest doubles.
 type doubleDouble struct{ high, low float64 }
 
 func (a doubleDouble) value() float64 { return a.high + a.low }
 
-// exactSum returns the sum of two doubles. exactSumFast does the same if |a| >= |b|.
+// exactSum returns the sum of two doubles. exactSumFast returns the same result, but requires |a| >= |b|.
 func exactSum(a, b float64) doubleDouble {
 	s := a + b
 	t := s - a
@@ -58,7 +58,7 @@ func expDoubleDouble(x float64) (result doubleDouble, power int) {
 	r := exactSum(x, 0).plus(ln2Twofold.times(doubleDouble{-k, 0}))
 	const halvings, terms = 6, 14
 	r = doubleDouble{math.Ldexp(r.high, -halvings), math.Ldexp(r.low, -halvings)}
-	// Compute e^r - 1, so that squaring keeps the low digits: (1 + s)^2 - 1 = 2s + s^2.
+	// Compute e^r - 1 so that squaring keeps the low digits: (1 + s)^2 - 1 = 2s + s^2.
 	s := r
 	power1 := r
 	for n := 2; n <= terms; n++ {
@@ -73,7 +73,7 @@ func expDoubleDouble(x float64) (result doubleDouble, power int) {
 
 // doubleExp returns the double nearest to e^x.
 func doubleExp(x float64) float64 {
-	const finite = 746 // e^x is 0 or infinite beyond
+	const finite = 746 // beyond this limit, e^x is 0 or infinite
 	if x != x || math.Abs(x) >= finite {
 		return math.Exp(x)
 	}
@@ -88,8 +88,7 @@ func scale(y doubleDouble, power int) float64 {
 	if power >= least+2 {
 		return math.Ldexp(v, power)
 	}
-	// v is already rounded, and Ldexp rounds it again. If v is halfway between two results, the remainder of y
-	// decides.
+	// v is already rounded, and Ldexp rounds it again. If v is halfway between two results, the remainder of y decides.
 	r := math.Ldexp(v, power)
 	rest := (y.high - v) + y.low
 	if back := math.Ldexp(r, -power); math.Abs(v-back) == math.Ldexp(1, -1075-power) && rest != 0 {
@@ -103,7 +102,7 @@ func scale(y doubleDouble, power int) float64 {
 // logDoubleDouble returns the natural logarithm of a finite positive number.
 func logDoubleDouble(x float64) doubleDouble {
 	const near = 0x1p-6
-	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)), because the difference below would lose precision
+	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)); the difference below would lose precision
 		z := quotientOf(doubleDouble{f, 0}, exactSum(2, f))
 		square, power, sum := z.times(z), z, z
 		for n := 3; n <= 17; n += 2 {
@@ -120,7 +119,7 @@ func logDoubleDouble(x float64) doubleDouble {
 	if m != 1 {
 		if math.Abs(m-1) < near {
 			y = logDoubleDouble(m)
-		} else { // one Newton step from a logarithm with half of the digits
+		} else { // One step of Newton's method starts from a logarithm with half of the digits.
 			first := math.Log(m)
 			back, power := expDoubleDouble(first)
 			back = doubleDouble{math.Ldexp(back.high, power), math.Ldexp(back.low, power)}
@@ -137,7 +136,7 @@ func quotientOf(a, b doubleDouble) doubleDouble {
 	return exactSumFast(q, rest.value()/b.high)
 }
 
-// doubleLog and doubleLog10 return the doubles nearest to the logarithms.
+// doubleLog and doubleLog10 return the double nearest to the logarithm.
 func doubleLog(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return math.Log(x)

@@ -32,7 +32,7 @@ func TestDoubleFunctionsAreNearest(t *testing.T) {
 			}
 			whole, scale := new(big.Int), int32(0)
 			exact, _ := new(big.Float).SetFloat64(x).SetPrec(2000).Rat(nil)
-			for bits := exact.Denom().BitLen() - 1; scale < int32(bits); { // over a power of two
+			for bits := exact.Denom().BitLen() - 1; scale < int32(bits); { // the denominator is a power of two
 				scale = int32(bits)
 				whole.Mul(exact.Num(), new(big.Int).Exp(big.NewInt(5), big.NewInt(int64(bits)), nil))
 			}

@@ -16,8 +16,8 @@ type Column struct {
 	Type                  *cqltype.Type
 }
 
-// Receiver is the target of a term: a column that it is compared with or written to, an element of the column, or a
-// function argument. Name is used in error texts and for unnamed markers.
+// Receiver is the target of a term: a column with which the term is compared or to which it is written, an element of
+// such a column, or a function argument. Name is used in error texts and for unnamed markers.
 type Receiver struct {
 	Name string
 	Type *cqltype.Type
@@ -66,8 +66,7 @@ func (r Receiver) Field(i int) Receiver {
 	return Receiver{Name: r.Name + "." + r.Type.Fields[i], Type: r.Type.Elems[i]}
 }
 
-// Env is the environment in which the terms of one statement are bound. It is used by one goroutine during
-// preparation.
+// Env is the environment in which the terms of one statement are bound. It is used by one goroutine during preparation.
 type Env struct {
 	// Release is the Cassandra release whose behavior is implemented.
 	Release *compat.Release
@@ -92,8 +91,8 @@ func NewEnv(rel *compat.Release, ks *schema.Keyspace, table *schema.Table, marke
 	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars, calls: &Calls{}}
 }
 
-// For returns an environment for another statement of the same batch or transaction. It shares the bind markers and
-// the references.
+// For returns an environment for another statement of the same batch or transaction. It shares the bind markers and the
+// references.
 func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
 	return &Env{Release: e.Release, Keyspace: ks, Table: table, References: e.References,
 		Functions: e.Functions, vars: e.vars, calls: e.calls}

@@ -187,7 +187,7 @@ func TestAggregates(t *testing.T) {
 				t.Fatalf("%T", term)
 			}
 			acc := env.Aggregates[0].New()
-			for range 2 { // the second round follows Reset
+			for range 2 { // The second round follows Reset.
 				acc.Reset()
 				for _, r := range c.rows {
 					b := &Bindings{Row: make([][]byte, 1)}

@@ -30,7 +30,7 @@ type parameter struct {
 	fixed *cqltype.Type
 	// otherwise is the type of an argument whose type is unknown. If it is nil, such an argument is rejected.
 	otherwise *cqltype.Type
-	// like is 1 + the index of the argument that has the same type, or 0.
+	// like is the index of the argument that has the same type plus 1. It is 0 if there is no such argument.
 	like int
 	// vector interprets a list literal as a vector of floats.
 	vector bool
@@ -138,7 +138,7 @@ func (in *inference) computePreferredType(t parser.Term) *cqltype.Type {
 		}
 	case *parser.MapLiteral:
 		if in.scope != nil {
-			return nil // it may have a user-defined type
+			return nil // the literal may have a user-defined type
 		}
 		var keys, values []parser.Term
 		for _, e := range t.Entries {

@@ -14,22 +14,23 @@ import (
 
 // function is one overload of a native function or operator.
 type function struct {
-	name   string // in lower case, except castAsInt and similar names
+	name   string // The name is in lower case, except castAsInt and similar names.
 	args   []*cqltype.Type
 	result *cqltype.Type
 	// pure functions depend only on their arguments. With constant arguments, they are evaluated during binding.
 	pure bool
-	// monotonic functions are nondecreasing in their first argument, so rows can be grouped by them.
+	// monotonic functions are nondecreasing in their first argument, so rows can be grouped by their results.
 	monotonic bool
 	// nulls reports that call receives null arguments. Otherwise a null argument makes the result null.
 	nulls bool
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
 	// state creates the accumulator of an aggregate. It is nil for other functions.
 	state func(f *function) accumulator
-	// weigh returns the number of bytes that call allocates. It is set if call may allocate more than twice the size
-	// of its arguments.
+	// weigh returns the number of bytes that call allocates. It is set if call may allocate more than twice the size of
+	// its arguments.
 	weigh func(args [][]byte) int
-	// user is the user-defined function or aggregate, or nil, and within is its keyspace. fold executes an aggregate.
+	// user is the user-defined function or aggregate, or nil. within is its keyspace. fold executes a user-defined
+	// aggregate.
 	user   *schema.Function
 	within *schema.Keyspace
 	fold   *userFold
@@ -42,7 +43,7 @@ func (f *function) qualified() string {
 	return "system." + f.name
 }
 
-// signature returns the overload in the form of error texts.
+// signature returns the overload in the notation of error texts.
 func (f *function) signature() string {
 	if f.user != nil {
 		return signatureOf(f.qualified(), f.args, f.result)
@@ -58,16 +59,16 @@ func signatures(fs []*function) string {
 	return strings.Join(parts, ", ")
 }
 
-// callee is the target of a call: its name for error texts, its operator if it is an operator, its overloads and its
-// arguments.
+// callee is the target of a call. It holds the name for error texts, the operator if the target is an operator, the
+// overloads, and the arguments.
 type callee struct {
 	name  string
-	op    byte // + - * / %, 'n' for negation, 0 for a function
+	op    byte // one of + - * / %, 'n' for negation, or 0 for a function
 	forms []*function
 	args  []parser.Term
 }
 
-// formsOf finds the overloads of a function by name, user-defined ones first.
+// formsOf returns the overloads of a function by name. User-defined overloads come first.
 func (in *inference) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
 	user := in.userForms(t)
 	if len(user) == 0 {
@@ -82,7 +83,7 @@ func (in *inference) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*funct
 	return user, nil
 }
 
-// native finds the native overloads of a function by name. Only the system keyspace has native functions.
+// native returns the native overloads of a function by name. Only the system keyspace has native functions.
 func (in *inference) native(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
 	if t.Name.HasKeyspace() && t.Name.Keyspace.Name != "system" {
 		return nil, nil
@@ -141,8 +142,8 @@ func (in *inference) native(t *parser.FunctionCall, to *cqltype.Type) ([]*functi
 	}
 }
 
-// resolveCall finds the overload of a call or operation for its arguments and, if to is not nil, for its receiver. It
-// returns nil without an error if no function has the name.
+// resolveCall finds the overload of a call or operation for its arguments and, if to is not nil, for its receiver. If
+// no function has the name, it returns nil without an error.
 func (in *inference) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
 	key := fitKey{t, to}
 	r, ok := in.resolved[key]
@@ -188,7 +189,8 @@ func (in *inference) checkArgs(f *function, args []parser.Term) error {
 	return nil
 }
 
-// best selects an overload: one that matches exactly, or else the only one that matches at all.
+// best selects an overload. It prefers an overload that matches exactly, and otherwise selects the only overload that
+// matches.
 func (in *inference) best(c *callee, to *cqltype.Type) (*function, error) {
 	var compatible []*function
 	for _, f := range c.forms {
@@ -382,7 +384,7 @@ func (c *call) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// charge counts the memory and the work of a call in advance.
+// charge counts the memory and the work of a call before the call.
 func (f *function) charge(b *Bindings, args [][]byte) error {
 	if b.Meter == nil {
 		return nil
@@ -391,10 +393,10 @@ func (f *function) charge(b *Bindings, args [][]byte) error {
 	for i, v := range args {
 		bytes += 2 * len(v)
 		if i >= len(f.args) {
-			continue // the overload of a user-defined function in a mask
+			continue // this is the overload of a user-defined function in a mask
 		}
 		if k := f.args[i].Kind; k == cqltype.Varint || k == cqltype.Decimal {
-			steps += len(v) * len(v) / numberSquares // the time of multiplication and division is quadratic
+			steps += len(v) * len(v) / numberSquares // multiplication and division take quadratic time
 		}
 	}
 	if f.weigh != nil {

@@ -40,7 +40,8 @@ var operatorFunctions = map[byte]string{
 	'+': "_add", '-': "_substract", '*': "_multiply", '/': "_divide", '%': "_modulo", 'n': "_negate",
 }
 
-// groupSignature returns a function or operator by which rows cannot be grouped, in the form of the error text.
+// groupSignature returns the signature of a function or operator by which rows cannot be grouped, in the notation of
+// the error text.
 func groupSignature(f *function, args []parser.Term) string {
 	named := *f
 	if len(f.name) == 1 {

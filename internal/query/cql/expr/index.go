@@ -68,7 +68,7 @@ func vectorEntries(t *schema.Table, lists schema.Lists, c *schema.Column, key []
 	}
 	v, ok := c.Type.Floats(nil, cell.Value)
 	if !ok || lists[0].Similarity.Check(v) != nil {
-		return nil // it was written before the index existed
+		return nil // the vector was written before the index existed
 	}
 	for _, l := range lists {
 		if l.None() {
@@ -99,7 +99,7 @@ func indexedElements(c *schema.Column, ix *schema.Index, form *IndexForm, cells 
 	return out, nil
 }
 
-// IndexOps returns the operands that enter a row into an index. The arguments are described at IndexValues. While a
+// IndexOps returns the operations that add a row to an index. The arguments are described at IndexValues. While a
 // vector index is being rebuilt with new lists, a row also has an entry for the older lists, which searches still use.
 func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 	values, err := IndexValues(t, ix, key, clustering, r)

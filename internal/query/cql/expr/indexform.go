@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// IndexFormMax is the maximum size in bytes of a value in a storage-attached index. Longer values with the same prefix
-// are distinguished by reading the rows.
+// IndexFormMax is the maximum size in bytes of a value in a storage-attached index. If longer values have the same
+// prefix, reading the rows distinguishes them.
 const IndexFormMax = 1024
 
 // IndexForm is the form of values in an index. Storage-attached indexes contain analyzed values in a byte-comparable
@@ -29,7 +29,7 @@ func FormOf(c *schema.Column, ix *schema.Index) IndexForm {
 	return IndexForm{ix.Indexed(c), ix.Analysis()}
 }
 
-// Ordered reports whether forms sort like values.
+// Ordered reports whether forms sort like the values.
 func (f *IndexForm) Ordered() bool { return f.types != nil }
 
 // Append appends the form of a value that is neither null nor a map entry.

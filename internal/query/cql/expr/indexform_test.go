@@ -38,7 +38,7 @@ func TestAnalyze(t *testing.T) {
 }
 
 // TestIndexForms checks that the forms of a storage-attached index sort like the values. Truncated forms of different
-// values may be equal, but must not be in the wrong order.
+// values may be equal, but must not sort in the wrong order.
 func TestIndexForms(t *testing.T) {
 	column := &schema.Column{Name: "c", Type: cqltype.Native(cqltype.Int)}
 	ix := &schema.Index{Column: "c", Kind: schema.CustomKind}

@@ -32,8 +32,8 @@ func drawNumber(t *rapid.T, typ *cqltype.Type) (*big.Int, []byte) {
 	return n, wrap(typ, n.Int64())
 }
 
-// TestIntegerOperations checks that operations on integer types compute the low bits of the integer result in the
-// wider type.
+// TestIntegerOperations checks that an operation on integer types returns the low bits of the exact result in the wider
+// type.
 func TestIntegerOperations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := rapid.SampledFrom(integerTypes).Draw(t, "left")
@@ -143,7 +143,7 @@ func TestSumsAreIndependentOfOrder(t *testing.T) {
 	})
 }
 
-// TestDeepArithmeticBindsQuickly checks that nested operations do not try every combination of overloads.
+// TestDeepArithmeticBindsQuickly checks that binding nested operations does not try every combination of overloads.
 func TestDeepArithmeticBindsQuickly(t *testing.T) {
 	term, n := mustTerm(t, "1"+strings.Repeat(" + 1", 100))
 	bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, testEnv(n))
@@ -151,12 +151,12 @@ func TestDeepArithmeticBindsQuickly(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, _, err := bound.Eval(testBindings())
-	if err != nil || tDecimal.Format(v) != "101.0" { // from the second sum on, an int is added to a decimal
+	if err != nil || tDecimal.Format(v) != "101.0" { // From the second sum on, an int is added to a decimal.
 		t.Fatalf("%s, %v", tDecimal.Format(v), err)
 	}
 }
 
-// TestHugeNumbersAreRefused checks that a short statement cannot create a number of gigabytes.
+// TestHugeNumbersAreRefused checks that a short statement cannot create a number with gigabytes of digits.
 func TestHugeNumbersAreRefused(t *testing.T) {
 	for _, text := range []string{"blobAsDecimal(0xc465360001) + 1", "blobAsDecimal(0xc465360001) / 3",
 		"blobAsDecimal(0x8000000001) * blobAsDecimal(0x8000000001)"} {

@@ -14,7 +14,7 @@ import (
 // composite is a list, set, map (alternating keys and values), vector, tuple or UDT of terms.
 type composite struct {
 	typ   *cqltype.Type
-	elems []Term // a nil element of a UDT is an omitted field
+	elems []Term // A nil element of a UDT is an omitted field.
 	// selected reports that the literal is in a SELECT clause, where elements of lists and values of maps may be null.
 	selected bool
 }
@@ -139,7 +139,7 @@ func (b *binder) bindList(t *parser.ListLiteral, r Receiver) (Term, error) {
 
 func (b *binder) bindSet(t *parser.SetLiteral, r Receiver) (Term, error) {
 	if r.Type.Kind == cqltype.Map && len(t.Elems) == 0 {
-		return b.bindComposite(r, nil) // {} is parsed as a set
+		return b.bindComposite(r, nil) // the parser treats {} as a set
 	}
 	if r.Type.Kind != cqltype.Set {
 		return nil, dberr.Invalidf("Invalid set literal for %s of type %s", r.Name, r.Type)
@@ -262,8 +262,9 @@ func (in *inference) checkTuple(t *parser.TupleLiteral, r Receiver) error {
 	return nil
 }
 
-// parenthesized returns the term in (term) if it is not a tuple, and otherwise nil. As in Cassandra, outside a SELECT
-// clause only the receiver's type distinguishes a tuple of one element from a term in parentheses.
+// parenthesized returns the term in (term) if the parentheses do not form a tuple. Otherwise, it returns nil. As in
+// Cassandra, outside a SELECT clause only the receiver's type distinguishes a tuple of one element from a term in
+// parentheses.
 func parenthesized(t *parser.TupleLiteral, to *cqltype.Type) parser.Term {
 	if len(t.Elems) != 1 || to.Kind == cqltype.Tuple || to.Kind == cqltype.UDT {
 		return nil

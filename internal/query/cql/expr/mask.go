@@ -133,12 +133,12 @@ func buildMaskPart(name string, args []*cqltype.Type) (*function, error) {
 		}
 		return maskPart(string(values[0]), kept(values[1]), kept(values[2]), padding, outer), nil
 	})
-	// A padding character has up to four bytes, and the growing text is copied.
+	// A padding character may have up to four bytes, and the text is copied as it grows.
 	f.weigh = func(values [][]byte) int { return 12 * len(values[0]) }
 	return f, nil
 }
 
-// kept returns a number of characters. Null and negative numbers are 0.
+// kept converts a term to a number of characters. It treats null and negative numbers as 0.
 func kept(v []byte) int {
 	if len(v) != 4 {
 		return 0

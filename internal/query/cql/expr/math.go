@@ -74,7 +74,7 @@ func calculate(t *cqltype.Type, v []byte, of func(float64) float64,
 	return wrap(t, saturate(f, math.MinInt32, math.MaxInt32)), nil // narrower types use the low bits of the int
 }
 
-// absolute implements abs. As in Java, the absolute value of the least integer of a type is itself.
+// absolute implements abs. As in Java, the absolute value of the least integer of a type is the integer itself.
 func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	if t.Kind == cqltype.Float || t.Kind == cqltype.Double {
 		f, ok := t.Kind.Float64(v)
@@ -93,8 +93,8 @@ func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	return v, nil
 }
 
-// rounded implements round: it rounds to the nearest integer. Halves are rounded up, except for decimals, where they
-// are rounded away from zero.
+// rounded implements round: it rounds to the nearest integer. Halves are rounded up. For decimals, they are rounded
+// away from zero.
 func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 	switch t.Kind {
 	case cqltype.Float, cqltype.Double:

@@ -66,8 +66,8 @@ func types(ts ...*cqltype.Type) []*cqltype.Type { return ts }
 
 const (
 	dayMillis = 86400_000
-	// uuidEpochMillis is the beginning of UUID time, 1582-10-15. Times after its end in the year 5236 wrap around as
-	// in Cassandra.
+	// uuidEpochMillis is the beginning of UUID time, 1582-10-15. As in Cassandra, times after the end of UUID time in
+	// the year 5236 wrap around.
 	uuidEpochMillis = -12219292800_000
 )
 
@@ -155,8 +155,8 @@ func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
 	return t.Kind.Int64(v)
 }
 
-// dateOf converts a time in milliseconds to a date as Cassandra does. Before 1970, a day begins one second late
-// because seconds are divided with truncation. Days out of range wrap around.
+// dateOf converts a time in milliseconds to a date as Cassandra does. Before 1970, a day begins one second late,
+// because the division of seconds truncates toward zero. Days out of range wrap around.
 func dateOf(ms int64) []byte {
 	days := int32(floorDiv(ms, 1000) / (dayMillis / 1000))
 	return binary.BigEndian.AppendUint32(nil, uint32(days)^1<<31)

@@ -20,7 +20,7 @@ func valueBinder(typ *cqltype.Type) func(text string) error {
 	return func(text string) error {
 		term, markers, err := parser.ParseTerm(text)
 		if err != nil {
-			return err // no columns are available there
+			return err // no columns are available
 		}
 		_, err = Bind(term, Receiver{Name: "v", Type: typ}, nestingEnv(len(markers)))
 		return err
@@ -35,9 +35,9 @@ func nestedList(depth int) *cqltype.Type {
 	return cqltype.ListOf(nestedList(depth - 1)).Freeze()
 }
 
-// TestNestedCallsBindQuickly checks that the work of binding nested calls, operators and literals is polynomial in the
-// depth. Twice the depth may require up to five times the allocations. This applies to valid and invalid terms, inside
-// and outside SELECT clauses.
+// TestNestedCallsBindQuickly checks that the work of binding nested calls, operators, and literals is polynomial in the
+// nesting depth. If the depth doubles, the number of allocations may increase by a factor of up to five. This applies
+// to valid and invalid terms, inside and outside SELECT clauses.
 func TestNestedCallsBindQuickly(t *testing.T) {
 	nested := func(open, inner, end string) func(n int) string {
 		return func(n int) string { return strings.Repeat(open, n) + inner + strings.Repeat(end, n) }

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Limits of arithmetic on varint and decimal. Operations beyond them are rejected, so that a short statement cannot
-// create a number of gigabytes. Results do not exceed cqltype.NumberBytesMax.
+// Limits of arithmetic on varint and decimal. Operations beyond these limits are rejected so that a short statement
+// cannot create a number with gigabytes of digits. Results do not exceed cqltype.NumberBytesMax.
 const (
 	maxScaleGap    = cqltype.ScaleGapMax
 	decimalDigits  = 32   // significant digits and scale of a quotient
@@ -91,7 +91,7 @@ func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 	return d, false, nil
 }
 
-// toOperand works like toDecimal for an operand. Cassandra converts all integers except varints to doubles first, so 2
+// toOperand works like toDecimal for an operand. Cassandra first converts all integers except varints to doubles, so 2
 // has scale 1.
 func toOperand(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
 	if !isInteger(t.Kind) {
@@ -206,7 +206,7 @@ func float64OfDecimal(d cqltype.DecimalValue) float64 {
 	return f
 }
 
-// truncated returns the integer part. ok is false if it would be excessively long.
+// truncated returns the integer part of a decimal. ok is false if it would be excessively long.
 func truncated(d cqltype.DecimalValue) (v *big.Int, ok bool) {
 	switch {
 	case d.Scale == 0:

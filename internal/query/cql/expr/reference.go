@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// References resolves references of a transaction's statements to earlier reads (name.column), outside SELECT clauses.
-// The implementation assigns slots and sets their values in Bindings.References. Repeated calls with the same
-// arguments return the same slot.
+// References resolves references in a transaction's statements to the results of earlier reads (name.column). It does
+// not resolve references in SELECT clauses. The implementation assigns slots and sets their values in
+// Bindings.References. Repeated calls with the same arguments return the same slot.
 type References interface {
 	Reference(name, column parser.Ident) (slot int, t *cqltype.Type, err error)
 }

@@ -33,7 +33,7 @@ func SelectorName(t parser.Term, scope Scope, env *Env) string {
 	return (&printer{types: &inference{env: env, scope: scope}, keyspace: env.keyspaceName()}).text(t)
 }
 
-// slot is a column of the current row, or its write time or time to live.
+// slot is a column of the current row, or the write time or time to live of a column.
 type slot struct {
 	typ   *cqltype.Type
 	index int
@@ -102,7 +102,7 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 }
 
 // frozenHint returns the type that a hint gives to a term of a SELECT clause. The type is frozen, so a multi-cell
-// column cannot have it.
+// column cannot have this type.
 func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Type, error) {
 	if hint.IsCollection() && !hint.Frozen {
 		for _, e := range hint.Elems {
@@ -133,7 +133,7 @@ func isStored(t parser.Term) bool {
 	return false
 }
 
-// hinted is a term with another compatible type.
+// hinted is a term that is treated as a term of another compatible type.
 type hinted struct {
 	Term
 	typ *cqltype.Type

@@ -24,8 +24,8 @@ const (
 type Term interface {
 	// Type returns the type of the value, which is never nil.
 	Type() *cqltype.Type
-	// Eval computes the value. The bytes may refer to the request, the term or Bindings.Row. The caller must not
-	// modify them, and must copy them to keep them beyond the request.
+	// Eval computes the value. The bytes may refer to the request, the term or Bindings.Row. The caller must not modify
+	// the bytes, and must copy them to keep them beyond the request.
 	Eval(b *Bindings) ([]byte, State, error)
 }
 
@@ -49,7 +49,7 @@ type Bindings struct {
 	Meter *meter.Meter
 }
 
-// charge counts the memory and the work of creating a value of the given size in advance.
+// charge counts the memory and the work of creating a value of the given size before the value is created.
 func (b *Bindings) charge(bytes int) error {
 	if err := b.Meter.Alloc(valueBytes + bytes); err != nil {
 		return err
@@ -90,11 +90,11 @@ func constantValue(t Term) (value []byte, ok bool) {
 	return nil, false
 }
 
-// marker is a bind marker.
+// marker is a bound marker.
 type marker struct {
 	typ   *cqltype.Type
 	index int
-	// canonical reports that values may need reordering, because the type contains a set or map.
+	// canonical reports that values may need reordering because the type contains a set or map.
 	canonical bool
 	// nullElements allows nulls in a list.
 	nullElements bool

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Text prints a term as in Cassandra's messages: close to its source, but with normalized spaces, function names in
-// lower case, and strings whose quotes are not doubled.
+// Text prints a term in the format of Cassandra's messages: close to its source, but with normalized spaces, function
+// names in lower case, and strings without doubled quotes.
 func Text(t parser.Term) string { return (&printer{}).text(t) }
 
 // message works like Text for a term whose user-defined types have been resolved. They are printed with their

@@ -52,6 +52,6 @@ func EvalTimeout(t Term, b *Bindings) (time.Duration, error) {
 	case d.Nanos%int64(time.Millisecond) != 0:
 		return 0, dberr.Invalidf("Invalid timeout %s: a timeout must be a whole number of milliseconds", d)
 	}
-	// 0ms leaves no time at all, which differs from no timeout.
+	// 0ms leaves no time and therefore differs from a missing timeout.
 	return max(time.Duration(min(d.Nanos, math.MaxInt64/4)), 1), nil
 }

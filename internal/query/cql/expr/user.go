@@ -22,7 +22,7 @@ type Functions interface {
 	Compile(f *schema.Function) (Invoke, error)
 }
 
-// Compiler compiles functions; see Functions.
+// Compiler compiles functions (see Functions).
 type Compiler interface {
 	Compile(f *schema.Function) (Invoke, error)
 }
@@ -46,13 +46,13 @@ func (f schemaFunctions) Keyspace(name string) *schema.Keyspace { return f.schem
 // Invoke calls a function with values of its argument types and returns a value of its result type; nil is null. It is
 // safe for concurrent use. Errors are *dberr.FunctionFailure.
 //
-// The call is limited by the meter's context, deadline and limits. A nil meter means no limits.
+// The context, deadline, and limits of the meter limit the call. A nil meter means no limits.
 type Invoke func(m *meter.Meter, args [][]byte) ([]byte, error)
 
 // Calls holds the distinct user-defined functions and aggregates that a statement calls.
 type Calls struct {
-	// Terms holds the functions that the statement's terms call; an aggregate precedes its functions. Executing the
-	// statement requires EXECUTE permission on them.
+	// Terms holds the functions that the terms of the statement call. An aggregate precedes its functions. Executing
+	// the statement requires EXECUTE permission on them.
 	Terms []*schema.Function
 	// Masks holds the functions that the masks of the statement's columns call when rows are read.
 	Masks []*schema.Function
@@ -62,10 +62,10 @@ type Calls struct {
 	constants *meter.Meter
 }
 
-// Called returns the functions that the terms bound so far call.
+// Called returns the functions that are called by the terms bound so far.
 func (e *Env) Called() Calls { return *e.calls }
 
-// Computes reports whether the terms bound so far call functions, including native ones, during execution.
+// Computes reports whether the terms bound so far call any functions, including native functions, during execution.
 func (e *Env) Computes() bool { return e.calls.computed }
 
 func (c *Calls) term(f *schema.Function) { c.Terms = noted(c.Terms, f) }
@@ -79,7 +79,7 @@ func noted(list []*schema.Function, f *schema.Function) []*schema.Function {
 	return append(list, f)
 }
 
-// None reports whether no function is called.
+// None reports whether the statement calls no function.
 func (c *Calls) None() bool { return len(c.Terms)+len(c.Masks) == 0 }
 
 // Current reports whether the functions are unchanged in the current schema.
@@ -94,8 +94,8 @@ func (c *Calls) Current(keyspace func(name string) *schema.Keyspace) bool {
 	return true
 }
 
-// functionsIn returns the keyspace in which a function is looked up: the specified keyspace, or else the keyspace of
-// the statement.
+// functionsIn returns the keyspace in which a function is looked up: the specified keyspace, or the keyspace of the
+// statement if none is specified.
 func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
 	switch {
 	case e.Functions == nil:
@@ -145,7 +145,7 @@ func (b *binder) compile(f *function) (*function, error) {
 	return b.env.invoked(&compiled)
 }
 
-// invoked sets the callable of a user-defined overload, which the caller owns.
+// invoked sets the callable of a user-defined overload. The caller must own the overload.
 func (e *Env) invoked(f *function) (*function, error) {
 	invoke, err := e.Functions.Compile(f.user)
 	f.call = func(b *Bindings, args [][]byte) ([]byte, error) { return invoke(b.Meter, args) }
@@ -171,7 +171,7 @@ func (b *binder) compileAggregate(f *function) (*userFold, error) {
 
 // userFold is a compiled user-defined aggregate.
 type userFold struct {
-	step, final Invoke // final may be nil
+	step, final Invoke // final is nil if the aggregate has no final function
 	// A strict function is not called with null arguments.
 	strict, strictFinal bool
 }
@@ -216,7 +216,7 @@ func (s *folding) finish(m *meter.Meter) ([]byte, error) {
 	return s.fold.final(m, [][]byte{s.state})
 }
 
-// signatureOf returns the form of an overload in error texts.
+// signatureOf returns an overload in the notation of error texts.
 func signatureOf(qualified string, args []*cqltype.Type, result *cqltype.Type) string {
 	texts := make([]string, len(args))
 	for i, a := range args {

@@ -13,8 +13,8 @@ import (
 // warnings to a list and returns an error if a statement must be rejected.
 type Guards struct {
 	Options
-	// Reads reports whether any guardrail concerns the execution of a SELECT. Writes reports whether any guardrail
-	// concerns written values. Requests use them to skip the individual checks.
+	// Reads reports whether any guardrail concerns the execution of a SELECT. Requests use them to skip the individual
+	// checks.
 	Reads, Writes bool
 }
 
@@ -33,7 +33,7 @@ type Check struct {
 	Warnings []string
 }
 
-// On reports whether there are guards.
+// On reports whether any guards exist.
 func (c *Check) On() bool { return c != nil && c.Guards != nil }
 
 func (c *Check) warn(name, text string) {

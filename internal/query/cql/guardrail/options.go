@@ -18,8 +18,8 @@ type Threshold struct{ Warn, Fail int64 }
 
 func (t Threshold) on() bool { return t.Warn > 0 || t.Fail > 0 }
 
-// Values holds the values for which a guardrail warns, which it ignores, or which it rejects. They are in lower case,
-// except consistency levels.
+// Values holds the values for which a guardrail warns, the values that it ignores, and the values that it rejects. They
+// are in lower case, except consistency levels.
 type Values struct{ Warned, Ignored, Disallowed []string }
 
 func (v *Values) none() bool { return len(v.Warned)+len(v.Ignored)+len(v.Disallowed) == 0 }
@@ -64,7 +64,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// The features that can be disabled: the name of the option without _enabled, and the name in texts if it differs.
+// These features can be disabled. Each entry holds the name of the option without _enabled and, if it differs, the name
+// in texts.
 var switches = []struct{ option, name string }{
 	{"alter_table", ""},
 	{"allow_filtering", ""},
@@ -134,7 +135,7 @@ func (o *Options) values() []struct {
 	}
 }
 
-// UnmarshalYAML reads the options by Cassandra's names into o: NAME_warn_threshold and NAME_fail_threshold,
+// UnmarshalYAML reads the options with Cassandra's names into o: NAME_warn_threshold and NAME_fail_threshold,
 // NAME_warned, NAME_ignored, and NAME_disallowed, and NAME_enabled.
 func (o *Options) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {

@@ -84,7 +84,7 @@ func (c *Check) GroupBy() error {
 	return c.checkEnabled("group_by", "GROUP BY functionality is not allowed")
 }
 
-// WideIndexQuery rejects a SELECT that uses an index over all partitions if this is disabled.
+// WideIndexQuery rejects a SELECT that uses an index over all partitions if such queries are disabled.
 func (c *Check) WideIndexQuery() error {
 	return c.checkEnabled("non_partition_restricted_index_query", "Non-partition key restricted query is not allowed. "+
 		"Executing a query on secondary indexes without partition key restriction might degrade performance")
@@ -95,25 +95,25 @@ func (c *Check) UserTimestamp() error {
 	return c.checkEnabled("user_timestamps", "User provided timestamps (USING TIMESTAMP) is not allowed")
 }
 
-// ListAssignment rejects setting a list element by index if this is disabled.
+// ListAssignment rejects setting a list element by index if this operation is disabled.
 func (c *Check) ListAssignment() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Setting of list items by index requiring read before write is not allowed")
 }
 
-// ListRemoval rejects removing a list element by index if this is disabled.
+// ListRemoval rejects removing a list element by index if this operation is disabled.
 func (c *Check) ListRemoval() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items by index requiring read before write is not allowed")
 }
 
-// ListDiscard rejects removing list elements by value if this is disabled.
+// ListDiscard rejects removing list elements by value if this operation is disabled.
 func (c *Check) ListDiscard() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items requiring read before write is not allowed")
 }
 
-// Value checks the size of a value, in bytes.
+// Value checks the size of a value in bytes.
 func (c *Check) Value(column string, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {
@@ -124,7 +124,8 @@ func (c *Check) Value(column string, size int) error {
 	return c.checkMax("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
 }
 
-// Collection checks the number of items and the size of a collection, or of the elements added to one.
+// Collection checks the number of items and the size of a collection. It also checks the elements that are added to a
+// collection.
 func (c *Check) Collection(column string, items, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {

@@ -110,7 +110,7 @@ func (c *Check) Compact() error {
 	return c.checkEnabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
 }
 
-// Uncompressed rejects a table without compression if this is disabled.
+// Uncompressed rejects a table without compression if such tables are disabled.
 func (c *Check) Uncompressed() error {
 	return c.checkEnabled("uncompressed_tables", "Uncompressed table is not allowed")
 }

@@ -4,7 +4,7 @@ package parser
 
 // Statement is a parsed CQL statement: one of the pointer types of this package named after the statement.
 type Statement interface {
-	// String prints the statement as CQL that parses back to an equal tree.
+	// String prints the statement as CQL. Parsing the result yields an equal tree.
 	String() string
 	statement()
 }
@@ -15,13 +15,14 @@ type Ident struct {
 	Quoted bool
 }
 
-// QualifiedName is a name with an optional keyspace. Keyspace.Name is empty if the keyspace is not given.
+// QualifiedName is a name with an optional keyspace. Keyspace.Name is empty if the statement does not specify a
+// keyspace.
 type QualifiedName struct {
 	Keyspace Ident
 	Name     Ident
 }
 
-// HasKeyspace reports whether the name was written with a keyspace.
+// HasKeyspace reports whether the statement specifies a keyspace.
 func (q QualifiedName) HasKeyspace() bool { return q.Keyspace.Name != "" }
 
 // BindMarker describes one bind marker of a statement, in order of appearance.
@@ -45,16 +46,16 @@ const (
 	TupleType
 	// VectorType is vector<Params[0], Dimension> of Cassandra 5.0.
 	VectorType
-	// UserType is a user-defined type (or an unknown word), given by User.
+	// UserType is a user-defined type or an unknown word. User is its name.
 	UserType
-	// CustomType is a Java class name given as a string, in Name.
+	// CustomType is a Java class name in a string. Name is the class name.
 	CustomType
 )
 
-// TypeName is a type as written. It is not resolved: a UserType may not exist.
+// TypeName is a type that has not been resolved. For example, a UserType may not exist.
 type TypeName struct {
 	Kind TypeKind
-	// Frozen reports whether this type is written inside frozen<>. Nested types of a frozen type do not inherit it.
+	// Frozen reports whether this type is enclosed in frozen<>. Nested types of a frozen type do not inherit Frozen.
 	Frozen    bool
 	Name      string
 	User      QualifiedName
@@ -96,8 +97,9 @@ func (k ConstantKind) String() string {
 }
 
 type (
-	// Constant is a literal. Text is the content of a string without quotes and escapes, or the literal as written: hex
-	// with its 0x, a negative number with its sign. Booleans are in lower case. NaN and Infinity have this spelling.
+	// Constant is a literal. Text is the content of a string without quotes and escapes. For other literals, it is the
+	// literal as written: hex with 0x, and a negative number with its sign. Booleans are in lower case. NaN and
+	// Infinity have this spelling.
 	Constant struct {
 		Kind ConstantKind
 		Text string
@@ -114,7 +116,7 @@ type (
 		Name QualifiedName
 		Args []Term
 	}
-	// TypeHint is (type)term. It specifies the type and does not convert the value.
+	// TypeHint is (type)term. The hint specifies the type and does not convert the value.
 	TypeHint struct {
 		Type *TypeName
 		Term Term
@@ -129,15 +131,15 @@ type (
 	Negate struct{ Term Term }
 	// ListLiteral is [a, b].
 	ListLiteral struct{ Elems []Term }
-	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, independent of its type.
+	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, regardless of the type of its receiver.
 	SetLiteral struct{ Elems []Term }
-	// MapLiteral is {k: v}. In a SELECT clause a user-defined type literal is written the same way and is a MapLiteral
-	// whose keys are *Column.
+	// MapLiteral is {k: v}. In a SELECT clause, the literal of a user-defined type has the same syntax. It is a
+	// MapLiteral whose keys are *Column.
 	MapLiteral struct{ Entries []MapEntry }
 	// UDTLiteral is {field: value} outside a SELECT clause.
 	UDTLiteral struct{ Fields []FieldValue }
-	// TupleLiteral is (a, b). Outside a SELECT clause, (a) is a tuple with one element, or a parenthesized term if no
-	// tuple is expected.
+	// TupleLiteral is (a, b). Outside a SELECT clause, (a) is a tuple with one element. If no tuple is expected, it is
+	// a parenthesized term.
 	TupleLiteral struct{ Elems []Term }
 )
 
@@ -152,9 +154,9 @@ type FieldValue struct {
 
 // The terms that occur only in a SELECT clause.
 type (
-	// Column is a column, given by its name.
+	// Column is a column name.
 	Column struct{ Name Ident }
-	// Paren is a parenthesized selector. It has no other meaning.
+	// Paren is a parenthesized selector. The parentheses do not change its meaning.
 	Paren struct{ Term Term }
 	// CountRows is count(*).
 	CountRows struct{}
@@ -176,7 +178,7 @@ type (
 	}
 	// Element is term[key].
 	Element struct{ Term, Key Term }
-	// Slice is term[from..to]. An open end is nil. At least one end is set.
+	// Slice is term[from..to]. An open end of the slice is nil. At least one end is set.
 	Slice struct{ Term, From, To Term }
 )
 
@@ -254,8 +256,8 @@ const (
 	MultiColumn
 	// TokenRelation is `token(a, b) op value`.
 	TokenRelation
-	// ChangeFeedRelation is `cosmos_changefeed_start_time() op value`, or of `cosmos_changefeed_mode()`; its column is
-	// the name of the function.
+	// ChangeFeedRelation is `cosmos_changefeed_start_time() op value` or `cosmos_changefeed_mode() op value`. The
+	// column of the relation is the name of the function.
 	ChangeFeedRelation
 )
 
@@ -263,10 +265,10 @@ const (
 type Relation struct {
 	Kind    RelationKind
 	Columns []Ident
-	// Key is the element of `c[key] op value`, else nil.
+	// Key is the element in `c[key] op value`, or nil.
 	Key Term
 	Op  Operator
-	// Value is the right side. It is nil for IsNotNull and for IN with a list.
+	// Value is the right side. It is nil for IsNotNull and for IN with a list of values.
 	Value Term
 	// Values is the list of IN (..), possibly empty. It is nil if IN has a single marker, in which case Value is a
 	// *Marker. In a MultiColumn relation, all values are *TupleLiteral or all are *Marker.
@@ -286,14 +288,15 @@ type Condition struct {
 }
 
 // Using holds the USING clause of a modification. A missing part is nil. A value is an integer *Constant or a *Marker.
-// As in Cassandra, the last value counts if a part is given more than once, but a marker must not be overridden.
+// As in Cassandra, the last value takes effect if a part is given more than once. However, a marker must not be
+// overridden.
 type Using struct {
 	Timestamp Term
 	TTL       Term
-	// Timeout limits the duration of the request: a *Constant or a *Marker. It is an extension of ScyllaDB.
+	// Timeout limits the duration of the request: a *Constant or a *Marker. The timeout is an extension of ScyllaDB.
 	Timeout Term
 	// TTLFirst reports whether TTL was written before TIMESTAMP. TimeoutAfter is the number of parts written before
-	// TIMEOUT. They preserve the order of markers.
+	// TIMEOUT. These fields preserve the order of the markers.
 	TTLFirst     bool
 	TimeoutAfter int
 }

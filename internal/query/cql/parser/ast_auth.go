@@ -13,7 +13,7 @@ type CreateRole struct {
 	Options     RoleOptions
 }
 
-// AlterRole is ALTER ROLE, and ALTER USER.
+// AlterRole is ALTER ROLE or ALTER USER.
 type AlterRole struct {
 	User     bool
 	IfExists bool
@@ -21,7 +21,7 @@ type AlterRole struct {
 	Options  RoleOptions
 }
 
-// DropRole is DROP ROLE, and DROP USER.
+// DropRole is DROP ROLE or DROP USER.
 type DropRole struct {
 	User     bool
 	IfExists bool
@@ -46,19 +46,20 @@ type RoleOptions struct {
 
 // Resource is the resource of a permission, as written.
 type Resource struct {
-	// Kind determines which other fields are set. The name of a role is in Name.Name, the name of an MBean in MBean.
+	// Kind determines which other fields are set. Name.Name holds the name of a role, and MBean holds the name of an
+	// MBean.
 	Kind access.Kind
 	Name QualifiedName
 	Args []*TypeName
 	// MBean is the name of an MBean. MBeans reports whether it was written as a pattern.
 	MBean  string
 	MBeans bool
-	// Procedure is a procedure of the container in Name. Its kind is the kind of functions.
+	// Procedure is a procedure of the container in Name. Its kind is the kind for functions.
 	Procedure Ident
 }
 
 // GrantPermissions is GRANT permissions ON resource TO role, or REVOKE permissions ON resource FROM role if Revoke is
-// true. Permissions holds the permissions that apply to the resource. All reports whether ALL was written.
+// true. Permissions holds the permissions that apply to the resource. All reports whether the statement contains ALL.
 type GrantPermissions struct {
 	Revoke      bool
 	All         bool

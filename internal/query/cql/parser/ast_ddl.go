@@ -5,8 +5,9 @@ package parser
 // Property is one `name = value` of a WITH clause. Names are unique within a clause.
 type Property struct {
 	Name Ident
-	// IsMap reports whether the value is a map. Map then holds its entries in the order written. Otherwise Value holds
-	// the value. A Value of kind StringConstant may also have been written as an unquoted, unreserved keyword.
+	// IsMap reports whether the value is a map. Map then holds the entries of the map in the order in which they are
+	// written. Otherwise Value holds the value. A Value of kind StringConstant may also have been written as an
+	// unquoted, unreserved keyword.
 	IsMap bool
 	Value Constant
 	Map   []PropertyEntry
@@ -36,12 +37,13 @@ type DropKeyspace struct {
 	Name     Ident
 }
 
-// CreateTable is CREATE TABLE. The number of primary keys and the uniqueness of names have not been checked.
+// CreateTable is CREATE TABLE. The parser does not check the number of primary keys or the uniqueness of names.
 type CreateTable struct {
 	IfNotExists bool
 	Name        QualifiedName
 	Columns     []ColumnDef
-	// PrimaryKeys holds the PRIMARY KEY (..) clauses in order. Inline primary keys are marked in their columns.
+	// PrimaryKeys holds the PRIMARY KEY (..) clauses in order. A column definition that contains a primary key is
+	// marked in Columns.
 	PrimaryKeys []PrimaryKey
 	Options     TableOptions
 }
@@ -190,7 +192,7 @@ type IndexTarget struct {
 type CreateIndex struct {
 	Custom      bool
 	IfNotExists bool
-	// Name is empty if it is missing. As in Cassandra, a keyspace before the name is accepted.
+	// Name is empty if it is missing. As in Cassandra, the name may be qualified with a keyspace.
 	Name       QualifiedName
 	Table      QualifiedName
 	Targets    []IndexTarget

@@ -11,7 +11,7 @@ const (
 	// DescribeSchema is DESCRIBE SCHEMA, with Full for DESCRIBE FULL SCHEMA.
 	DescribeSchema
 	DescribeKeyspaces
-	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]. Without a name it describes the session's keyspace.
+	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]. Without a name, it describes the session's keyspace.
 	DescribeKeyspace
 	DescribeTables
 	DescribeTable
@@ -23,8 +23,8 @@ const (
 	DescribeFunction
 	DescribeAggregates
 	DescribeAggregate
-	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name: a keyspace, table, view, or index with this name, in
-	// this order.
+	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name. The name is looked up as a keyspace, table, view, and
+	// index, in this order.
 	DescribeGeneric
 )
 

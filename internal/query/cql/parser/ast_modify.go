@@ -10,7 +10,8 @@ type Insert struct {
 	Values  []Term
 	// JSON is the string *Constant or *Marker of INSERT .. JSON.
 	JSON Term
-	// DefaultUnset is DEFAULT UNSET: columns missing in the JSON remain unchanged. Otherwise they become null.
+	// DefaultUnset is DEFAULT UNSET: columns that the JSON does not contain remain unchanged. Without DEFAULT UNSET,
+	// they become null.
 	DefaultUnset bool
 	IfNotExists  bool
 	Using        Using

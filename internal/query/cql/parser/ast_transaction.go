@@ -3,12 +3,12 @@
 package parser
 
 // Transaction is BEGIN TRANSACTION .. COMMIT TRANSACTION, as in Cassandra's CEP-15. Its words are not keywords, so they
-// are valid names elsewhere. In a transaction, name.column in a term is a *Field of a *Column: a reference to a row
-// read by a LET.
+// are valid names in other statements. In a transaction, name.column in a term is a *Field of a *Column. It refers to a
+// row that a LET has read.
 type Transaction struct {
 	Lets []Let
-	// Select is the SELECT of a table. Returns is the SELECT of references, which has no FROM. At most one of them is
-	// set.
+	// Select is the SELECT of a table. Returns is the SELECT of references, which has no FROM clause. At most one of
+	// them is set.
 	Select  *Select
 	Returns []Selector
 	Steps   []Step
@@ -20,15 +20,15 @@ type Let struct {
 	Select *Select
 }
 
-// Step is IF conditions THEN statements END IF, or statements without conditions, which are always executed. Statements
-// holds at least one *Insert, *Update, or *Delete.
+// Step is either IF conditions THEN statements END IF or a list of statements without conditions. Statements without
+// conditions are always executed. Statements holds at least one *Insert, *Update, or *Delete.
 type Step struct {
 	Conditions []Comparison
 	Statements []Statement
 }
 
-// Comparison is one condition of a Step. Conditions are joined by AND. Right is nil for IsNull and IsNotNull. Left may
-// then be a *Column, which refers to the whole row of a LET.
+// Comparison is one condition of a Step. Conditions are joined by AND. Right is nil for IsNull and IsNotNull. In this
+// case, Left may be a *Column, which refers to the whole row of a LET.
 type Comparison struct {
 	Left  Term
 	Op    Operator
@@ -37,7 +37,7 @@ type Comparison struct {
 
 func (*Transaction) statement() {}
 
-// Tables reports whether holds returns true for the names of all tables.
+// Tables reports whether holds returns true for the names of all tables of the transaction.
 func (s *Transaction) Tables(holds func(QualifiedName) bool) bool {
 	for _, l := range s.Lets {
 		if l.Select == nil || !holds(l.Select.Table) {

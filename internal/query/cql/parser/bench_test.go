@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// BenchmarkParse measures processor time and allocations of statements as drivers send them.
+// BenchmarkParse measures the CPU time and the allocations of parsing statements in the form that drivers send.
 func BenchmarkParse(b *testing.B) {
 	cases := []struct{ name, text string }{
 		{"insert", "INSERT INTO ks.users (id, name, email, age) VALUES (?, ?, ?, ?)"},

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestNesting checks (PS1): every construct that nests or chains is rejected beyond a limit, as a syntax error, and
-// accepted at a depth that exceeds any manually written statement.
+// TestNesting checks (PS1) for every construct that nests or chains. Beyond a limit, the construct must be a syntax
+// error. Up to a depth that no manually written statement reaches, it must be accepted.
 func TestNesting(t *testing.T) {
 	nested := func(before, open, inner, shut, after string) func(n int) string {
 		return func(n int) string {
@@ -57,7 +57,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// TestBounds checks the limits for the length of a statement and the number of its markers.
+// TestBounds checks the limits on the length of a statement and the number of its markers.
 func TestBounds(t *testing.T) {
 	insert := func(markers int) string {
 		return "INSERT INTO t (a) VALUES ([" + strings.Repeat("?,", markers-1) + "?])"
@@ -78,8 +78,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestHugeStatements checks that parsing time is linear in the length: a quadratic search for duplicates in a statement
-// of this size would take minutes.
+// TestHugeStatements checks that parsing time is linear in the length of the text. A quadratic search for duplicates in
+// a statement of this size would take minutes.
 func TestHugeStatements(t *testing.T) {
 	var update, batch strings.Builder
 	update.WriteString("UPDATE t SET ")
@@ -100,7 +100,7 @@ func TestHugeStatements(t *testing.T) {
 	}
 }
 
-// TestQuoteIdentifier checks that a quoted name reads back as the name, for all possible names.
+// TestQuoteIdentifier checks that any name can be quoted and parsed back to the same name.
 func TestQuoteIdentifier(t *testing.T) {
 	cases := []struct{ name, want string }{
 		{"abc", "abc"},

@@ -41,7 +41,7 @@ func (p *parser) callStatement() Statement {
 	return s
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Call) String() string {
 	return printed(func(p *printer) {
 		p.put("CALL ")

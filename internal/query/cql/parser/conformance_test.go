@@ -18,10 +18,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// recordings is the folder of exchanges recorded from Cassandra 4.0, next to the repository. It may be missing.
+// recordings is the folder of exchanges that were recorded from Cassandra 4.0. It is next to the repository. The folder
+// may be missing.
 const recordings = "../../../../../shared/conformance"
 
-// laterGrammar holds statements that Cassandra 4.0 rejects as syntax errors and a later version, or Ilion, parses.
+// laterGrammar holds statements that Cassandra 4.0 rejects as syntax errors but that a later version or Ilion parses.
 var laterGrammar = map[string]bool{
 	"ALTER KEYSPACE IF EXISTS nosuch WITH durable_writes = false": true,
 	"ALTER TABLE IF EXISTS nosuch ADD v int":                      true,
@@ -31,13 +32,13 @@ var laterGrammar = map[string]bool{
 	"UPDATE t SET s = {1} WHERE k = 1 IF s CONTAINS 1":            true,
 }
 
-// semantic holds the prefixes of errors that have the code of a syntax error but require more than the grammar. They
-// are left to the planner.
+// semantic holds the prefixes of errors that have the code of a syntax error but do not follow from the grammar alone.
+// The planner detects these errors.
 var semantic = []string{
 	"Invalid value for property", "Unknown property", "Invalid integer value", "Error setting type",
 }
 
-// recordedText is a string of a recording: plain, or composed of parts, some of which are [text, number of
+// recordedText is a string in a recording. It is a plain string or a list of parts. A part may be [text, number of
 // repetitions].
 type recordedText string
 
@@ -77,8 +78,9 @@ type recordedStep struct {
 	Compare string
 }
 
-// TestRecordings parses every statement that was sent to Cassandra 4.0. It must be a syntax error exactly if it was one
-// in Cassandra, with the same text if the text is comparable, and print to text that parses to an equal tree.
+// TestRecordings parses every statement that was sent to Cassandra 4.0. The parser must reject a statement if and only
+// if Cassandra rejected it as a syntax error, with the same text if the texts are comparable. The printed form of a
+// parsed statement must parse to an equal tree.
 func TestRecordings(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl"))
 	if len(files) == 0 {
@@ -112,7 +114,7 @@ func TestRecordings(t *testing.T) {
 func checkRecorded(t *testing.T, cql string, step recordedStep) {
 	t.Helper()
 	if cql == "" && step.Expect.Code != "0x2000" {
-		return // not a query or prepare
+		return // neither a query nor a prepare request
 	}
 	message := string(step.Expect.Message)
 	refused := step.Expect.Code == "0x2000" && !laterGrammar[cql]
@@ -139,7 +141,7 @@ func checkRecorded(t *testing.T, cql string, step recordedStep) {
 	}
 }
 
-// roundTrip checks that a tree prints to text that parses to an equal tree.
+// roundTrip checks that the printed form of a tree parses to an equal tree.
 func roundTrip(t *testing.T, tree parser.Statement) {
 	t.Helper()
 	text := tree.String()
@@ -148,7 +150,7 @@ func roundTrip(t *testing.T, tree parser.Statement) {
 		t.Errorf("printed text does not parse: %v\n\t%s", err, text[:min(len(text), 1000)])
 		return
 	}
-	// cmp.Diff takes time exponential in the depth of a tree, so it only explains differences.
+	// cmp.Diff takes time that is exponential in the depth of a tree, so it is used only to explain differences.
 	if !reflect.DeepEqual(tree, again) {
 		t.Errorf("printed text parses to another tree\n\t%s\n%s", text[:min(len(text), 1000)], cmp.Diff(tree, again))
 	}

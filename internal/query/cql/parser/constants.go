@@ -9,15 +9,15 @@ import (
 
 // constant matches a constant, a comment, or a quoted name in a statement. Constants are texts, UUIDs, numbers, blobs,
 // durations, and booleans. An unterminated text or comment extends to the end of the statement. Comments and names are
-// matched so that a quote within them does not start a text.
+// matched so that a quote in them does not start a text.
 var constant = regexp.MustCompile(`(?s)'(?:[^']|'')*'?|\$\$.*?(?:\$\$|$)|` +
 	`\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\bP[0-9T][0-9a-zA-Z:.-]*|\b[0-9][0-9a-zA-Z.]*|` +
 	`\b(?i:true|false|nan|infinity)\b|` + comment + `|"(?:[^"]|"")*"?`)
 
 const comment = `/\*.*?(?:\*/|$)|(?:--|//)[^\n]*`
 
-// WithoutConstants replaces every constant in a text by a question mark, and every comment by a space. The text may be
-// an invalid or incomplete statement.
+// WithoutConstants replaces every constant in a text with a question mark, and every comment with a space. The text may
+// be an invalid or incomplete statement.
 func WithoutConstants(s string) string {
 	return constant.ReplaceAllStringFunc(s, func(found string) string {
 		switch {

@@ -5,8 +5,8 @@
 //
 // Guarantees:
 //
-//   - (PS1) No input causes a panic, unbounded recursion, or a tree too deep for the stack. The text length, the
-//     nesting depth, and the number of bind markers are limited.
+//   - (PS1) No input causes a panic, unbounded recursion, or a tree that is too deep for the stack. The text length,
+//     the nesting depth, and the number of bind markers are limited.
 //   - (PS2) The printed text of a tree parses to an equal tree.
 //   - (PS3) Every error is a *dberr.Syntax, or a *dberr.Invalid if a limit is exceeded, in the format of Cassandra's
 //     messages.

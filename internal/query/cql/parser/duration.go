@@ -5,7 +5,8 @@ package parser
 // This file recognizes the three formats of durations. Package cqltype computes their values.
 
 // unitDurationLen returns the length of a duration of digits and units (1y2mo3w4d5h6m7s8ms9us10ns, units in any case
-// and order) at the beginning of s, or 0. The duration must end at the end of a word: `1LIMIT` is a number and a word.
+// and order) at the beginning of s, or 0. The duration must end at the end of a word. For example, `1LIMIT` is a number
+// and a word.
 func unitDurationLen(s string) int {
 	p := 0
 	for {
@@ -81,7 +82,7 @@ func isoDurationLen(s string) int {
 	return p
 }
 
-// isoPart returns the position after digits and the unit at p, or p if they are missing.
+// isoPart returns the position after the digits and the unit at p. It returns p if they are missing.
 func isoPart(s string, p int, unit byte) int {
 	digits := skipDigits(s, p)
 	if digits > p && digits < len(s) && s[digits] == unit {
@@ -90,7 +91,7 @@ func isoPart(s string, p int, unit byte) int {
 	return p
 }
 
-// alternative is the pattern of ISO 8601's alternative format. 0 stands for a digit.
+// alternative is the pattern of ISO 8601's alternative format. In the pattern, 0 stands for a digit.
 const alternative = "P0000-00-00T00:00:00"
 
 func isAlternative(s string) bool {

@@ -5,12 +5,13 @@ package parser
 import "strings"
 
 // Explain is EXPLAIN of a *Select, *Insert, *Update, *Delete, *Batch, *Transaction, or *Call. It returns the price of
-// the statement. EXPLAIN is not part of Cassandra's CQL. It is not a keyword, so it is a valid name elsewhere.
+// the statement. EXPLAIN is not part of Cassandra's CQL. EXPLAIN is not a keyword, so it is a valid name in other
+// statements.
 type Explain struct{ Statement Statement }
 
 func (*Explain) statement() {}
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Explain) String() string { return "EXPLAIN " + s.Statement.String() }
 
 // isExplain reports whether the current token begins an EXPLAIN.

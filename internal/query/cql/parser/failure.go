@@ -10,26 +10,26 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// failure is the reason why parsing failed. It is formatted only when it is final, because speculative parsing fails
-// often.
+// failure is the reason why parsing failed. It is formatted only if parsing finally fails, because speculative parsing
+// fails often.
 type failure struct {
 	tok token
 	lex lexError
-	// mismatch reports whether expecting was the only possible token. Otherwise none of several alternatives matched.
+	// mismatch reports whether expecting was the only possible token. Otherwise, none of several alternatives matched.
 	mismatch  bool
 	expecting kind
-	// message replaces the text built from the fields above.
+	// message, if set, replaces the text that the fields above determine.
 	message string
-	// bound reports whether message is about a limit instead of the syntax.
+	// bound reports whether message concerns a limit instead of the syntax.
 	bound bool
-	// hint is a suggestion appended to the text.
+	// hint is a suggestion that is appended to the text.
 	hint string
 }
 
 // fail records that no alternative matches the current token.
 func (p *parser) fail() { p.stop(failure{tok: p.tok, lex: p.lex.err}) }
 
-// failHint is fail with a suggestion.
+// failHint works like fail and adds a suggestion.
 func (p *parser) failHint(hint string) { p.stop(failure{tok: p.tok, lex: p.lex.err, hint: hint}) }
 
 // mismatch records that a token of kind k was expected.
@@ -94,7 +94,7 @@ func (f failure) build(text string) error {
 	return &dberr.Syntax{Message: b.String()}
 }
 
-// guess returns the hint, or an empty string.
+// guess returns the hint, or an empty string if the failure has no hint.
 func (f failure) guess(text string) string {
 	if f.tok.kind == tIdent && strings.EqualFold(text[f.tok.begin:f.tok.end], "primarykey") {
 		return "did you mean PRIMARY KEY?"
@@ -118,20 +118,20 @@ func (e lexError) describe(text string) string {
 	return fmt.Sprintf("line %d:%d mismatched character '%s' expecting %s", line, column, at, e.expecting)
 }
 
-// position returns the line, starting at 1, and the column in characters, starting at 0, of a byte offset.
+// position converts a byte offset to a line, counted from 1, and a column in characters, counted from 0.
 func position(text string, offset int) (line, column int) {
 	before := text[:offset]
 	line = 1 + strings.Count(before, "\n")
 	return line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }
 
-// Limits for the part of a statement that an error quotes.
+// These constants limit the part of a statement that an error quotes.
 const (
 	snippetTokens = 10
 	snippetBytes  = 40
 )
 
-// snippet quotes the statement around tok, with up to ten tokens and spaces before it.
+// snippet quotes the statement around tok, including up to ten tokens and spaces before tok.
 func snippet(text string, tok token) string {
 	l := lexer{text: text}
 	var begins [snippetTokens]int

@@ -15,8 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// FuzzParse parses arbitrary text: no input causes a panic, every error is a client error, and a parsed statement
-// prints to text that parses to an equal tree with the same markers. The seeds are the statements of the golden files.
+// FuzzParse parses arbitrary text. No input may cause a panic, and every error must be a client error. The printed form
+// of a parsed statement must parse to an equal tree with the same markers. The seeds are the statements in the golden
+// files.
 func FuzzParse(f *testing.F) {
 	for _, statement := range goldenStatements(f) {
 		f.Add(statement)
@@ -46,7 +47,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// goldenStatements returns the statements of the golden files, splitting them like TestGolden.
+// goldenStatements returns the statements in the golden files. It splits the files like TestGolden.
 func goldenStatements(tb testing.TB) []string {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/*.txt")

@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestGolden shows how statements are parsed. Each line of the input is a statement, or each part between lines with a
-// single dot if statements have several lines. The output is the printed tree with its bind markers, or the error.
+// TestGolden compares the trees of statements with the golden files. Each line of the input is a statement. If
+// statements span several lines, they are separated by lines that contain a single dot. The output is the printed tree
+// with its bind markers, or the error.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -65,8 +66,8 @@ func golden(t *testing.T, out *strings.Builder, text string) {
 	out.WriteString("\n")
 }
 
-// statements splits the input of a golden file into statements: at lines with a single dot if there are any, otherwise
-// into lines.
+// statements splits the input of a golden file at lines that contain a single dot. Without such lines, each line is a
+// statement.
 func statements(input string) []string {
 	separator := "\n"
 	if strings.Contains(input, "\n.\n") {

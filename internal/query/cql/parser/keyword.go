@@ -4,11 +4,11 @@ package parser
 
 import "strings"
 
-// kind is the kind of a token. Keywords follow the other tokens. They are grouped by their other uses, and the groups
-// are distinguished by comparison with the first keyword of the next group.
+// kind is the kind of a token. Keywords follow the other tokens. They are grouped by their other uses. A comparison
+// with the first keyword of the next group identifies the group of a keyword.
 type kind uint8
 
-// The tokens that are not keywords. Single-byte punctuation comes first. See singles in lexer.go.
+// These tokens are not keywords. Single-byte punctuation comes first. See singles in lexer.go.
 const (
 	tEOF kind = iota
 	// tError is a lexical error. The lexer holds the details.
@@ -52,7 +52,7 @@ const (
 	tPercent
 	tPlusEqual
 	tMinusEqual
-	// Reserved words. They are never names.
+	// Reserved words. Reserved words are never names.
 	kwAdd
 	kwAllow
 	kwAlter
@@ -114,7 +114,7 @@ const (
 	kwView
 	kwWhere
 	kwWith
-	// Unreserved words, which may be any name.
+	// Unreserved words can be any name.
 	kwAccess
 	kwAggregate
 	kwAggregates
@@ -181,7 +181,7 @@ const (
 	kwUsers
 	kwValues
 	kwVector
-	// Native types, which may be any name except the name of a user-defined type.
+	// Native types can be any name except the name of a user-defined type.
 	kwAscii
 	kwBigint
 	kwBlob
@@ -203,8 +203,8 @@ const (
 	kwUUID
 	kwVarchar
 	kwVarint
-	// Words with a special syntax in a SELECT clause. They may be names, but not of functions or types. kwKey may also
-	// name a type, and kwCount a function.
+	// These words have a special syntax in a SELECT clause. They can be names, but not names of functions or types.
+	// kwKey can also name a type, and kwCount can name a function.
 	kwCast
 	kwCount
 	kwDistinct
@@ -223,7 +223,7 @@ const (
 	lastKeyword   = kwWriteTime
 )
 
-// keywords holds the words from firstReserved on, in the order of the constants.
+// keywords lists the words from firstReserved onward in the order of the constants.
 var keywords = [...]string{
 	"add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by", "columnfamily", "table",
 	"create",
@@ -252,7 +252,7 @@ const (
 // slot.
 var keywordTable = buildKeywordTable()
 
-// keywordTableSize is a power of two, about four times the number of keywords.
+// keywordTableSize is a power of two. It is about four times the number of keywords.
 const keywordTableSize = 1024
 
 func buildKeywordTable() (table [keywordTableSize]kind) {
@@ -307,17 +307,17 @@ func equalLower(word, lower string) bool {
 
 func (k kind) isKeyword() bool { return k >= firstReserved && k <= lastKeyword }
 
-// isName reports whether a token may be the name of a keyspace, table, column, field, or role.
+// isName reports whether a token can be the name of a keyspace, table, column, field, or role.
 func (k kind) isName() bool {
 	return k == tIdent || k == tQuoted || k >= firstBasic && k <= lastKeyword
 }
 
-// isTypeName reports whether a token may name a user-defined type.
+// isTypeName reports whether a token can name a user-defined type.
 func (k kind) isTypeName() bool {
 	return k == tIdent || k == tQuoted || k >= firstBasic && k < firstType || k == kwKey
 }
 
-// isFunctionName reports whether a token may name a function.
+// isFunctionName reports whether a token can name a function.
 func (k kind) isFunctionName() bool {
 	return k == tIdent || k == tQuoted || k >= firstBasic && k < firstSpecial || k == kwToken || k == kwCount
 }
@@ -336,7 +336,7 @@ var kindNames = [...]string{
 	tStar: "'*'", tSlash: "'/'", tPercent: "'%'", tPlusEqual: "'+='", tMinusEqual: "'-='",
 }
 
-// String returns the name of the token in Cassandra's messages.
+// String returns the name that Cassandra's messages use for the token.
 func (k kind) String() string {
 	if k.isKeyword() {
 		return "K_" + strings.ToUpper(keywords[k-firstReserved])

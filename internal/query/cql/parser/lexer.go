@@ -2,7 +2,7 @@
 
 package parser
 
-// token is a token of the text: its kind and its position. Its text is a slice of the statement.
+// token is the kind and the position of a token in the text. Its text is a slice of the statement.
 type token struct {
 	kind kind
 	// escaped reports whether a string or quoted name contains doubled quotes.
@@ -15,11 +15,11 @@ type token struct {
 type lexError struct {
 	// at is the position that Cassandra reports: a byte offset, or the length of the text.
 	at int32
-	// expecting is the expected text in Cassandra's words. It is empty for a character that does not start a token.
+	// expecting is the expected text in Cassandra's notation. It is empty for a character that does not start a token.
 	expecting string
 }
 
-// lexer splits a text into tokens on demand. It copies no text. Its zero value with text set is ready for use.
+// lexer splits a text into tokens on demand. It copies no text. Its zero value is ready for use once text has been set.
 type lexer struct {
 	text string
 	pos  int
@@ -56,7 +56,7 @@ func (l *lexer) next() token {
 	return l.punctuation(c)
 }
 
-// skipSpace moves to the next token. An unterminated comment is an error token.
+// skipSpace moves to the next token. An unterminated comment results in an error token.
 func (l *lexer) skipSpace() (token, bool) {
 	for l.pos < len(l.text) {
 		switch c := l.text[l.pos]; {
@@ -163,7 +163,7 @@ func (l *lexer) number(begin int) token {
 	return l.take(k, begin, p)
 }
 
-// isRange reports whether a dot after a number starts `..` instead of a decimal fraction. In `5...` it starts a
+// isRange reports whether a dot after a number starts `..` instead of a decimal fraction. In `5...`, the dot starts a
 // fraction.
 func isRange(s string) bool {
 	return len(s) > 1 && s[1] == '.' && (len(s) == 2 || s[2] != '.')

@@ -18,17 +18,18 @@ func (p *parser) roleName() Ident {
 	return p.bindable(roleName)
 }
 
-// userName parses the name of a user. Unlike the name of a role, it must not be a quoted identifier. Its case is kept.
+// userName parses the name of a user. Unlike the name of a role, it must not be a quoted identifier. The case of the
+// name is kept.
 func (p *parser) userName() Ident {
 	return p.unquoted("Quoted strings are are not supported for user names and USER is deprecated, please use ROLE")
 }
 
-// identity parses the identity of a certificate, or the role of an identity: a string, or a name like userName.
+// identity parses the identity of a certificate or the role of an identity. Both are strings or names like userName.
 func (p *parser) identity() Ident {
 	return p.unquoted("Quoted strings are are not supported for identity")
 }
 
-// unquoted parses a string or a name, and rejects a quoted identifier with the text refusal.
+// unquoted parses a string or a name. It rejects a quoted identifier with the text refusal.
 func (p *parser) unquoted(refusal string) Ident {
 	switch p.tok.kind {
 	case tString, tDollar:
@@ -68,7 +69,7 @@ func (p *parser) addIdentity() Statement {
 	return s
 }
 
-// userOptions parses the optional WITH PASSWORD 'x' SUPERUSER of a user.
+// userOptions parses the optional clause WITH PASSWORD 'x' SUPERUSER of a user.
 func (p *parser) userOptions() RoleOptions {
 	var o RoleOptions
 	if p.accept(kwWith) {
@@ -88,7 +89,7 @@ func (p *parser) userOptions() RoleOptions {
 	return o
 }
 
-// roleOptions parses the optional WITH and role options joined by AND.
+// roleOptions parses the optional WITH clause, whose role options are joined by AND.
 func (p *parser) roleOptions() RoleOptions {
 	var o RoleOptions
 	if !p.accept(kwWith) {
@@ -147,7 +148,7 @@ func (p *parser) roleOption(o *RoleOptions) {
 	}
 }
 
-// once rejects an option that was given before.
+// once rejects an option that was already given.
 func (p *parser) once(given bool, name string) {
 	if given {
 		p.refuse("Multiple definition for property '%s'", name)
@@ -225,8 +226,8 @@ func (p *parser) grantOrRevoke() Statement {
 	return s
 }
 
-// beginsPermissions reports whether permissions follow, rather than a role with the name of a permission (GRANT all TO
-// x).
+// beginsPermissions reports whether permissions follow, as opposed to a role with the name of a permission (GRANT all
+// TO x).
 func (p *parser) beginsPermissions() bool {
 	if p.is(kwAll) || p.permission() >= 0 {
 		next := p.peek(1)
@@ -236,7 +237,7 @@ func (p *parser) beginsPermissions() bool {
 	return false
 }
 
-// permission returns the permission at the current token, or -1.
+// permission returns the permission at the current token, or -1 if the token is not a permission.
 func (p *parser) permission() int {
 	switch p.tok.kind {
 	case kwCreate:
@@ -341,7 +342,7 @@ func (p *parser) resource() Resource {
 		r.Kind, r.Name = access.Function, p.functionName()
 		p.expect(tOpen)
 		r.Args = p.typeList()
-	case p.isWord("procedure") && p.peek(2) == tDot: // otherwise it is the name of a table
+	case p.isWord("procedure") && p.peek(2) == tDot: // the resource is a table
 		p.advance()
 		r.Kind, r.Name.Keyspace = access.Function, p.name()
 		p.expect(tDot)
@@ -387,7 +388,7 @@ func (p *parser) allResource() Resource {
 	return r
 }
 
-// applicable removes the permissions that do not apply to r, and reports an error if none is left.
+// applicable removes the permissions that do not apply to r. It reports an error if no permission remains.
 func (p *parser) applicable(set access.Permissions, r *Resource) access.Permissions {
 	if p.failed {
 		return 0

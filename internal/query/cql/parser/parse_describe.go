@@ -52,7 +52,7 @@ func (p *parser) describe() Statement {
 	return s
 }
 
-// describeWord returns the kind of DESCRIBE for a single word, or 0.
+// describeWord returns the kind of a DESCRIBE statement that consists of a single word, or 0.
 func describeWord(k kind) DescribeKind {
 	switch k {
 	case kwCluster:

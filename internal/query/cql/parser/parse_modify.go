@@ -118,8 +118,8 @@ func (p *parser) timeoutValue() Term {
 	return nil
 }
 
-// override rejects overriding a part of USING whose first value was a marker, because this marker would not be bound to
-// a value.
+// override rejects a repeated part of USING if the first value of the part was a marker. Otherwise, this marker would
+// not be bound to a value.
 func (p *parser) override(earlier Term, what string) {
 	if _, marker := earlier.(*Marker); marker {
 		p.refuse("Multiple definition for %s in the USING clause", what)
@@ -151,14 +151,14 @@ func (p *parser) update() Statement {
 	return s
 }
 
-// assigned holds the effects of an UPDATE's assignments on one column so far.
+// assigned holds the effects on one column of an UPDATE's assignments so far.
 type assigned struct {
 	whole  bool
 	fields map[string]bool
 }
 
-// checkAssignment rejects a if earlier assignments set the whole column or the same field. The index of earlier
-// assignments is created when there are many of them. A small number of them is searched linearly.
+// checkAssignment rejects a if earlier assignments set the whole column or the same field. It creates an index of
+// earlier assignments if there are many of them. It searches a small number of assignments linearly.
 func (p *parser) checkAssignment(earlier []Assignment, index *map[string]*assigned, a *Assignment) {
 	const few = 16
 	if len(earlier) < few {

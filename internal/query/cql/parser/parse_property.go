@@ -4,7 +4,7 @@ package parser
 
 import "strings"
 
-// with parses the optional WITH and properties.
+// with parses an optional WITH clause and its properties.
 func (p *parser) with() []Property {
 	if !p.accept(kwWith) {
 		return nil
@@ -23,8 +23,8 @@ func (p *parser) properties() []Property {
 	}
 }
 
-// propertiesMax limits the properties of a statement and the entries of a map property, so that duplicates can be found
-// without an index. There are about thirty table options.
+// propertiesMax limits the number of properties in a statement and of entries in a map property, so that duplicates can
+// be found without an index. There are about thirty table options.
 const propertiesMax = 1000
 
 // property parses name = value and appends it to list.
@@ -63,8 +63,8 @@ func (p *parser) propertyValue() Constant {
 	return c
 }
 
-// propertyMap parses a map of constants. As in Cassandra, any term is parsed, and a term that is not constant is
-// rejected with its text.
+// propertyMap parses a map of constants. As in Cassandra, propertyMap parses any term and then rejects a term that is
+// not constant. The error contains the text of the term.
 func (p *parser) propertyMap() []PropertyEntry {
 	p.expect(tOpenBrace)
 	entries := []PropertyEntry{}
@@ -129,7 +129,7 @@ func termText(t Term) string {
 	return shorten(b.String(), tIdent)
 }
 
-// tableOptions parses the optional WITH of a table or view.
+// tableOptions parses the optional WITH clause of a table or view.
 func (p *parser) tableOptions() TableOptions {
 	var o TableOptions
 	if !p.accept(kwWith) {

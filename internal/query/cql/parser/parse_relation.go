@@ -4,14 +4,14 @@ package parser
 
 import "strings"
 
-// ChangeFeedStart is the function that makes a SELECT read the change feed. ChangeFeedMode is the function that selects
-// its mode.
+// ChangeFeedStart is the function in a WHERE clause that makes a SELECT read the change feed. ChangeFeedMode is the
+// function that selects its mode.
 const (
 	ChangeFeedStart = "cosmos_changefeed_start_time"
 	ChangeFeedMode  = "cosmos_changefeed_mode"
 )
 
-// where parses relations joined by AND. References to rows read in the transaction are not permitted in WHERE.
+// where parses relations joined by AND. A WHERE clause cannot contain references to rows that the transaction has read.
 func (p *parser) where() []Relation {
 	references := p.references
 	p.references = false

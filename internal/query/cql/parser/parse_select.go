@@ -46,14 +46,14 @@ func (p *parser) selectStatement() Statement {
 	}
 	if !p.is(tEOF) && !p.is(tSemicolon) && len(s.Where) == 0 && s.Limit == nil && s.PerPartitionLimit == nil &&
 		p.is(tIdent) {
-		// SELECT * FROM t JOIN u: Cassandra's parser has not chosen an alternative at this point.
+		// SELECT * FROM t JOIN u: at this point, Cassandra's parser has not chosen an alternative.
 		p.fail()
 	}
 	return s
 }
 
-// beginsSelectors reports whether the token after JSON or DISTINCT, of kind k, starts a list of selectors. Otherwise
-// the word is a column. after is the distance of the token after that token.
+// beginsSelectors reports whether the token after JSON or DISTINCT starts a list of selectors. k is the kind of that
+// token. If it does not, the word is a column. after is the distance to the following token.
 func (p *parser) beginsSelectors(k kind, after int) bool {
 	switch k {
 	case tStar:

@@ -41,7 +41,7 @@ func (p *parser) columnDef(inline bool) ColumnDef {
 	return c
 }
 
-// guessComma fails with a hint if the next column follows without a comma.
+// guessComma fails and suggests a comma if the next column follows without one.
 func (p *parser) guessComma() {
 	if !p.tok.kind.isName() {
 		return

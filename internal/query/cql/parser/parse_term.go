@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// term parses a value, outside a SELECT clause.
+// term parses a value outside a SELECT clause.
 func (p *parser) term() Term { return p.sum(false) }
 
-// selection parses a selector, inside a SELECT clause.
+// selection parses a selector inside a SELECT clause.
 func (p *parser) selection() Term { return p.sum(true) }
 
-// sum parses additions and subtractions. Outside a SELECT clause, in `x + c` with a column c the sum ends before the
-// plus sign, because UPDATE uses this form to prepend to a list.
+// sum parses additions and subtractions. Outside a SELECT clause, the sum `x + c` with a column c ends before the plus
+// sign, because UPDATE uses this form to prepend to a list.
 func (p *parser) sum(selecting bool) Term {
 	if !p.enter() {
 		p.leave()
@@ -112,11 +112,12 @@ func (p *parser) constant() Term {
 	if c.Kind == 0 {
 		return nil
 	}
-	kept := c // c itself stays on the stack when there is no constant
+	kept := c // c itself stays on the stack if there is no constant
 	return &kept
 }
 
-// constantValue is constant without an allocation. Kind is 0 if the current token does not start a constant.
+// constantValue works like constant, but does not allocate memory. Kind is 0 if the current token does not start a
+// constant.
 func (p *parser) constantValue() Constant {
 	var c Constant
 	switch p.tok.kind {
@@ -152,8 +153,8 @@ func (p *parser) constantValue() Constant {
 	return c
 }
 
-// checkFloat rejects a number outside the range of a double, as Cassandra's parser does. This also protects the
-// database from exponents that decimals cannot represent.
+// checkFloat rejects a number outside the range of a double, like Cassandra's parser. This also protects the database
+// from exponents that decimals cannot represent.
 func (p *parser) checkFloat(s string) {
 	if len(s) < 300 && strings.IndexByte(s, 'e') < 0 && strings.IndexByte(s, 'E') < 0 {
 		return
@@ -164,7 +165,7 @@ func (p *parser) checkFloat(s string) {
 	}
 }
 
-// terms parses a comma-separated list, possibly empty, up to the closing token.
+// terms parses a possibly empty, comma-separated list up to the closing token.
 func (p *parser) terms(selecting bool, closing kind) []Term {
 	if p.accept(closing) {
 		return nil
@@ -261,7 +262,7 @@ func (p *parser) typeHint(selecting bool) Term {
 	default:
 		return nil
 	}
-	// Most parentheses contain something else, and two tokens are sufficient to detect that.
+	// Most parentheses do not contain a type hint, and two tokens are sufficient to detect this case.
 	switch p.peek(2) {
 	case tClose, tLess, tDot:
 	default:
@@ -294,7 +295,7 @@ func (p *parser) beginsSimple(selecting bool) bool {
 		return selecting
 	}
 	if selecting {
-		// SELECT (k) AS x has an alias. (k)as refers to the column as.
+		// SELECT (k) AS x has an alias. In (k)as, the hint (k) precedes the column as.
 		return p.tok.kind.isName() && !p.is(kwAs) || p.tok.kind.isFunctionName() && p.peek(1) == tOpen
 	}
 	next := p.peek(1)

@@ -53,7 +53,7 @@ func (p *parser) let() Let {
 	return l
 }
 
-// transactionSelect parses the SELECT of a transaction. Without FROM, it contains only references.
+// transactionSelect parses the SELECT of a transaction. A SELECT without FROM contains only references.
 func (p *parser) transactionSelect(t *Transaction) {
 	saved := *p
 	p.advance()
@@ -144,7 +144,7 @@ func (p *parser) reference() Term {
 	return &Field{Term: &Column{Name: of}, Name: p.name()}
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Transaction) String() string {
 	return printed(func(p *printer) {
 		p.put("BEGIN TRANSACTION")

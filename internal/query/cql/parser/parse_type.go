@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reservedTypeNames must not be names of user-defined types.
+// reservedTypeNames lists words that must not be names of user-defined types.
 var reservedTypeNames = [...]string{"byte", "complex", "enum", "date", "interval", "macaddr", "bitstring"}
 
 // typeName parses a type.
@@ -124,7 +124,7 @@ func (p *parser) userTypeName() QualifiedName {
 	return q
 }
 
-// typeList parses comma-separated types, possibly none, up to the closing parenthesis.
+// typeList parses a possibly empty list of comma-separated types up to the closing parenthesis.
 func (p *parser) typeList() []*TypeName {
 	if p.accept(tClose) {
 		return nil

@@ -9,13 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Options sets the limits of parsing. Zero fields have the defaults.
+// Options sets the limits of parsing. Zero fields select the defaults.
 type Options struct {
-	// TextBytesMax limits the length of a statement. The default is 16 MiB, the maximum 1 GiB.
+	// TextBytesMax limits the length of a statement. The default is 16 MiB, and the maximum is 1 GiB.
 	TextBytesMax int
-	// MarkersMax limits the number of bind markers. The default and maximum is 65535, the limit of the protocol.
+	// MarkersMax limits the number of bind markers. The default and the maximum are 65535, which is the limit of the
+	// protocol.
 	MarkersMax int
-	// Definitions is the word that errors use for a repeated property: definition (the default) or definitions.
+	// Definitions is the word that errors about a repeated property use: definition (the default) or definitions.
 	Definitions string
 }
 
@@ -24,7 +25,8 @@ const (
 	limitTextBytesMax   = 1 << 30
 	limitMarkersMax     = 65535
 	// depthMax limits the nesting of terms, types, and relations, and the number of chained operators or selections in
-	// an expression. It protects the stack of all functions that traverse the tree. Real statements stay below ten.
+	// an expression. It protects the stack of all functions that traverse the tree. Statements in practice have a depth
+	// below ten.
 	depthMax = 200
 )
 
@@ -41,8 +43,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Parse parses one statement, which may end with semicolons, with the default limits. The markers are in order of
-// appearance: markers[m.Index] describes Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a limit is
+// Parse parses one statement with the default limits. The statement may end with semicolons. The markers are in order
+// of appearance: markers[m.Index] describes Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a limit is
 // exceeded.
 func Parse(text string) (Statement, []BindMarker, error) { return Options{}.Parse(text) }
 
@@ -64,8 +66,8 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	return st, p.markers, nil
 }
 
-// CountTokens returns the number of tokens in a text up to the first invalid token. It stops soon after most tokens.
-// The result estimates the memory for parsing the text.
+// CountTokens returns the number of tokens in a text up to the first invalid token. It stops soon after it has counted
+// most tokens. Callers use the result to estimate the memory for parsing the text.
 func CountTokens(text string, most int) (n int) {
 	for l := (lexer{text: text}); n <= most; n++ {
 		if k := l.next().kind; k == tEOF || k == tError {
@@ -75,7 +77,7 @@ func CountTokens(text string, most int) (n int) {
 	return n
 }
 
-// ParseTerm parses a value: a term as in a WHERE or VALUES clause.
+// ParseTerm parses a value like a term in a WHERE or VALUES clause.
 func ParseTerm(text string) (Term, []BindMarker, error) {
 	if err := checkLength(text, defaultTextBytesMax); err != nil {
 		return nil, nil, err
@@ -90,7 +92,7 @@ func ParseTerm(text string) (Term, []BindMarker, error) {
 	return t, p.markers, nil
 }
 
-// ParseType parses a type as in a column definition.
+// ParseType parses a type like a column definition.
 func ParseType(text string) (*TypeName, error) {
 	if err := checkLength(text, defaultTextBytesMax); err != nil {
 		return nil, err
@@ -113,18 +115,18 @@ func checkLength(text string, limit int) error {
 }
 
 // parser holds the state of one parse. Errors are sticky: after the first error, the current token is tEOF, accept
-// always returns false, and every list ends. Parsing functions therefore need not check for errors.
+// always returns false, and every list ends. Therefore, parsing functions need not check for errors.
 type parser struct {
 	// definitions is Options.Definitions.
 	definitions string
 	lex         lexer
 	tok         token
-	// ahead holds the tokens after tok that have been peeked at. aheadLen is their number.
+	// ahead holds the tokens after tok that the parser has peeked at. aheadLen is their number.
 	ahead    [4]token
 	aheadLen int
 
 	depth int
-	// references reports whether the parser is in a transaction, in which terms may contain references to rows read.
+	// references reports whether the parser is in a transaction, where terms can refer to rows that a LET has read.
 	references bool
 	failed     bool
 	failure    failure
@@ -191,7 +193,8 @@ func (p *parser) expectEnd() {
 // text returns the current token as written.
 func (p *parser) text() string { return p.lex.text[p.tok.begin:p.tok.end] }
 
-// enter increments the nesting depth and reports whether it is permitted. leave must be called in either case.
+// enter increments the nesting depth and reports whether the depth is within the limit. The caller must call leave in
+// either case.
 func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > depthMax {
@@ -247,7 +250,7 @@ func (p *parser) statement() Statement {
 	return nil
 }
 
-// ident returns the identifier at the current token, which must be a name (kind.isName) or "", and skips it.
+// ident returns and skips the identifier at the current token, which must be a name (kind.isName) or "".
 func (p *parser) ident() Ident {
 	id := p.identOf(p.tok)
 	p.advance()
@@ -275,7 +278,8 @@ func (p *parser) name() Ident {
 	return p.ident()
 }
 
-// columnName parses the name of a column in a reference, in which "" is also a name (of no column).
+// columnName parses the name of a column in a reference. In a reference, "" is also valid, although no column has this
+// name.
 func (p *parser) columnName() Ident {
 	if p.tok.kind == tEmptyQuoted {
 		return p.ident()
@@ -283,7 +287,7 @@ func (p *parser) columnName() Ident {
 	return p.name()
 }
 
-// The kinds of names that must not be bind markers, as in Cassandra's errors.
+// Kinds of names that cannot be bind markers, as named in Cassandra's errors.
 const (
 	keyspaceName = "keyspace names"
 	tableName    = "table names"
@@ -291,7 +295,7 @@ const (
 	roleName     = "role names"
 )
 
-// bindable parses a name, and rejects a bind marker with a specific text.
+// bindable parses a name and rejects a bind marker with a specific text.
 func (p *parser) bindable(what string) Ident {
 	if p.is(tMark) {
 		p.refuse("Bind variables cannot be used for %s", what)

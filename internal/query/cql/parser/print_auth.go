@@ -14,7 +14,7 @@ func (p *printer) role(id Ident) {
 	p.put(id.Name)
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateRole) String() string {
 	return printed(func(p *printer) {
 		p.put("CREATE ", roleWord(s.User))
@@ -24,7 +24,7 @@ func (s *CreateRole) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *AlterRole) String() string {
 	return printed(func(p *printer) {
 		p.put("ALTER ", roleWord(s.User))
@@ -34,7 +34,7 @@ func (s *AlterRole) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropRole) String() string {
 	return printed(func(p *printer) {
 		p.put("DROP ", roleWord(s.User))
@@ -124,7 +124,7 @@ func (p *printer) boolean(yes bool) {
 	}
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *GrantPermissions) String() string {
 	return printed(func(p *printer) {
 		verb, preposition := "GRANT ", " TO "
@@ -140,7 +140,7 @@ func (s *GrantPermissions) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *GrantRole) String() string {
 	return printed(func(p *printer) {
 		verb, preposition := "GRANT ", " TO "
@@ -162,7 +162,7 @@ func (p *printer) permissions(all bool, set access.Permissions) {
 	p.put(set.String())
 }
 
-// String prints the resource as in GRANT.
+// String prints the resource in the notation of GRANT.
 func (r *Resource) String() string { return printed(func(p *printer) { p.resource(r) }) }
 
 func (p *printer) resource(r *Resource) {
@@ -204,7 +204,7 @@ func (p *printer) resource(r *Resource) {
 	}
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *ListPermissions) String() string {
 	return printed(func(p *printer) {
 		p.put("LIST ")
@@ -217,7 +217,7 @@ func (s *ListPermissions) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *ListRoles) String() string {
 	return printed(func(p *printer) {
 		p.put("LIST ROLES")
@@ -233,7 +233,7 @@ func (p *printer) ofRole(role Ident, noRecursive bool) {
 	p.when(noRecursive, " NORECURSIVE")
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *ListUsers) String() string { return "LIST USERS" }
 
 var describeWords = [...]string{
@@ -243,7 +243,7 @@ var describeWords = [...]string{
 	DescribeFunction: "FUNCTION", DescribeAggregates: "AGGREGATES", DescribeAggregate: "AGGREGATE", DescribeGeneric: "",
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Describe) String() string {
 	return printed(func(p *printer) {
 		p.put("DESCRIBE")
@@ -260,7 +260,7 @@ func (s *Describe) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *AddIdentity) String() string {
 	return printed(func(p *printer) {
 		p.put("ADD IDENTITY ")
@@ -270,7 +270,7 @@ func (s *AddIdentity) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropIdentity) String() string {
 	return printed(func(p *printer) {
 		p.put("DROP IDENTITY ")

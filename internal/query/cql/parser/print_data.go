@@ -12,13 +12,13 @@ func printed(print func(p *printer)) string {
 	return p.String()
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Use) String() string { return "USE " + s.Keyspace.String() }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Truncate) String() string { return "TRUNCATE " + s.Table.String() }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Select) String() string {
 	return printed(func(p *printer) {
 		p.put("SELECT ")
@@ -180,7 +180,7 @@ func (p *printer) using(u Using) {
 	}
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Insert) String() string {
 	return printed(func(p *printer) {
 		p.put("INSERT INTO ")
@@ -201,7 +201,7 @@ func (s *Insert) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Update) String() string {
 	return printed(func(p *printer) {
 		p.put("UPDATE ")
@@ -232,7 +232,7 @@ func (p *printer) assignment(a Assignment) {
 	}
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Delete) String() string {
 	return printed(func(p *printer) {
 		p.put("DELETE ")
@@ -248,7 +248,7 @@ func (s *Delete) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *Batch) String() string {
 	return printed(func(p *printer) {
 		p.put("BEGIN ", [...]string{Logged: "", Unlogged: "UNLOGGED ", Counter: "COUNTER "}[s.Kind], "BATCH")

@@ -54,7 +54,7 @@ func (p *printer) options(o TableOptions) {
 	p.with(word, o.Properties)
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateKeyspace) String() string {
 	return printed(func(p *printer) {
 		p.put("CREATE KEYSPACE ")
@@ -64,7 +64,7 @@ func (s *CreateKeyspace) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *AlterKeyspace) String() string {
 	return printed(func(p *printer) {
 		p.put("ALTER KEYSPACE ")
@@ -74,7 +74,7 @@ func (s *AlterKeyspace) String() string {
 	})
 }
 
-// dropping returns a DROP statement up to the name, for a kind of object.
+// dropping returns a DROP statement for a kind of object up to and including the name.
 func dropping(what string, exists bool, name string) string {
 	if exists {
 		what += " IF EXISTS"
@@ -82,34 +82,34 @@ func dropping(what string, exists bool, name string) string {
 	return "DROP " + what + " " + name
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropKeyspace) String() string { return dropping("KEYSPACE", s.IfExists, s.Name.String()) }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropTable) String() string { return dropping("TABLE", s.IfExists, s.Name.String()) }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropType) String() string { return dropping("TYPE", s.IfExists, s.Name.String()) }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropIndex) String() string { return dropping("INDEX", s.IfExists, s.Name.String()) }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropView) String() string {
 	return dropping("MATERIALIZED VIEW", s.IfExists, s.Name.String())
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropTrigger) String() string {
 	return dropping("TRIGGER", s.IfExists, s.Name.String()) + " ON " + s.Table.String()
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropFunction) String() string {
 	return dropping("FUNCTION", s.IfExists, signature(s.Name, s.HasArgs, s.Args))
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *DropAggregate) String() string {
 	return dropping("AGGREGATE", s.IfExists, signature(s.Name, s.HasArgs, s.Args))
 }
@@ -125,7 +125,7 @@ func signature(name QualifiedName, given bool, args []*TypeName) string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateTable) String() string {
 	return printed(func(p *printer) {
 		p.put("CREATE TABLE ")
@@ -180,7 +180,7 @@ func (p *printer) primaryKey(k PrimaryKey) {
 	p.put(")")
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *AlterTable) String() string {
 	return printed(func(p *printer) {
 		p.put("ALTER TABLE ")
@@ -236,7 +236,7 @@ func (p *printer) fields(list []FieldDef) {
 	each(p, list, ", ", func(f FieldDef) { p.ident(f.Name); p.put(" "); p.typeName(f.Type) })
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateType) String() string {
 	return printed(func(p *printer) {
 		p.put("CREATE TYPE ")
@@ -248,7 +248,7 @@ func (s *CreateType) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *AlterType) String() string {
 	return printed(func(p *printer) {
 		p.put("ALTER TYPE ")
@@ -273,7 +273,7 @@ func (s *AlterType) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateIndex) String() string {
 	return printed(func(p *printer) {
 		p.put("CREATE ")
@@ -304,7 +304,7 @@ func (p *printer) indexTarget(t IndexTarget) {
 	p.when(t.Kind != IndexColumn, ")")
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateView) String() string {
 	return printed(func(p *printer) {
 		p.put("CREATE MATERIALIZED VIEW ")
@@ -321,7 +321,7 @@ func (s *CreateView) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *AlterView) String() string {
 	return printed(func(p *printer) {
 		p.put("ALTER MATERIALIZED VIEW ")
@@ -340,7 +340,7 @@ func (p *printer) creating(replace bool, what string, notExists bool, name Quali
 	p.put(" (")
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateFunction) String() string {
 	return printed(func(p *printer) {
 		p.creating(s.OrReplace, "FUNCTION", s.IfNotExists, s.Name)
@@ -358,7 +358,7 @@ func (s *CreateFunction) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateAggregate) String() string {
 	return printed(func(p *printer) {
 		p.creating(s.OrReplace, "AGGREGATE", s.IfNotExists, s.Name)
@@ -378,7 +378,7 @@ func (s *CreateAggregate) String() string {
 	})
 }
 
-// String prints the statement as CQL that parses back to an equal tree.
+// String returns the statement as CQL text that parses to an equal tree.
 func (s *CreateTrigger) String() string {
 	return printed(func(p *printer) {
 		p.put("CREATE TRIGGER ")

@@ -24,11 +24,11 @@ type annOrder struct {
 	column *schema.Column
 	index  *schema.Index
 	target expr.Term
-	// text is the target as written. slot is the slot of the column.
+	// text is the target as written in the statement. slot is the slot of the column.
 	text string
 	slot int
-	// walks reports whether rows can be read in vector index order: the column is stored and is neither a key column
-	// nor static.
+	// walks reports whether rows can be read in the order of the vector index: the column is stored and is neither a
+	// key column nor static.
 	walks bool
 }
 
@@ -60,7 +60,7 @@ func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 	}
 	for _, ix := range p.table.Indexes {
 		if ix.Column == c.Name {
-			return nil, dberr.Invalidf(requiresFiltering) // the index finds only equal vectors
+			return nil, dberr.Invalidf(requiresFiltering) // the index only finds equal vectors
 		}
 	}
 	return nil, dberr.Invalidf("ANN ordering by vector requires the column to be indexed")
@@ -105,7 +105,7 @@ func (w *where) rejectANNColumns() error {
 	return nil
 }
 
-// annSearch collects the rows of an ANN query, the nearest neighbors of the target.
+// annSearch collects the rows of an ANN query, which are the nearest neighbors of the target.
 type annSearch struct {
 	order       *annOrder
 	out         *resultWriter
@@ -118,8 +118,8 @@ type annSearch struct {
 	previous   float32
 	similarity vector.Similarity
 	limit      int
-	// rows holds the best rows so far. When it contains limit rows, it is a heap with the worst row first. bytes is the
-	// size of their cells. seen counts the rows and breaks ties.
+	// rows holds the best rows so far. When it contains limit rows, it is a heap whose first element is the worst row.
+	// bytes is the size of their cells. seen counts the rows and breaks ties.
 	rows  []annRow
 	bytes int
 	seen  int
@@ -175,7 +175,7 @@ func (n *annSearch) begin(order *annOrder, out *resultWriter, limit int64) error
 func (n *annSearch) offer(values [][]byte) error {
 	v, ok := n.order.column.Type.Floats(n.buf[:0], values[n.order.slot])
 	if n.buf = v; !ok || n.similarity.Check(v) != nil {
-		return nil // the row has no vector, or an invalid one that is older than the index
+		return nil // the row has no vector, or has an invalid vector that is older than the index
 	}
 	r := annRow{similarity: n.similarity.Of(n.target, v), seen: n.seen}
 	n.seen++
@@ -234,7 +234,7 @@ func (n *annSearch) sink(i int) {
 	}
 }
 
-// emit emits the nearest rows as a page.
+// emit writes the nearest rows as a page.
 func (n *annSearch) emit() error {
 	o := n.out
 	slices.SortFunc(n.rows, func(a, b annRow) int { return a.compare(&b) })

@@ -24,7 +24,7 @@ func createSAI(w *fixture, table, index string, options ...string) {
 	}
 }
 
-// newANNFixture returns a table with three vector indexes, one for each similarity function, and an index on n.
+// newANNFixture returns a table with an index on n and three vector indexes, one for each similarity function.
 func newANNFixture(t *testing.T) *fixture {
 	w := newFixture()
 	for _, text := range []string{
@@ -45,8 +45,8 @@ func newANNFixture(t *testing.T) *fixture {
 	return w
 }
 
-// TestANNResults compares ANN queries with a sort of all rows, for each similarity function, with and without
-// restrictions, while rows are inserted, changed, and lose their vectors.
+// TestANNResults compares ANN queries with a sort of all rows for each similarity function, with and without
+// restrictions. Between the comparisons, rows are inserted, changed, and lose their vectors.
 func TestANNResults(t *testing.T) {
 	w := newANNFixture(t)
 	rnd := rand.New(rand.NewPCG(1, 2))

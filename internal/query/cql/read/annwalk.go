@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// annExactMax is the number of rows found by a secondary index that are examined exactly. Beyond that the vector index
-// is walked instead.
+// annExactMax is the maximum number of rows from a secondary index that are examined exactly. If there are more rows,
+// the vector index is walked.
 const annExactMax = 2000
 
 // beginANN begins an ANN query with its limit.
@@ -59,9 +59,9 @@ func (s *scan) runANN(ctx context.Context, r Reader) error {
 	return s.finish(false, nil)
 }
 
-// step returns the next step of a vector index walk. Entries of a list follow in order of decreasing bound. The walk
-// can therefore stop when the limit is reached and no following row can be nearer than the worst row, unless the
-// entries of a further list begin.
+// step decides how a vector index walk continues. Entries of a list follow in order of decreasing bound. The walk can
+// therefore stop when the limit is reached and no following row can be nearer than the worst row, unless the entries of
+// a further list begin.
 func (n *annSearch) step(values [][]byte) command.Step {
 	v, ok := n.order.column.Type.Floats(n.buf[:0], values[n.order.slot])
 	if n.buf = v; !ok {

@@ -18,10 +18,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// baseTimes replaces the timestamps of a view's cells by the timestamps of the base table's cells. The cells of a view
-// have the timestamps of the view updates (RFC 0030). A statement that selects WRITETIME or TTL of a view column
+// baseTimes replaces the timestamps of a view's cells with the timestamps of the base table's cells. The cells of a
+// view have the timestamps of the view updates (RFC 0030). A statement that selects WRITETIME or TTL of a view column
 // returns the times of the base table's cells. Each row then costs an additional read of its base row. If the base row
-// has no such cell, the view is behind, and its own time is returned.
+// has no such cell, the view is behind, and the time of the view's cell is returned.
 type baseTimes struct {
 	view, base *schema.Table
 	// columns maps column IDs of the view to column IDs of the base table.
@@ -101,8 +101,8 @@ func (o *baseTimes) take(to, from *row.Row) {
 	}
 }
 
-// baseTimesReader is a Reader of a view whose rows have the timestamps of their base rows. It buffers rows in pieces
-// limited by number and bytes. A base row is read only after the read of its piece has ended.
+// baseTimesReader is a Reader of a view whose rows have the timestamps of their base rows. It buffers rows in pieces,
+// which are limited by number and bytes. A base row is read only after the read of its piece has ended.
 type baseTimesReader struct {
 	Reader
 	base *baseTimes
@@ -131,7 +131,7 @@ func (o baseTimesReader) Read(ctx context.Context, c *command.Read, v command.Vi
 	}
 }
 
-// after makes next resume the command after a piece. It returns false if no rows can be left.
+// after makes next resume the command after a piece. It returns false if no rows remain.
 func after(next, c *command.Read, p *piece) bool {
 	next.Continued = true
 	if next.Limit > 0 {

@@ -10,17 +10,17 @@ import (
 
 // cursor holds the progress of a scan and the position at which to resume it.
 type cursor struct {
-	// from is the position at which the page begins, if resumed is set.
+	// from is the position at which the page begins if resumed is set.
 	from    position
 	resumed bool
-	// at is the position at which to resume if the page is full or the read has paused. It points into clustering and
-	// into the key of the current partition.
+	// at is the position at which to resume if the page is full or the read has paused. It refers to the memory of
+	// clustering and of the current partition's key.
 	at         position
 	clustering []byte
 	// visits is the number of rows visited by the command. visitedOnPage is the number of rows visited for the page.
 	// commands is the number of commands sent.
 	visits, visitedOnPage, commands int
-	// paused reports whether the command has visited as many rows as it may.
+	// paused reports whether the command has visited the maximum number of rows.
 	paused bool
 }
 
@@ -48,7 +48,7 @@ func (c *cursor) mark(p *currentPartition, clustering []byte, afterPartition boo
 type currentPartition struct {
 	key   []byte
 	token token.Token
-	// open reports whether the partition has begun and not ended. rowsSeen reports whether it has rows.
+	// open reports whether the partition has begun and not ended. rowsSeen reports whether the partition has rows.
 	open, rowsSeen bool
 	// continuing reports whether the next command continues within the partition.
 	continuing bool
@@ -59,7 +59,7 @@ type currentPartition struct {
 // reset restores the state before the first partition and keeps its buffer.
 func (p *currentPartition) reset() { *p = currentPartition{key: p.key[:0]} }
 
-// continues reports whether a partition that a command returns continues the current partition.
+// continues reports whether a partition that a command returns is the continuation of the current partition.
 func (p *currentPartition) continues(key []byte) bool {
 	same := p.continuing && bytes.Equal(key, p.key)
 	p.continuing = false
@@ -82,8 +82,8 @@ func (p *currentPartition) resume(at *position) {
 
 // limits holds the numbers of rows that a scan may still return, or unlimited.
 type limits struct {
-	// remaining is the number left by LIMIT. page is the number left on the page. perPartition is the number of rows of
-	// each partition.
+	// remaining is the number of rows left by LIMIT. page is the number of rows left on the page. perPartition is the
+	// maximum number of rows of each partition.
 	remaining, page, perPartition int64
 }
 

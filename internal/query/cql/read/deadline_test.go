@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// TestDeadline checks that a read of many parts ends at the deadline, unlike a read that takes one command or ends in
-// time.
+// TestDeadline checks that a read of many parts ends at the deadline. A read that takes a single command or ends in
+// time must succeed.
 func TestDeadline(t *testing.T) {
 	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",
@@ -47,7 +47,7 @@ func TestDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Unix(w.now, 0)
-		now := began // a second passes with each call
+		now := began // each call advances the clock by a second
 		m.reads = 0
 		_, err = w.execute(p, binds{}, Options{VisitsMax: 20, Deadline: began.Add(3 * time.Second),
 			Clock: fakeclock.Func(func() time.Time { now = now.Add(time.Second); return now })})

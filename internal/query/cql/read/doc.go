@@ -7,11 +7,11 @@
 //
 //   - (Q1) A Plan is immutable and may be executed by many goroutines at the same time. It belongs to one revision of
 //     its table.
-//   - (Q2) Reading a result page by page returns the rows of one large page, each exactly once, on whichever node the
-//     pages are read, unless rows are written in between.
+//   - (Q2) The pages of a result together contain the rows of one large page, each exactly once. This applies on every
+//     node, unless rows are written between the pages.
 //   - (Q3) Page boundaries are Cassandra's: a page is full at its page size, and a further page is announced until a
 //     page is not full.
-//   - (Q4) Options limits the memory of an execution, whatever the size of the table.
+//   - (Q4) Options limits the memory of an execution, regardless of the size of the table.
 //   - (Q5) Errors have Cassandra's texts and are checked in Cassandra's order.
 //
 // The package uses expressions only through package expr and storage only through Reader. It does not depend on

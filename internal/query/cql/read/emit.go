@@ -18,7 +18,8 @@ type resultWriter struct {
 	options *Options
 	page    *Page
 	bind    *expr.Bindings
-	// paged reports whether the result is paged. It is false if the client does not page, or if the result is one row.
+	// paged reports whether the result is paged. It is false if the client does not page or if the result is a single
+	// row.
 	paged bool
 	// lowMemory reports whether no memory is left for a larger page.
 	lowMemory bool
@@ -84,8 +85,8 @@ func (o *resultWriter) makeRoom(n int) error {
 	return nil
 }
 
-// largeRow is the size from which a row needs its own memory reservation. Without memory, such a row is rejected. A
-// page without memory can still end with a smaller row.
+// largeRow is the minimum size of a row that needs its own memory reservation. If no memory is available, such a row is
+// rejected. In contrast, a page without available memory can still end with a smaller row.
 const largeRow = 256 << 10
 
 // reserve reserves memory for a growing result. row is the current size of the row.
@@ -133,7 +134,7 @@ func (o *resultWriter) emitCells() error {
 }
 
 // grown returns a buffer with room for n more bytes. Its capacity does not exceed most unless n requires it. append
-// enlarges a large buffer by only a quarter each time, which leaves several times the size of the result as garbage.
+// enlarges a large buffer by only a quarter each time, which leaves garbage of several times the size of the result.
 func grown(b []byte, n, most int) []byte {
 	need := len(b) + n
 	if need <= cap(b) || need < largeRow {
@@ -218,7 +219,7 @@ func (o *resultWriter) growJSON(size int) error {
 	return o.bind.Meter.Alloc(2 * size)
 }
 
-// jsonBytes is the number of JSON bytes that count as one step of work.
+// jsonBytes is the number of bytes of JSON that count as one step of work.
 const jsonBytes = 16
 
 // jsonName returns the JSON key of a column, including the colon.

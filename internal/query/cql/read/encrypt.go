@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// encrypt appends the ciphertext of text. It uses AES-256-GCM with a random nonce, which comes first. The secret has 32
-// bytes.
+// encrypt appends the ciphertext of text. It uses AES-256-GCM with a random nonce, which precedes the ciphertext. The
+// secret has 32 bytes.
 func encrypt(dst, text, secret []byte) ([]byte, error) {
 	g, err := newAEAD(secret)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	multiplePartitionKeys = "Aggregation query used on multiple partition keys (IN restriction)"
 )
 
-// scans is a pool of scans, which reuse their buffers.
+// scans is a pool of scans. A scan in the pool keeps its buffers.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
 // Execute reads one page into page, which it resets first. b holds the values of the bind markers. Errors are from
@@ -71,7 +71,7 @@ type Spender interface {
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// spend charges the work beyond the allowance. The price is deducted from the balance of the partition read last.
+// spend charges the work that exceeds the allowance. The price is deducted from the balance of the partition read last.
 func (s *scan) spend(r Reader) {
 	price := ru.Evaluation(s.meter.Excess())
 	if price <= 0 {
@@ -144,7 +144,7 @@ func (s *scan) beginLimits() error {
 	switch {
 	case p.ann != nil:
 		return s.beginANN(limit)
-	case p.groups.aggregated && !p.groups.grouped: // the single row is within every limit
+	case p.groups.aggregated && !p.groups.grouped: // a single row is within every limit
 	case len(p.order.sort) > 0:
 		s.sorter.by, s.sorter.out, s.sorter.limit = &p.order, &s.out, limit
 	default:
@@ -153,7 +153,7 @@ func (s *scan) beginLimits() error {
 	if o.PageSize > 0 {
 		s.out.paged = !p.groups.aggregated || p.groups.grouped && !p.distinct
 		if s.out.paged && (p.groups.aggregated || limit > int64(o.PageSize) || len(o.PagingState) > 0) {
-			s.limits.page = int64(o.PageSize) // a LIMIT within one page is reached before the page is full
+			s.limits.page = int64(o.PageSize) // the LIMIT is reached before the page is full
 		}
 	}
 	return nil
@@ -292,7 +292,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 	return s.finish(false, nil)
 }
 
-// runKey reads one partition. more is false if it has no rows left.
+// runKey reads one partition. more is false if the partition has no rows left.
 func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	for more {
 		if err := s.read(ctx, r); err != nil {
@@ -308,7 +308,7 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	return s.endPartition()
 }
 
-// resumeKey makes the command resume after a row of its partition. It returns false if no rows can be left.
+// resumeKey makes the command resume after a row of its partition. It returns false if no rows remain.
 func (s *scan) resumeKey(at *position) bool {
 	s.current.resume(at)
 	return s.request.afterRow(at)
@@ -355,7 +355,7 @@ func (s *scan) endCommand() error {
 	return s.endPartition()
 }
 
-// commandLimit returns the maximum number of rows that can be used, or 0 if it is not known.
+// commandLimit returns the maximum number of rows that the execution can use, or 0 if this number is unknown.
 func (s *scan) commandLimit() int {
 	p := s.plan
 	if p.groups.aggregated || p.distinct || p.ann != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||

@@ -151,7 +151,7 @@ func TestLimitWithinAPage(t *testing.T) {
 	}
 }
 
-// scarce is a Memory with memory for a single step of all results.
+// scarce is a Memory that grants memory for a single step of all results.
 type scarce struct{ left int }
 
 func (s *scarce) Take(int) error { return &dberr.Overloaded{} }
@@ -163,8 +163,8 @@ func (s *scarce) Spare(n int) bool {
 	return s.left >= 0
 }
 
-// TestPagesWithoutMemory checks that a paged query returns all rows even if little memory is available for a page, and
-// that pages have their full size otherwise.
+// TestPagesWithoutMemory checks that a paged query returns all rows even if little memory is available for a page. If
+// enough memory is available, pages must have their full size.
 func TestPagesWithoutMemory(t *testing.T) {
 	w := small(t)
 	lines := []string{"CREATE TABLE l (k int, c int, v text, PRIMARY KEY (k, c))"}

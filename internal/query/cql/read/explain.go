@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// Explain prints the plan. Each part that exists is printed on its own line:
+// Explain prints the plan. Each part that exists is printed on a separate line:
 //
 //	table ks.t
 //	partitions all | token(k) > 5 | k = 1 | k IN (1, 2), in the order of their values

@@ -24,8 +24,8 @@ type feedHistory struct {
 	now int64
 }
 
-// position returns the position at which the page begins: the position of the paging state, or without a paging state
-// the position of a start time.
+// position returns the position at which the page begins. It is the position of the paging state, or the position of
+// the start time if there is no paging state.
 func (h *feedHistory) position(state []byte, start expr.Term, b *expr.Bindings) (at changefeed.Token, err error) {
 	if len(state) > 0 {
 		return h.decode(state)
@@ -73,7 +73,7 @@ func (h *feedHistory) decode(b []byte) (at changefeed.Token, err error) {
 func (h *feedHistory) encode(dst []byte, at *changefeed.Token) ([]byte, error) {
 	b := at.Append(dst[:0])
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if h.table.SealsPages() { // it may contain a key
+	if h.table.SealsPages() { // the paging state may contain a key
 		return encrypt([]byte{encryptedVersion}, b, h.table.Secret)
 	}
 	return b, nil
@@ -134,9 +134,9 @@ func (h *feedHistory) setGeneration(at *changefeed.Token) {
 	at.Above(h.table.FeedAbove(at.Kept))
 }
 
-// checkTable returns an error if changes after the position may not have been logged, or may have expired. A
-// feed enabled by an older build has no generation. A token that has read everything up to the second in which its
-// logging began may have missed earlier changes in that second.
+// checkTable returns an error if changes after the position may not have been logged, or may have expired. A feed that
+// was enabled by an older build has no generation. A token that has read everything up to the second in which logging
+// began may have missed earlier changes in that second.
 func (h *feedHistory) checkTable(at *changefeed.Token) error {
 	f := h.table.Feed
 	first := at.Generation == 0
@@ -153,7 +153,7 @@ func (h *feedHistory) checkTable(at *changefeed.Token) error {
 	return nil
 }
 
-// interrupted returns the error for a token that is older than the start of the feed, a time in Unix seconds.
+// interrupted returns the error for a token that is older than the start of the feed. began is in Unix seconds.
 func (h *feedHistory) interrupted(began int64) error {
 	at := time.Unix(began, 0).UTC().Format(time.RFC3339)
 	return dberr.Invalidf("The change feed of %s was disabled or recreated after this paging state was returned: changes "+

@@ -26,11 +26,12 @@ type feedScan struct{ *scan }
 // maxUnpagedChanges limits the changes of an unpaged execution.
 const maxUnpagedChanges = 10_000
 
-// run reads a page of the change feed. Its paging state is never empty. It is the position at which the feed can be
-// resumed at any time.
+// run reads a page of the change feed. Its paging state is never empty. The paging state is the position at which the
+// feed can be resumed at any time.
 func (s feedScan) run(ctx context.Context, r Reader) error {
 	if s.options.Clock != nil {
-		// Retention is based on the server's clock. By the client's clock, an unread change could have expired already.
+		// Retention is based on the server's clock. According to the client's clock, an unread change could already
+		// have expired.
 		s.options.Now = s.options.Clock.Wall().Unix()
 		s.slots.now = s.options.Now
 	}
@@ -117,7 +118,8 @@ func (s feedScan) emitChanges(entries []changefeed.Entry) error {
 	return nil
 }
 
-// emitImages emits one row for a change: the operation, the time, the row after the change, and the row before it.
+// emitImages emits one row for a change. The row contains the operation, the time, the row after the change, and the
+// row before it.
 func (s feedScan) emitImages(e *changefeed.Entry) error {
 	s.operation(e, e.Changed().String())
 	before := e.Before()
@@ -200,7 +202,7 @@ func (s feedScan) emitChange(e *changefeed.Entry) error {
 	}
 	for i := range h.Ranges {
 		r := &h.Ranges[i]
-		var text []byte // null if it would reveal masked values
+		var text []byte // the condition is null if it would reveal masked values
 		if s.options.Clear || !slices.ContainsFunc(s.plan.table.Clustering, masked) {
 			text = []byte(relation.RangeText(s.plan.table, r.Start, r.End))
 		}

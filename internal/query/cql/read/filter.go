@@ -32,11 +32,11 @@ type filter struct {
 	// value is the operand. key is set for filterEntry, and values for filterIn.
 	value, key []byte
 	values     [][]byte
-	// analysis is the index analysis applied to texts before the comparison.
+	// analysis is the index analysis that is applied to texts before the comparison.
 	analysis schema.Analysis
 }
 
-// filters evaluates the filters: first those on partition key and static columns, then those on clustering and regular
+// filters evaluates the filters. Filters on partition key and static columns precede filters on clustering and regular
 // columns.
 func (w *where) filters(b *expr.Bindings) (partition, rows []filter, err error) {
 	for _, r := range w.filtered {
@@ -248,7 +248,7 @@ func (f *filter) contains(v []byte) bool {
 	return false
 }
 
-// matchesAnalyzed is matches for texts that are compared after index analysis.
+// matchesAnalyzed works like matches for texts that are compared after index analysis.
 func (f *filter) matchesAnalyzed(v []byte) bool {
 	equal := func(text []byte) bool { return expr.AnalyzedEqual(f.analysis, text, f.value) }
 	switch {

@@ -20,7 +20,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// fixture is a schema with tables in memory. It supports just enough DDL and writes to prepare test data in CQL.
+// fixture is a schema with tables in memory. It supports only the DDL and the writes that are needed to prepare test
+// data in CQL.
 type fixture struct {
 	schema   *schema.Schema
 	keyspace string
@@ -516,7 +517,7 @@ func (w *fixture) prepare(text string) (*Plan, error) {
 	return Prepare(compat.Cassandra40, sel, ks, t, len(markers))
 }
 
-// execute executes a plan, at LOCAL_QUORUM unless a different level is given.
+// execute executes a plan. The consistency level is LOCAL_QUORUM unless a different level is given.
 func (w *fixture) execute(p *Plan, b binds, o Options) (*Page, error) {
 	if o.Level == dberr.Any {
 		o.Level = dberr.LocalQuorum

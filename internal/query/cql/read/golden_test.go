@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestGolden prints plans and results. The commands are scene (statements, one per line, that create a schema and
-// rows), explain, select (with page=n all pages in sequence), and prepare (the markers and the markers of the partition
-// key).
+// TestGolden compares plans and results with the golden files. The commands are scene (statements, one per line, that
+// create a schema and rows), explain, select (with page=n all pages in sequence), and prepare (the markers and the
+// markers of the partition key).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
 		w := newFixture()

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// group holds the rows that are aggregated into one row: all rows of the result, or with GROUP BY the rows with the
-// same clustering prefix in one partition.
+// group holds the rows that are aggregated into one row. Without GROUP BY, these are all rows of the result. With GROUP
+// BY, they are the rows of a partition that have the same clustering prefix.
 type group struct {
 	plan   *Plan
 	bind   *expr.Bindings
@@ -72,8 +72,8 @@ func (g *group) add(clustering []byte, alone bool) error {
 	return nil
 }
 
-// prefixOf returns the clustering prefix of the group, followed by the value of the grouping function if there is one.
-// The row's values must be in the bindings. The result is valid until the next call.
+// prefixOf returns the clustering prefix of the group. It is followed by the value of the grouping function if there is
+// one. The row's values must be in the bindings. The result is valid until the next call.
 func (g *group) prefixOf(clustering []byte) ([]byte, error) {
 	rest := clustering
 	for _, c := range g.plan.table.Clustering[:g.plan.groups.prefix] {

@@ -15,8 +15,8 @@ const groupOrder = "Group by currently only support groups of columns following 
 
 // grouping is the GROUP BY clause and the aggregation of rows.
 type grouping struct {
-	// aggregated reports whether rows are aggregated: there are aggregates or a GROUP BY. grouped reports whether there
-	// is a GROUP BY.
+	// aggregated reports whether rows are aggregated by aggregates or a GROUP BY. grouped reports whether the statement
+	// has a GROUP BY.
 	aggregated, grouped bool
 	// prefix is the number of clustering columns that define the groups of a partition.
 	prefix int

@@ -30,7 +30,7 @@ func (s *still) Read(_ context.Context, r *command.Read, v command.Visitor) erro
 	return err
 }
 
-// hotWorld returns a prepared SELECT on a table with five columns, and a reader with enough rows.
+// hotWorld returns a prepared SELECT on a table with five columns, and a reader that returns enough rows.
 func hotWorld(tb testing.TB, query string, rows int) (*Plan, *still) {
 	w := newFixture()
 	for _, text := range []string{
@@ -102,8 +102,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkExecute measures the cost of this package for a read: CPU time per execution, and per row of a page of a
-// thousand rows.
+// BenchmarkExecute measures the CPU time of this package for a read: per execution, and per row of a page of a thousand
+// rows.
 func BenchmarkExecute(b *testing.B) {
 	for _, q := range []struct {
 		name, text string

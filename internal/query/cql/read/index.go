@@ -14,8 +14,8 @@ import (
 // indexLookup chooses the index that a read uses and holds the values to look up.
 type indexLookup struct {
 	table *schema.Table
-	// index is the index, or nil. value is the value to look up in it. entry is the value of a map entry, whose key is
-	// value.
+	// index is the index, or nil. value is the value to look up in the index. entry is the value of a map entry. The
+	// key of the entry is value.
 	index        *schema.Index
 	value, entry expr.Term
 	// terms holds the lookups in storage-attached indexes. If it is not empty, index is the index of the first term.
@@ -28,7 +28,7 @@ func (l *indexLookup) hasIndex(set *relation.Set) bool {
 
 func (l *indexLookup) hasIndexFor(r *relation.Restriction) bool { return l.supporting(r) != nil }
 
-// supporting returns the first index by name that serves a restriction.
+// supporting returns the first index, ordered by name, that serves a restriction.
 func (l *indexLookup) supporting(r *relation.Restriction) *schema.Index {
 	if i := l.legacy(r); i != nil {
 		return i
@@ -36,7 +36,7 @@ func (l *indexLookup) supporting(r *relation.Restriction) *schema.Index {
 	return l.saiIndex(r)
 }
 
-// legacy returns the first index by name that serves a restriction and is not storage-attached.
+// legacy returns the first index, ordered by name, that serves a restriction and is not storage-attached.
 func (l *indexLookup) legacy(r *relation.Restriction) *schema.Index {
 	for _, i := range l.table.SortedIndexes() {
 		for _, c := range r.Columns {
@@ -62,9 +62,9 @@ func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 	return false
 }
 
-// choose chooses the index that serves one of the filters. keyRange reports whether partitions are found through it. An
-// index on a regular column is preferred over one on a clustering column, then a static column, then a partition key
-// column.
+// choose chooses the index that serves one of the filters. keyRange reports whether the index finds the partitions. An
+// index on a regular column is preferred, followed by indexes on a clustering column, a static column, and a partition
+// key column.
 func (l *indexLookup) choose(filtered []*relation.Restriction, keyRange bool) {
 	if l.chooseTerms(filtered, keyRange); len(l.terms) > 0 {
 		l.index = l.terms[0].index

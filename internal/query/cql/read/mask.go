@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// maskedSlot is a slot whose values are masked for clients without permission. Without a mask the value becomes null.
+// maskedSlot is a slot whose values are masked for clients without permission. Without a mask, the value becomes null.
 type maskedSlot struct {
 	slot int
 	mask *expr.Mask
@@ -25,17 +25,17 @@ func (p *Plan) bindMasks(env *expr.Env) {
 		case v.part == cellValue:
 			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, env)})
 		case v.part == cellWriteTimesByKey, v.part == cellTTLsByKey:
-			// The keys with a timestamp reveal which keys exist.
+			// The keys and a timestamp together reveal which keys exist.
 			p.masks = append(p.masks, maskedSlot{slot: i})
 		}
 	}
 }
 
-// MaskedOutput reports whether a column of the result shows, or is computed from, a masked column.
+// MaskedOutput reports whether a column of the result shows a masked column or is computed from one.
 func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
 
 // RestrictedMasks returns the names of the masked columns that restrict rows, in table order. A client that can
-// restrict rows by a column can find out its values even if the result does not show them.
+// restrict rows by a column can determine the values of the column even if the result does not show them.
 func (p *Plan) RestrictedMasks() (names []string) {
 	w := &p.where
 	for c := range p.table.Columns() {
@@ -57,8 +57,8 @@ func (w *where) restricts(c *schema.Column) bool {
 	return false
 }
 
-// mask returns the values of the current row that functions and aggregates see: the masked values instead of the stored
-// values.
+// mask returns the values of the current row that functions and aggregates receive: the masked values instead of the
+// stored values.
 func (d *rowSlots) mask(masks []maskedSlot, m *meter.Meter) ([][]byte, error) {
 	d.maskedValues = append(d.maskedValues[:0], d.values...)
 	for _, s := range masks {

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// memory is a table in memory: the simplest implementation of command.Read.
+// memory is an in-memory table. It is the simplest implementation of command.Read.
 type memory struct {
 	table      *schema.Table
 	partitions []*memoryPartition
@@ -146,7 +146,7 @@ func (m *memory) visit(p *memoryPartition, r *command.Read, v command.Visitor, r
 	for i := range rows {
 		scratch = append(scratch[:0], rows[i].clustering...)
 		step, err := v.Row(scratch, &rows[i].row)
-		for j := range scratch { // arguments are valid only during the call
+		for j := range scratch { // the arguments are valid only during the call
 			scratch[j] = 0xee
 		}
 		if step != command.More || err != nil {

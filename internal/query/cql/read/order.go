@@ -131,7 +131,8 @@ func (p *Plan) bindOrder(by []orderColumn, plainText bool) error {
 	return nil
 }
 
-// limitClause holds LIMIT, PER PARTITION LIMIT, and USING TIMEOUT. Each is nil if it is not given.
+// limitClause holds LIMIT, PER PARTITION LIMIT, and USING TIMEOUT. Each clause is nil if the statement does not contain
+// it.
 type limitClause struct {
 	rows, perPartition, timeout expr.Term
 	// rowsText and perPartitionText are the limits as written, for Explain.

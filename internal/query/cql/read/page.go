@@ -41,7 +41,7 @@ type Evaluation struct {
 	Pool  *meter.Pool
 	Bytes int64
 	Slots *fairshare.Slots
-	// Who is the principal that occupies a slot.
+	// Who is the principal to which the evaluation slot is attributed.
 	Who fairshare.Principal
 	// Deadline ends the evaluation. If it is zero, Options.Deadline applies.
 	Deadline time.Time
@@ -98,7 +98,7 @@ type Options struct {
 	// Claimant identifies the client for fair sharing. NoWait reports whether the read must not wait. See command.Read.
 	Claimant fairshare.Principal
 	NoWait   bool
-	// Clear disables masking: the client has permission, or masking is off.
+	// Clear disables masking, because the client has the permission or masking is off.
 	Clear bool
 }
 

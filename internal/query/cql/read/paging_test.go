@@ -108,8 +108,8 @@ var pagedQueries = []string{
 	"SELECT JSON k, a, v FROM t",
 }
 
-// TestPagesFormTheWholeResult checks Q2: for any page size, byte limit, and visit limit, the pages together are the
-// unpaged result, and only a short page is the last one.
+// TestPagesFormTheWholeResult checks Q2 for any page size, byte limit, and visit limit. The pages together must equal
+// the unpaged result, and only the last page may be short.
 func TestPagesFormTheWholeResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)
@@ -140,9 +140,9 @@ func TestPagesFormTheWholeResult(t *testing.T) {
 	})
 }
 
-// TestPageOverEmptyPartitions checks that a page over very many empty partitions ends after a limited number of keys,
-// without rows but with a paging state. An unpaged count of the same table continues with a new command after the same
-// number of keys.
+// TestPageOverEmptyPartitions checks that a page over very many empty partitions ends after a limited number of keys.
+// The page must have no rows but a paging state. An unpaged count of the same table continues with a new command after
+// the same number of keys.
 func TestPageOverEmptyPartitions(t *testing.T) {
 	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",
@@ -191,7 +191,7 @@ func TestPageOverEmptyPartitions(t *testing.T) {
 	}
 }
 
-// drawn is a WHERE clause on the clustering columns, and its meaning.
+// drawn is a WHERE clause on the clustering columns together with a predicate that it must match.
 type drawn struct {
 	text    string
 	matches func(a, b, c int) bool
@@ -259,9 +259,8 @@ func commas(v []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestIntervalsMeanTheirRelations checks that the intervals of clustering relations contain exactly the matching rows,
-// in all combinations of clustering directions: a query with relations returns the same rows as filtering all rows
-// individually.
+// TestIntervalsMeanTheirRelations checks that the intervals of clustering relations contain exactly the matching rows.
+// It covers all combinations of clustering directions and compares each query with a filter over all rows.
 func TestIntervalsMeanTheirRelations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)

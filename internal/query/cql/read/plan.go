@@ -42,7 +42,7 @@ type Plan struct {
 	masks []maskedSlot
 	// baseTimes is set if times of a view's columns are selected. Otherwise it is nil.
 	baseTimes *baseTimes
-	// computes reports whether functions are called, user-defined or built-in.
+	// computes reports whether the plan calls user-defined or built-in functions.
 	computes bool
 	// evaluates reports whether an execution evaluates expressions: functions, aggregates, filters, masks, JSON, or
 	// sorting.
@@ -109,7 +109,7 @@ func (p *Plan) HasTimeout() bool { return p.limits.timeout != nil }
 // Keyspace returns the keyspace of the table.
 func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
 
-// Table returns the table revision that the plan is bound to.
+// Table returns the table revision to which the plan is bound.
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Columns describes the columns of the result.
@@ -118,7 +118,8 @@ func (p *Plan) Columns() []Column { return p.columns }
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key components, in key order, or nil unless all components are bound.
+// PKIndexes returns the markers of the partition key components in key order. It returns nil unless all components are
+// bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
 // IsShort reports whether an execution with this page size reads at most about rowsMax rows of one logical partition.
@@ -132,13 +133,14 @@ func (p *Plan) IsShort(pageSize, rowsMax int) bool {
 	return p.oneRow || pageSize > 0 && pageSize <= rowsMax && !p.groups.aggregated && len(w.filtered) == 0
 }
 
-// OneRow reports whether a result has at most one row: the whole primary key is restricted, or all rows are aggregated.
+// OneRow reports whether a result has at most one row, because the whole primary key is restricted or all rows are
+// aggregated.
 func (p *Plan) OneRow() bool { return p.oneRow || p.groups.aggregated && !p.groups.grouped }
 
 // Indexed reports whether an index is used.
 func (p *Plan) Indexed() bool { return p.where.lookup.index != nil }
 
-// Key returns the partition key to read. It returns an error unless there is exactly one.
+// Key returns the partition key to read. It returns an error unless the plan reads exactly one key.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.where.feed.start != nil {
 		return nil, dberr.Invalidf("A SELECT in a transaction cannot read the change feed")
@@ -180,7 +182,7 @@ func (p *Plan) Scans() bool {
 // Evaluates reports whether an execution evaluates expressions and is limited by Options.Evaluation.
 func (p *Plan) Evaluates() bool { return p.evaluates }
 
-// FansOut reports whether an execution reads all physical partitions, or the partitions of a token range.
+// FansOut reports whether an execution reads all physical partitions or the partitions of a token range.
 func (p *Plan) FansOut() bool { return p.where.keyRange }
 
 // Filters reports whether an execution may read rows that it does not return.

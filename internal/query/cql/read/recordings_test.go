@@ -226,7 +226,7 @@ func (r *replay) run() (compared, failed int, stopped bool) {
 	return compared, failed, false
 }
 
-// signatures sorts the signatures in an error. In Cassandra they are in hash order.
+// signatures sorts the signatures in an error text. Cassandra returns them in hash order.
 func signatures(s string) string {
 	for _, head := range []string{"known type signatures: ", "following signatures: "} {
 		if _, list, ok := strings.Cut(s, head); ok {

@@ -121,13 +121,13 @@ func (q *request) lookup() error {
 
 // afterPosition makes the command resume after a position.
 func (q *request) afterPosition(at *position) {
-	q.afterKey = keyIn(q.afterKey, at.key) // nil would be the beginning
+	q.afterKey = keyIn(q.afterKey, at.key) // nil would mean the beginning
 	q.afterClustering = append(q.afterClustering[:0], at.clustering...)
 	q.cmd.AfterKey, q.cmd.AfterToken, q.cmd.AfterClustering = q.afterKey, at.token, q.afterClustering
 	q.cmd.AfterPartition = at.afterPartition
 }
 
-// afterRow makes the command resume after a row of its partition. It returns false if no rows can be left.
+// afterRow makes the command resume after a row of its partition. It returns false if no rows remain.
 func (q *request) afterRow(at *position) bool {
 	q.afterClustering = append(q.afterClustering[:0], at.clustering...)
 	q.cmd.Slices = relation.After(q.slices, q.afterClustering, q.plan.order.reversed)

@@ -123,7 +123,7 @@ func (s *scan) visitPartition(tok token.Token, key []byte, static *row.Row) (com
 	return s.visited(step, nil, true), err
 }
 
-// rowSteps is the number of steps allowed per row read.
+// rowSteps is the number of steps of work that each row adds to the allowance.
 const rowSteps = 200
 
 func (s *scan) visitRow(clustering []byte, r *row.Row) (command.Step, error) {
@@ -195,7 +195,7 @@ func (s *scan) mark(clustering []byte, afterPartition bool) {
 	s.cursor.mark(&s.current, clustering, afterPartition, s.limits.remaining)
 }
 
-// useRow processes a row that satisfies the filters. alone reports whether the partition has no further rows.
+// useRow processes a row that satisfies the filters. alone reports whether the row is the only row of its partition.
 func (s *scan) useRow(clustering []byte, alone bool) (command.Step, error) {
 	if err := s.applyMasks(); err != nil {
 		return command.Stop, err
@@ -227,8 +227,8 @@ func (s *scan) applyMasks() (err error) {
 	return err
 }
 
-// aggregate adds a row to its group. If the row starts a new group, the previous group ends. If that fills the page,
-// the row is left for the next page.
+// aggregate adds a row to its group. If the row starts a new group, the previous group ends. If the group fills the
+// page, the row is left for the next page.
 func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
 	if s.plan.groups.grouped && s.group.open {
 		same, err := s.group.contains(clustering)
@@ -247,7 +247,7 @@ func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
 	return command.More, nil
 }
 
-// closeGroup emits and counts the current group. Without a group it emits the aggregates of an empty set.
+// closeGroup emits and counts the current group. Without a group, it emits the aggregates of an empty set.
 func (s *scan) closeGroup() (command.Step, error) {
 	row := s.bind.Row
 	if err := s.group.close(); err != nil {

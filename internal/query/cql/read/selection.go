@@ -43,14 +43,15 @@ type output struct {
 	// jsonName is the key of the column in JSON, including the colon.
 	jsonName string
 	typ      *cqltype.Type
-	// slot is the slot of the value if the selector is a plain column. Otherwise it is -1, and term computes the value.
+	// slot is the slot of the value if the selector is a plain column. Otherwise, slot is -1, and term computes the
+	// value.
 	slot int
 	term expr.Term
 	// masked reports whether the value is derived from a masked column.
 	masked bool
 }
 
-// selection is a SELECT clause. During binding it is the expr.Scope of its selectors.
+// selection is a SELECT clause. During binding, it is the expr.Scope of the selectors.
 type selection struct {
 	release *compat.Release
 	table   *schema.Table
@@ -178,7 +179,7 @@ func (s *selection) slotOf(v slot) int {
 	return len(s.slots) - 1
 }
 
-// onlyStatics reports whether only static columns and partition key columns are selected, including a static column.
+// onlyStatics reports whether the clause selects at least one static column and otherwise only partition key columns.
 func (s *selection) onlyStatics() bool {
 	any := false
 	for _, c := range s.selected {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// Shape describes a kind of read, independent of the values.
+// Shape describes a kind of read independently of its values.
 type Shape struct {
 	// Text is the WHERE clause without values. It is empty for a read of the whole table.
 	Text string

@@ -15,7 +15,7 @@ type rowSlots struct {
 	sel *selection
 	// now is the time from which remaining TTLs are counted, in Unix seconds.
 	now int64
-	// values holds the slots. They point into the visitor's arguments, the partition key, and the buffers below.
+	// values holds the slots. They refer to the visitor's arguments, the partition key, and the buffers below.
 	values [][]byte
 	// maskedValues holds the slots after masking.
 	maskedValues                     [][]byte
@@ -152,7 +152,7 @@ func (d *rowSlots) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte
 	switch w.part {
 	case cellWriteTime, cellMaxWriteTime:
 		if w.multiCell && w.part == cellWriteTime {
-			return buf, nil // as in Cassandra, only a single-cell column has a write time
+			return buf, nil // as in Cassandra, only single-cell columns have a write time
 		}
 		newest := cells[0].Timestamp
 		for i := range cells {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// sorter sorts the rows of a page, for ORDER BY over several partitions.
+// sorter sorts the rows of a page for ORDER BY over several partitions.
 type sorter struct {
 	by  *ordering
 	out *resultWriter
@@ -72,7 +72,7 @@ func (o *sorter) sort() error {
 	m := o.out.bind.Meter
 	slices.SortFunc(o.rows, func(a, b sortedRow) int {
 		if m.Step(2) != nil {
-			return 0 // the meter has an error, so the result is discarded
+			return 0 // the meter has an error, so the result will be discarded
 		}
 		c := bytes.Compare(o.keys[a.key:a.keyEnd], o.keys[b.key:b.keyEnd])
 		if o.by.reversed {

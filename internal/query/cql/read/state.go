@@ -21,7 +21,7 @@ type position struct {
 	// afterPartition reports whether no rows of the partition are left.
 	afterPartition bool
 	// remaining is the number of rows left by LIMIT. inPartition is the number of rows left by PER PARTITION LIMIT in
-	// this partition. Without a limit they are unlimited.
+	// this partition. Without a limit, they are unlimited.
 	remaining, inPartition int64
 }
 
@@ -30,8 +30,8 @@ type position struct {
 // detects damaged states and states of a different table. Clients treat the state as opaque and may hold it for days,
 // so old versions must remain readable.
 //
-// If key columns are masked, the state is encrypted: a different version byte is followed by the ciphertext of the
-// above. A client can neither read the keys in the state nor locate keys with forged states.
+// If key columns are masked, the state is encrypted. A different version byte is followed by the ciphertext of the
+// fields above. As a result, a client cannot read the keys in the state or locate keys with forged states.
 const (
 	stateVersion        = 1
 	encryptedVersion    = 2
@@ -100,7 +100,7 @@ func readPlain(b []byte, table uint32) (p position, err error) {
 	r := codec.NewReader(body[6:], errState)
 	p.remaining, p.inPartition = readRemainder(&r), readRemainder(&r)
 	p.key, p.clustering = r.Bytes(), r.Bytes()
-	return p, r.End() // a key may be empty in a view
+	return p, r.End() // a view may have an empty key
 }
 
 func readRemainder(r *codec.Reader) int64 {

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestStateRefusesDamage checks that a paging state survives encoding. A damaged byte, a truncation, or a different
-// table is rejected.
+// TestStateRefusesDamage checks that a paging state survives encoding and decoding. A state with a damaged byte, a
+// truncated state, and a state of a different table must be rejected.
 func TestStateRefusesDamage(t *testing.T) {
 	for _, p := range []position{
 		{key: []byte("key"), clustering: []byte{1, 2}, remaining: unlimited, inPartition: 7},
@@ -40,7 +40,7 @@ func TestStateRefusesDamage(t *testing.T) {
 	}
 }
 
-// FuzzState checks that arbitrary bytes as a paging state only cause an error.
+// FuzzState checks that arbitrary bytes in a paging state only cause an error.
 func FuzzState(f *testing.F) {
 	f.Add(appendPlain(nil, 1, &position{key: []byte("k"), clustering: []byte{3}, remaining: 5, inPartition: unlimited}))
 	f.Add([]byte{stateVersion})

@@ -44,8 +44,8 @@ func (d *rowSlots) timeOf(c *row.Cell, ttl bool) []byte {
 	return nil
 }
 
-// appendTimesByKey appends the write times or remaining TTLs of all cells of a column in the form of expr.TimesOf: by
-// the keys of a map or set, or as the fields of a user-defined type.
+// appendTimesByKey appends the write times or remaining TTLs of all cells of a column in the form of expr.TimesOf. The
+// times are keyed by the keys of a map or set, or are fields of a user-defined type.
 func (d *rowSlots) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	ttl := w.part == cellTTLsByKey
 	if w.typ.Kind == cqltype.UDT {

@@ -25,8 +25,7 @@ type where struct {
 	// ann reports whether rows are ordered by ANN.
 	ann bool
 
-	// keyRange reports whether partitions are found by scanning a token range, through an index or not, instead of by
-	// their keys.
+	// keyRange reports whether partitions are found by scanning a token range or an index instead of by their keys.
 	keyRange bool
 	// indexed reports whether the rules for index queries apply. lookup has an index only if one is used.
 	indexed bool
@@ -34,13 +33,14 @@ type where struct {
 	// checked holds the sets of restrictions that Cassandra counts as filters.
 	checked []*relation.Set
 
-	// sliced holds the clustering restrictions that become clustering intervals, in order. The last one may be a slice.
+	// sliced holds the clustering restrictions that become clustering intervals, in order. The last restriction may be
+	// a slice.
 	sliced []*relation.Restriction
-	// filtered holds the restrictions that rows are filtered by, in Cassandra's order.
+	// filtered holds the restrictions that filter rows, in Cassandra's order.
 	filtered []*relation.Restriction
 	// filterSlots maps the columns of filters to slots.
 	filterSlots map[*schema.Column]int
-	// filteredColumns is the number of filter expressions as Cassandra counts them.
+	// filteredColumns is the number of filter expressions according to Cassandra's rules.
 	filteredColumns int
 }
 
@@ -257,7 +257,7 @@ func (w *where) wholePartitions() bool {
 	return true
 }
 
-// multipleContains reports whether there are several conditions on the contents of collections.
+// multipleContains reports whether the clause has several conditions on the contents of collections.
 func (w *where) multipleContains() bool {
 	n := 0
 	for _, r := range w.others.List {

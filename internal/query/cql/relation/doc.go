@@ -5,8 +5,7 @@
 //
 // Guarantees:
 //
-//   - (RE1) A Restriction is immutable once its Set is complete, and may be evaluated by many goroutines at the same
-//     time.
+//   - (RE1) A Restriction is immutable once its Set is complete, and goroutines can evaluate it concurrently.
 //   - (RE2) Restrictions on clustering columns evaluate to a union of half-open byte intervals, returned disjoint and
 //     in ascending order.
 //   - (RE3) No statement results in more than 65,536 combinations of IN values.

@@ -104,7 +104,8 @@ func intersect(a, b []command.Slice) []command.Slice {
 	return out
 }
 
-// After removes the part that has been read: it returns the intervals after a key, or before the key in a reverse read.
+// After removes the part that has already been read. It returns the intervals after a key, or before the key in a
+// reverse read.
 func After(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
 		list = []command.Slice{{}}
@@ -124,7 +125,7 @@ func AppendForms(dst []byte, columns []*schema.Column, values [][]byte) []byte {
 	return dst
 }
 
-// EvalSlices evaluates a slice for each of the prefixes.
+// EvalSlices evaluates a slice for each prefix.
 func (r *Restriction) EvalSlices(prefixes [][]byte, b *expr.Bindings) ([]command.Slice, error) {
 	low, err := r.Low.eval(r.Columns, b)
 	if err != nil {

@@ -18,7 +18,8 @@ func contains(list []command.Slice, key []byte) bool {
 	})
 }
 
-// TestIntervalArithmetic compares Normalize, intersect, and After with sets of one-byte keys.
+// TestIntervalArithmetic compares the results of Normalize, intersect, and After with operations on sets of one-byte
+// keys.
 func TestIntervalArithmetic(t *testing.T) {
 	draw := func(t *rapid.T, name string) []command.Slice {
 		var list []command.Slice

@@ -13,7 +13,7 @@ import (
 
 // RangeText returns CQL relations for an interval of clustering keys in a logical partition. An open start is nil or
 // empty, and an open end is nil. The result is empty if the interval contains all rows. CQL cannot express a comparison
-// of columns with different directions. In this case a comment states that the order of the table applies.
+// of columns with different directions. In this case, a comment states that the order of the table applies.
 func RangeText(t *schema.Table, start, end []byte) string {
 	low, lowBehind, lowKnown := decodeBound(t, start, false)
 	high, highBehind, highKnown := decodeBound(t, end, true)
@@ -46,9 +46,9 @@ func RangeText(t *schema.Table, start, end []byte) string {
 	return strings.Join(parts, " AND ")
 }
 
-// decodeBound decodes a bound of an interval. It returns the values of the first columns, and whether the bound is
-// after the keys with these values instead of before them. For integers both readings may be possible. Then it returns
-// the more readable one for this end of the interval.
+// decodeBound decodes a bound of an interval. It returns the values of the first columns. It also reports whether the
+// bound is after the keys with these values, as opposed to before them. For integers, both interpretations may be
+// possible. decodeBound then returns the more readable interpretation for this end of the interval.
 func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
 	if len(key) == 0 {
 		return nil, false, true

@@ -28,7 +28,7 @@ const (
 type Restriction struct {
 	Columns []*schema.Column
 	Kind    Kind
-	// Multi reports whether the relation was written as a tuple.
+	// Multi reports whether the relation has the form of a tuple.
 	Multi bool
 
 	Value  Operand   // Equal
@@ -89,7 +89,7 @@ func (r *Restriction) simplifyIn() {
 	}
 }
 
-// merge returns the combination of two restrictions on common columns.
+// merge combines two restrictions that have columns in common.
 func (r *Restriction) merge(o *Restriction) (*Restriction, error) {
 	switch r.Kind {
 	case Equal:
@@ -146,7 +146,7 @@ func (r *Restriction) mergeContains(o *Restriction) (*Restriction, error) {
 	return &out, nil
 }
 
-// inCommon returns the names of the columns that two restrictions share.
+// inCommon returns the names of the columns that two restrictions have in common.
 func inCommon(r, o *Restriction) string {
 	var names []string
 	for _, c := range r.Columns {

@@ -108,7 +108,8 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	return out, nil
 }
 
-// InValues evaluates an IN used as a filter. It ignores null and unset values in a list, because no row has them.
+// InValues evaluates an IN used as a filter. It ignores null and unset values in a list, because no row contains such
+// values.
 func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	var out [][]byte
 	if r.list == nil {
@@ -130,7 +131,8 @@ func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	return out, err
 }
 
-// CountCombinations returns the number of combinations of values that equalities and INs result in. Slices are ignored.
+// CountCombinations returns the number of combinations of values that result from equalities and INs. Slices are
+// ignored.
 func CountCombinations(list []*Restriction, b *expr.Bindings) (int, error) {
 	n := 1
 	for _, r := range list {
@@ -159,7 +161,7 @@ func CheckCombinations(a, b int) error {
 }
 
 // Product evaluates equalities and INs. It returns every combination of their values, one value per column. Without
-// restrictions it returns one empty tuple.
+// restrictions, it returns one empty tuple.
 func Product(list []*Restriction, b *expr.Bindings) ([][][]byte, error) {
 	out := [][][]byte{nil}
 	for _, r := range list {

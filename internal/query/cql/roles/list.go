@@ -47,12 +47,12 @@ func boolean(yes bool) []byte {
 	return []byte{0}
 }
 
-// seesAll reports whether a role may list all roles.
+// seesAll reports whether a role can list all roles.
 func seesAll(who *access.Subject) bool {
 	return who.May(access.Describe, access.Resource{Kind: access.AllRoles})
 }
 
-// visible returns the roles that the requesting role may list, by name.
+// visible returns the roles that the requesting role can list, sorted by name.
 func visible(r *Request, direct bool) []string {
 	if !seesAll(r.Subject) {
 		return memberships(r.State, r.Subject.Name, direct)
@@ -64,8 +64,8 @@ func visible(r *Request, direct bool) []string {
 	return names
 }
 
-// memberships returns the role itself and the roles granted to it, by name. If direct is true, inherited roles are
-// omitted.
+// memberships returns the role itself and the roles granted to it, sorted by name. If direct is true, inherited roles
+// are omitted.
 func memberships(s *access.State, name string, direct bool) []string {
 	names := s.Memberships(name)
 	if role := s.Role(name); direct && role != nil {
@@ -150,7 +150,7 @@ func listPermissions(r *Request, s *parser.ListPermissions) (*Rows, error) {
 	}
 	names := memberships(r.State, of, false)
 	if everybody {
-		names = visible(r, false) // only a superuser gets here
+		names = visible(r, false) // only a superuser can reach this point
 	}
 	out := &Rows{Table: "permissions", Columns: permissionColumns}
 	for _, name := range names {

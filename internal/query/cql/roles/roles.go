@@ -34,11 +34,12 @@ type Store interface {
 // Request is a statement with its context.
 type Request struct {
 	Statement parser.Statement
-	// Text is the statement as sent. One error repeats it.
+	// Text is the statement as sent. One error message repeats it.
 	Text string
 	// Keyspace is the session's keyspace, or empty.
 	Keyspace string
-	// Subject is the requesting role, or nil if authentication is off. State and Schema are the current ones.
+	// Subject is the requesting role, or nil if authentication is off. State and Schema are the current roles and the
+	// current schema.
 	Subject *access.Subject
 	State   *access.State
 	Schema  *schema.Schema
@@ -124,11 +125,12 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 	return nil, dberr.Invalidf("This statement is not supported")
 }
 
-// PasswordBytesMax is the part of a password that bcrypt uses. A longer password would be accepted by its prefix.
+// PasswordBytesMax is the part of a password that bcrypt uses. A client could log in with the first PasswordBytesMax
+// bytes of a longer password.
 const PasswordBytesMax = 72
 
-// attributes returns the attributes in the options of a role. If allowed is false, the password is not hashed: the
-// change will be rejected, and hashing would waste processor time.
+// attributes returns the attributes in the options of a role. If allowed is false, the password is not hashed. The
+// change will be rejected, and hashing would waste CPU time.
 func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowed bool) (access.Attributes, error) {
 	a := access.Attributes{
 		Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword, Hashed: o.HashedPassword != nil,
@@ -160,10 +162,10 @@ func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowe
 	return a, err
 }
 
-// priorityOption is the name of the only role option. Its values are low and normal.
+// priorityOption is the name of the only supported role option. Its values are low and normal.
 const priorityOption = "priority"
 
-// options sets the attributes in OPTIONS = {..}. given is nil if there is no such clause.
+// options sets the attributes in OPTIONS = {..}. given is nil if the statement has no such clause.
 func options(a *access.Attributes, given *[]parser.PropertyEntry) error {
 	if given == nil {
 		return nil
@@ -218,7 +220,7 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 		if f := r.function(p); f != nil {
 			return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes()), nil
 		}
-		// Cassandra's error for a function that does not exist.
+		// This is Cassandra's error for a function that does not exist.
 		return on, dberr.Syntaxf("Failed parsing statement: [%s] reason: NoSuchElementException No value present",
 			r.Text)
 	case access.MBean:

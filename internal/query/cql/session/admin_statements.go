@@ -52,7 +52,7 @@ func (s *Session) runUse(c *Call, p *parser.Use) Status {
 }
 
 func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
-	// If this node did not know an index or view, the index or view would keep the truncated rows.
+	// If this node did not know about an index or view, that index or view would keep the truncated rows.
 	if err := s.engine.readBarrier(ctx, changeBarrierWait); err != nil {
 		return c.Result.Fail(&dberr.Server{Message: "The table was not truncated because the leader of the meta partition does not " +
 			"respond, and the table's indexes and views are not known. Retry the statement."})

@@ -39,7 +39,7 @@ type AuditEntry struct {
 	Err error
 }
 
-// audit reports a completed request to the auditor, if there is one. If the request has no statement, st is nil
+// audit reports a completed request to the auditor, if one is configured. If the request has no statement, st is nil
 // and text is the result of display.
 func (s *Session) audit(st *statement, err error, kind string, text string) {
 	o := &s.engine.opts
@@ -96,7 +96,7 @@ func (a *AuditEntry) describe(st *statement) {
 // auditKind is the audit log's classification of a statement type.
 type auditKind struct {
 	name, category string
-	// target returns the keyspace and table that the statement names. It may be nil.
+	// target returns the keyspace and table that the statement names. The statement may be nil.
 	target func(*statement) (keyspace, table string)
 }
 

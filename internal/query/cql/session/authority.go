@@ -35,7 +35,7 @@ type roleCache struct {
 	resolved sync.Map // name -> *access.Subject
 }
 
-// NewAuthority returns an authority for a node in a data center. configured are the users of the node's
+// NewAuthority returns an authority for a node in the given data center. configured are the users of the node's
 // configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
 func NewAuthority(datacenter string, configured access.ConfiguredUsers, strict bool) *Authority {
 	a := &Authority{datacenter: datacenter, configured: configured, strict: strict}
@@ -70,10 +70,10 @@ func (a *Authority) subject(e *roleCache, name string) *access.Subject {
 type sessionAccess struct {
 	cache   *roleCache
 	subject *access.Subject
-	err     error // set if the session may not execute any request
+	err     error // set if the session must not execute any request
 }
 
-// identity is the client of a session: who it is and what it may do in the current state of the roles.
+// identity holds the identity of a session's client and its permissions in the current state of the roles.
 type identity struct {
 	engine   *Engine
 	client   Client
@@ -91,7 +91,7 @@ type requiredPermission struct {
 }
 
 // subject returns the role of the session or the permissions of its account key. It returns nil if authentication is
-// off. The error explains why the session may not execute any request.
+// off. The error explains why the session must not execute any request.
 func (i *identity) subject() (*access.Subject, error) {
 	if i.account != nil {
 		return i.account, nil
@@ -142,14 +142,14 @@ func (i *identity) check(st *statement) error {
 	return st.locked
 }
 
-// actor returns the client as package ddl represents it.
+// actor returns the client in the representation of package ddl.
 func (i *identity) actor() (ddl.Actor, error) {
 	who, err := i.subject()
 	if who == nil || err != nil {
 		return ddl.Actor{}, err
 	}
 	if i.account != nil {
-		return ddl.Actor{Check: who.Check}, nil // a created object would have no owner role
+		return ddl.Actor{Check: who.Check}, nil // a created object would have no owner
 	}
 	return ddl.Actor{Role: who.Name, Check: who.Check}, nil
 }

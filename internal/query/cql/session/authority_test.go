@@ -50,7 +50,7 @@ func (w *authFixture) ApplyRoles(_ context.Context, c access.Change, actor strin
 
 func newAuthFixture(t testing.TB) *authFixture { return newAuthFixtureWith(t, false) }
 
-// newAuthFixtureWith is newAuthFixture, except that a change of credentials ends sessions if strict is true.
+// newAuthFixtureWith works like newAuthFixture, except that a change of credentials ends sessions if strict is true.
 func newAuthFixtureWith(t testing.TB, strict bool) *authFixture {
 	w := &authFixture{authority: NewAuthority("dc1", access.ConfiguredUsers{"boss": ""}, strict)}
 	o := Options{Authority: w.authority, Roles: w, Auditor: w}
@@ -74,9 +74,9 @@ func (w *authFixture) answer(s *Session, text string) string {
 	return strings.Join(r.Warnings, "; ")
 }
 
-// TestPermissions checks SE6 for every kind of statement and every entry point: a statement without permission is
-// rejected, and it is executed after the permission has been granted. Each line contains the statement, the permission,
-// and the resource.
+// TestPermissions checks SE6 for every kind of statement and every entry point. A statement without permission must be
+// rejected, and it must be executed after the permission has been granted. Each line contains the statement, the
+// permission, and the resource.
 func TestPermissions(t *testing.T) {
 	w := newAuthFixture(t)
 	for _, text := range []string{
@@ -154,7 +154,8 @@ func TestPermissions(t *testing.T) {
 			w.query(t, "REVOKE "+grant+" FROM low")
 		}
 	}
-	// A transaction that reads and writes requires both permissions, and a condition returns stored values.
+	// A transaction that reads and writes requires both permissions. A condition also requires both, because it returns
+	// stored values.
 	const both = "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k = 1); IF a.v = 1 THEN " +
 		"UPDATE ks.t SET v = 2 WHERE k = 1; END IF COMMIT TRANSACTION"
 	w.query(t, "GRANT SELECT ON ks.t TO low")
@@ -246,8 +247,8 @@ func TestRoleChangesAffectSessions(t *testing.T) {
 	}
 }
 
-// TestRecreatedRole checks that a session is bound to the record of its role instead of the name. A role that is
-// created again after a DROP gives no permissions to sessions of the dropped role. A change of credentials ends
+// TestRecreatedRole checks that a session is bound to the record of its role instead of the name of the role. If a role
+// is created again after a DROP, sessions of the dropped role receive no permissions. A change of credentials ends
 // sessions if this is configured.
 func TestRecreatedRole(t *testing.T) {
 	const gone = "You do not have access to this datacenter (dc1)"
@@ -339,7 +340,7 @@ func TestCheckAllocates(t *testing.T) {
 }
 
 // TestKeysRequirePermission checks that a role needs SELECT on a table of keyspace ilion to read it, because some of
-// these tables contain keys of logical partitions. Permissions on the described tables are not sufficient.
+// these tables contain keys of logical partitions. Permissions on the tables that they describe are not sufficient.
 func TestKeysRequirePermission(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// barrierWait limits the read barrier before a statement is rejected.
+	// barrierWait is the maximum duration of the read barrier before a statement is rejected.
 	barrierWait = time.Second
-	// barrierPause is the time during which rejections skip the read barrier after it has timed out. Otherwise rejected
-	// statements would occupy the workers while the meta partition has no leader.
+	// barrierPause is the time during which rejections skip the read barrier after it has timed out. Otherwise,
+	// rejected statements would occupy the workers while the meta partition has no leader.
 	barrierPause = 5 * time.Second
-	// changeBarrierWait limits the read barrier before a change of the schema or the roles, and before TRUNCATE.
+	// changeBarrierWait is the maximum duration of the read barrier before TRUNCATE and before a change of the schema
+	// or the roles.
 	changeBarrierWait = 10 * time.Second
 )
 
@@ -28,8 +29,8 @@ const (
 	rejectionFinal recheckResult = iota
 	// recheckOnWorker means that the request must be checked again on a goroutine that may block.
 	recheckOnWorker
-	// recheckNow means that the schema and the roles are now up to date. They may have been outdated when the request
-	// was rejected.
+	// recheckNow means that the request must be checked again immediately, because the schema and the roles have been
+	// updated. They may have been outdated when the request was rejected.
 	recheckNow
 )
 

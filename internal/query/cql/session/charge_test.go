@@ -22,7 +22,7 @@ func chargeOf(r *Result) float64 {
 	return -1
 }
 
-// charged executes a statement with a request for its charge.
+// charged executes a statement and requests its charge.
 func (w *fixture) charged(t *testing.T, r Request) (float64, *Result) {
 	t.Helper()
 	r.Payload = []Payload{{Key: []byte("RequestCharge"), Value: []byte{1}}}
@@ -93,8 +93,8 @@ func TestRequestCharge(t *testing.T) {
 }
 
 // TestChargePayload checks that every response contains the charge if the table or its keyspace has provisioned
-// throughput, from the moment it is set and also for prepared statements. Otherwise only clients that request the
-// charge receive it.
+// throughput. This applies from the moment at which the throughput is set, even to prepared statements. Otherwise, only
+// clients that request the charge receive it.
 func TestChargePayload(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")

@@ -93,8 +93,8 @@ func TestLevelWarnings(t *testing.T) {
 	}
 }
 
-// TestBatchMessageWarnings checks the warnings for batch messages. A write that fails has no warning, but the next
-// write has one.
+// TestBatchMessageWarnings checks the warnings for batch messages. A write that fails causes no warning, but the next
+// write does.
 func TestBatchMessageWarnings(t *testing.T) {
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: 4}
@@ -113,7 +113,7 @@ func TestBatchMessageWarnings(t *testing.T) {
 	}
 }
 
-// fixedRouting returns one tablet for all tokens except the local ones.
+// fixedRouting returns the same tablet for all tokens that are not local.
 type fixedRouting struct {
 	fakeRouting
 	tablet Tablet
@@ -126,8 +126,8 @@ func (f *fixedRouting) Tablet(_ uint32, t token.Token) (Tablet, bool) {
 	return f.tablet, !f.here[t]
 }
 
-// TestTablets checks that the location of data is sent to a client that requested it, for an EXECUTE that binds the
-// whole partition key on a node without a replica. The bytes follow the protocol extension.
+// TestTablets checks that a client that requested it receives the location of data. This applies to an EXECUTE that
+// binds the whole partition key on a node without a replica. The bytes follow the protocol extension.
 func TestTablets(t *testing.T) {
 	routing := &fixedRouting{here: map[token.Token]bool{token.Hash(i32(7)): true}}
 	routing.tablet = Tablet{First: -2, Last: 5, Replicas: []schema.UUID{{1}, {2}}}
@@ -235,8 +235,8 @@ func TestTopologyRouting(t *testing.T) {
 	}
 }
 
-// TestAnnounceReplication checks that drivers are notified about all keyspaces that show the effective replication, and
-// about no others.
+// TestAnnounceReplication checks that drivers are notified about exactly the keyspaces that show the effective
+// replication.
 func TestAnnounceReplication(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.announced = nil
@@ -317,8 +317,8 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestBatchLog checks that batch records are decoded unchanged, and that a removed record stays removed in either order
-// of its two mutations. It also checks the permissions of clients.
+// TestBatchLog checks that batch records are decoded unchanged, and that a removed record remains removed in either
+// order of its two mutations. It also checks the permissions of clients.
 func TestBatchLog(t *testing.T) {
 	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog)

@@ -15,8 +15,8 @@ func BenchmarkExecute(b *testing.B) {
 	benchmarkExecute(b, Options{})
 }
 
-// BenchmarkExecuteInCluster measures the same with the additional work of a cluster: values are copied, reads are
-// checked for local service, and the client requests the location of data.
+// BenchmarkExecuteInCluster measures the same statements with the additional work of a cluster. Values are copied,
+// reads are checked for local service, and the client requests the location of data.
 func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *fixture
 	routing := &TopologyRouting{Coordinator: fakeRouting{

@@ -15,10 +15,10 @@ import (
 // statements, and in the node's log. Every statement text that leaves this package is the result of display.
 //
 // The result contains no password. If a table has masked columns, it contains no constants. parsed is nil if the text
-// could not be parsed or bound. In this case the result contains no constants, because it is not known which table they
-// belong to.
+// could not be parsed or bound. In this case, the result contains no constants, because it is unknown to which table
+// they belong.
 //
-// The slow-query log and the list of sessions show less, because their readers may not be allowed to see data. See
+// The slow-query log and the list of sessions show less, because their readers may not be permitted to see data. See
 // slowlog.Redact.
 func display(text string, parsed parser.Statement, tables []*schema.Table) string {
 	switch {
@@ -41,8 +41,8 @@ func hasMasks(t *schema.Table) bool {
 	return false
 }
 
-// withoutPassword truncates a text at its password. The rest of the text may belong to the password if the quotes are
-// wrong.
+// withoutPassword truncates a text at its password. If the quotes are wrong, the rest of the text may belong to the
+// password.
 func withoutPassword(text string) string {
 	const word = "password"
 	for i := 0; i+len(word) <= len(text); i++ {

@@ -56,8 +56,8 @@ type Options struct {
 	// Announce notifies the other clients of a schema change before the client that made it receives its response. It
 	// may be nil.
 	Announce func(SchemaChange)
-	// Routing locates data. If it is nil, this node serves all reads, and clients receive no location of data. See
-	// TopologyRouting.
+	// Routing locates data. If it is nil, this node serves all reads, and clients do not receive the location of data.
+	// See TopologyRouting.
 	Routing Routing
 	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
 	// returned, as replica sets do. In this case the request is copied, so that the write can be bound and sent again.
@@ -95,8 +95,8 @@ type Limits struct {
 	// 64 MiB.
 	TextBytesMax int64
 	// MutationBytesMax limits the size of a change of one logical partition, RowBytesMax the size of a change of one
-	// row, and BatchBytesMax the size of a batch over several logical partitions. If one is 0, the size is not limited.
-	// See write.Options.
+	// row, and BatchBytesMax the size of a batch over several logical partitions. If a limit is 0, the size is not
+	// limited. See write.Options.
 	MutationBytesMax, RowBytesMax, BatchBytesMax int
 	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
 	// default is 5 s.
@@ -106,7 +106,7 @@ type Limits struct {
 	ScanTimeout time.Duration
 }
 
-// withDefaults returns the limits with the default of each field that is not set.
+// withDefaults returns the limits and sets each zero field to its default.
 func (l Limits) withDefaults() Limits {
 	l.PreparedMax = cmp.Or(l.PreparedMax, 10_000)
 	l.PreparedBytesMax = cmp.Or(l.PreparedBytesMax, 128<<20)
@@ -306,8 +306,8 @@ func (e *Engine) isAltered(t *schema.Table) bool {
 
 // prepare returns a prepared statement from the cache, or binds and caches it.
 //
-// If all tables of a statement are named with their keyspace, the session's keyspace does not change its meaning. Its
-// ID is the ID of the text alone, so that a client receives the same ID after changing its keyspace. Drivers treat a
+// If a statement names the keyspace of each table, the session's keyspace does not change its meaning. The ID of such a
+// statement depends only on its text, so a client that changes its keyspace receives the same ID. Drivers treat a
 // different ID as an error.
 func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, error) {
 	plain := preparedID("", text)
@@ -356,7 +356,7 @@ func (e *Engine) reader(t *schema.Table) read.Reader {
 	return e.coordinator
 }
 
-// preparesMax limits how often a statement is bound again because of a concurrent schema change.
+// preparesMax is the maximum number of times that a statement is bound again because of concurrent schema changes.
 const preparesMax = 3
 
 var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
@@ -377,8 +377,8 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 	return ks, t, nil
 }
 
-// droppedTableError returns the error for a request whose table was dropped during its execution. It is the same error
-// that the next request receives.
+// droppedTableError returns the error for a request whose table was dropped during its execution. The next request
+// receives the same error.
 func (e *Engine) droppedTableError(err error, tables []*schema.Table) error {
 	if len(tables) == 0 {
 		return err
@@ -399,8 +399,8 @@ func toClientError(err error, r *Request, kind StatementKind) error {
 	case errors.Is(err, context.Canceled):
 		return &dberr.Server{Message: "the connection was closed while the request was executed"}
 	case errors.Is(err, coordinator.ErrStaleSchema):
-		// A part of the request was sent before a schema change and may have been applied, or there were several
-		// changes in a row.
+		// A part of the request was sent before a schema change and may have been applied, or several schema changes
+		// followed each other.
 		if kind == KindSelect {
 			return &dberr.ReadTimeout{Level: r.Consistency, BlockFor: 1}
 		}

@@ -131,7 +131,8 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 	return price, err
 }
 
-// fillPrice makes a price the result. If the values are missing, known is false and only the plan is returned.
+// fillPrice returns a price as the result of a call. If the values are missing, known is false and only the plan is
+// returned.
 func (r *Result) fillPrice(p *explain.Price, known bool) {
 	r.Kind, r.Metadata, r.RowCount = Rows, explainMetadata, 1
 	text := func(s string) {

@@ -14,7 +14,7 @@ import (
 
 var explainStatements = flag.Int("explain.statements", 600, "how many statements TestExplainBounds explains and runs")
 
-// The kinds of statements, by the permitted distance of their bounds.
+// Kinds of statements, grouped by the permitted distance between their bounds.
 const (
 	pointRead = iota
 	sliceRead
@@ -27,7 +27,7 @@ type statementGenerator struct{ *rand.Rand }
 
 func (s statementGenerator) one(of ...string) string { return of[s.IntN(len(of))] }
 
-// value returns a text, usually short, sometimes of several KB.
+// value returns a text. It is usually short and sometimes has several KB.
 func (s statementGenerator) value() string {
 	n := s.IntN(200)
 	switch s.IntN(10) {
@@ -40,8 +40,8 @@ func (s statementGenerator) value() string {
 }
 
 const (
-	wides = 20  // logical partitions of ks.wide
-	many  = 400 // logical partitions of ks.many, in hundreds
+	wides = 20  // number of logical partitions in ks.wide
+	many  = 400 // number of logical partitions in ks.many, in hundreds
 )
 
 func (w *fixture) makeTables(t *testing.T, s statementGenerator) {

@@ -187,8 +187,8 @@ func (w *fixture) allowed(r Request, most float64) *Result {
 }
 
 // TestMaxRequestCharge checks that a request that would exceed its maximum charge is rejected as invalid, so that
-// drivers do not retry it, and has no effect. The leader rejects it before a proposal, and a batch is rejected before
-// any part is sent. A request that costs exactly the maximum is executed.
+// drivers do not retry it. The request must have no effect. The leader rejects it before a proposal, and a batch is
+// rejected before any part is sent. A request that costs exactly the maximum is executed.
 func TestMaxRequestCharge(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")

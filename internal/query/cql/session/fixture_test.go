@@ -95,7 +95,7 @@ func newFixture(t testing.TB, o Options) *fixture {
 	return newFixtureWith(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{} })
 }
 
-// newFixtureWith returns a fixture whose node information is the result of info.
+// newFixtureWith returns a fixture. info returns the node information of the fixture.
 func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixture {
 	t.Helper()
 	w := &fixture{}

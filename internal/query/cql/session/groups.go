@@ -19,13 +19,14 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// isCIDRGroups reports whether a table is system_auth.cidr_groups, the only virtual table that clients write to. CIDR
-// groups have no other statements than INSERT, UPDATE, and DELETE.
+// isCIDRGroups reports whether a table is system_auth.cidr_groups, the only virtual table to which clients write.
+// INSERT, UPDATE, and DELETE are the only statements for CIDR groups.
 func isCIDRGroups(t *schema.Table) bool {
 	return t.Keyspace == "system_auth" && t.Name == "cidr_groups"
 }
 
-// runCIDRGroups executes an INSERT, UPDATE, or DELETE of CIDR groups. Its mutation becomes a change of the roles.
+// runCIDRGroups executes an INSERT, UPDATE, or DELETE of CIDR groups. Its mutation is converted to a change of the
+// roles.
 func (s *Session) runCIDRGroups(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	who, err := s.subject()
 	if who == nil || err != nil {

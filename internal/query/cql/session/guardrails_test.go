@@ -24,8 +24,8 @@ func guards(t *testing.T, config string) *guardrail.Guards {
 	return guardrail.New(o)
 }
 
-// guarded lists statements under guardrails with the expected text after "Guardrail": a warning, or an error if refused
-// is true. An error is also a warning.
+// guarded lists statements under guardrails with the expected text after "Guardrail". The text is a warning, or an
+// error if refused is true. An error is also returned as a warning.
 var guarded = []struct {
 	cql     string
 	says    string
@@ -93,7 +93,7 @@ var guarded = []struct {
 			"maximum allowable failure threshold ", true},
 }
 
-// thresholds returns the guardrails of the recordings of Cassandra, and an additional one.
+// thresholds returns the guardrails of the recordings of Cassandra and one additional guardrail.
 func thresholds(t *testing.T) string {
 	t.Helper()
 	return recorded(t, "recorded.yaml") + "read_consistency_levels_warned: [LOCAL_ONE]\n"
@@ -234,7 +234,7 @@ func TestFeaturesSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestGuardrailOptions checks that options are read by Cassandra's names, and that errors name an invalid option.
+// TestGuardrailOptions checks that options have Cassandra's names and that an error names the invalid option.
 func TestGuardrailOptions(t *testing.T) {
 	for config, want := range map[string]string{
 		"tables_warn_threshold: 5":               "",

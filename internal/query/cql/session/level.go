@@ -12,9 +12,9 @@ import (
 )
 
 // A quorum of the replicas acknowledges every write, at all consistency levels. Every read, except at ONE and
-// LOCAL_ONE, sees all writes acknowledged before it. A level therefore gives at least the guarantee that it names, with
-// one exception: a write at a level that requires more replicas than a quorum. Its client receives a warning, once per
-// connection and level.
+// LOCAL_ONE, sees all writes acknowledged before it. Therefore, a level provides at least the guarantee that its name
+// promises. The only exception is a write at a level that requires more replicas than a quorum. The client that sends
+// such a write receives a warning once per connection and level.
 
 // warnings holds the warnings that a client has received. It has a bit for each consistency level, and warnedUseBit.
 type warnings struct{ sent atomic.Uint32 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// sees returns the cells of a result, joined, or the error.
+// sees returns the joined cells of a result, or the error.
 func (w *authFixture) sees(s *Session, r Request) string {
 	method := (*Session).Query
 	switch {
@@ -24,8 +24,8 @@ func (w *authFixture) sees(s *Session, r Request) string {
 	return strings.Join(cells(out), "|")
 }
 
-// TestMasksHold attacks masks like an outsider with read and write permissions on a table but without UNMASK: no
-// statement returns a masked value or depends on it.
+// TestMasksHold checks that a role with read and write permissions on a table but without UNMASK cannot obtain masked
+// values. No statement may return a masked value or depend on one.
 func TestMasksHold(t *testing.T) {
 	w := newAuthFixture(t)
 	for _, text := range []string{
@@ -90,9 +90,9 @@ func TestMasksHold(t *testing.T) {
 	}
 }
 
-// TestMaskPermissions checks that the permissions are evaluated when a statement is executed instead of when it was
-// prepared. UNMASK shows all values. SELECT_MASKED permits restricting rows by masked columns. Both can be granted on
-// the table and on the resources that contain it.
+// TestMaskPermissions checks that permissions are evaluated when a statement is executed and not when it is prepared.
+// UNMASK shows all values. SELECT_MASKED permits restricting rows by masked columns. Both can be granted on the table
+// and on the resources that contain it.
 func TestMaskPermissions(t *testing.T) {
 	w := newAuthFixture(t)
 	for _, text := range []string{
@@ -132,7 +132,7 @@ func TestMaskPermissions(t *testing.T) {
 }
 
 // TestEncryptedPagingState checks that the paging states of a table with masked keys contain no readable key and cannot
-// be forged by a client. They resume at the correct position, also for a different role.
+// be forged by a client. They must resume at the correct position, even for a different role.
 func TestEncryptedPagingState(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k text MASKED WITH DEFAULT, c text MASKED WITH DEFAULT, w text, PRIMARY KEY (k, c))")

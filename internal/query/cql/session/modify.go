@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// rebindTime limits how long a request is bound again because its tables change repeatedly.
+	// rebindTime is the maximum time during which a request is bound again because its tables change repeatedly.
 	rebindTime = 2 * time.Second
 	// publicationWait limits the wait for a schema change that a replica already has.
 	publicationWait = 2 * time.Second
@@ -101,7 +101,7 @@ type modification struct {
 	session *Session
 	ctx     context.Context
 	call    *Call
-	// st is the statement, or nil for a batch message. tables are the tables that the statements are bound to.
+	// st is the statement, or nil for a batch message. tables are the tables to which the statements are bound.
 	st      *statement
 	tables  []*schema.Table
 	kind    StatementKind
@@ -115,7 +115,8 @@ type modification struct {
 	// reserved is the memory reserved for unprepared statements.
 	reserved    int64
 	requestCopy requestCopy
-	// rendezvous synchronizes the executing method with Written. The second one to arrive continues with the outcome.
+	// rendezvous synchronizes the executing method with Written. The second method to arrive continues with the
+	// outcome.
 	rendezvous sched.Rendezvous
 }
 
@@ -191,7 +192,7 @@ func (m *modification) Written(o *write.Outcome) {
 	m.call.Result.Warnings = append(m.call.Result.Warnings, m.check.Warnings...)
 	m.call.Result.fillOutcome(o)
 	if second := m.rendezvous.Arrive(); !second {
-		return // the executing method has not returned and continues
+		return // the executing method has not returned and continues with the outcome
 	}
 	if m.requestCopy.active && m.stale() {
 		go m.retryStale()
@@ -215,7 +216,7 @@ func (m *modification) retryStale() {
 }
 
 // stale reports whether the modification was rejected because a table has changed, and must be bound and sent again. A
-// part of a batch may have been applied, so batches of counters are not retried.
+// part of a batch may have been applied, so counter batches are not retried.
 func (m *modification) stale() bool {
 	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) ||
 		m.session.engine.opts.Clock.Wall().Sub(m.began) > rebindTime {
@@ -224,7 +225,7 @@ func (m *modification) stale() bool {
 	return len(m.tables) < 2 || !m.tables[0].Counter
 }
 
-// resetAttempt discards the outcome of an attempt and waits for the schema change that caused it. Replicas learn of a
+// resetAttempt discards the outcome of an attempt and waits for the schema change that caused it. Replicas receive a
 // change before it is published.
 func (m *modification) resetAttempt() {
 	m.call.Result.Err, m.call.Result.Warnings = nil, nil
@@ -232,7 +233,7 @@ func (m *modification) resetAttempt() {
 }
 
 // run executes a modification. It binds the modification again while its tables change concurrently, or immediately if
-// fresh is true. It returns Done with the result, or Pending. Unless it returns Pending, m is released.
+// fresh is true. It returns Done with the result, or Pending. It releases m unless it returns Pending.
 func (m *modification) run(fresh bool) Status {
 	c := m.call
 	for newest := false; ; fresh = true {
@@ -302,7 +303,7 @@ func (m *modification) recordSlow(took time.Duration) {
 	m.session.recordSlow(m.call, text, m.tables, took)
 }
 
-// send binds a modification if required, and sends it. If it returns an error, no part was sent.
+// send binds a modification if required, and sends it. If it returns an error, no part of the modification was sent.
 func (m *modification) send(fresh bool) error {
 	s, c := m.session, m.call
 	m.check.Warnings = nil
@@ -326,7 +327,7 @@ func (m *modification) send(fresh bool) error {
 		if err != nil {
 			return err
 		}
-		// A different table may have the name now.
+		// A different table may have the same name now.
 		if err := s.check(st); err != nil {
 			return err
 		}
@@ -352,7 +353,7 @@ func (m *modification) send(fresh bool) error {
 	return nil
 }
 
-// reserveTexts reserves the memory for the unprepared statements of a batch message. Further calls have no effect.
+// reserveTexts reserves the memory for the unprepared statements of a batch message. Subsequent calls have no effect.
 func (m *modification) reserveTexts() (err error) {
 	if m.reserved != 0 {
 		return nil
@@ -434,8 +435,8 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	return s.newModification(ctx, c, nil, KindBatch, s.engine.opts.Clock.Wall()).run(false)
 }
 
-// items binds the statements of a batch message and returns the tables they are bound to. If fresh is true, prepared
-// statements are bound again.
+// items binds the statements of a batch message and returns the tables to which they are bound. If fresh is true,
+// prepared statements are bound again.
 func (m *modification) items(fresh bool) (items []write.BatchItem, tables []*schema.Table,
 	err error) {
 	s, r, guard := m.session, &m.call.Request, m.request.Guard

@@ -20,7 +20,7 @@ type preparedCache struct {
 	bytesMax int64
 
 	count, bytes atomic.Int64
-	// clock advances by one per prepared statement, so that using a statement usually requires no write.
+	// clock advances by one for each prepared statement, so that the use of a statement usually requires no write.
 	clock  atomic.Int64
 	hand   atomic.Uint32 // shard at which the next eviction starts
 	evicts atomic.Int64
@@ -30,8 +30,8 @@ const (
 	preparedShards = 64
 	// evictSample is the number of entries that an eviction compares.
 	evictSample = 16
-	// The estimated memory of a statement. Bound plans are much larger than their text, and SELECT * does not show how
-	// many columns it is bound to.
+	// The estimated memory of a statement. A bound plan is much larger than its text, and the text of a SELECT * does
+	// not show the number of columns.
 	preparedBytesBase      = 4 << 10
 	preparedBytesPerByte   = 8
 	preparedBytesPerColumn = 320
@@ -52,8 +52,8 @@ func newPreparedCache(max, bytesMax int) *preparedCache {
 	return c
 }
 
-// preparedID returns Cassandra's ID of a statement: the MD5 of the keyspace and the text. Drivers use it on all nodes,
-// and some require that a second PREPARE returns the same ID.
+// preparedID returns Cassandra's ID of a statement: the MD5 of the keyspace and the text. Drivers use the ID on all
+// nodes, and some drivers require that a second PREPARE returns the same ID.
 func preparedID(keyspace string, text []byte) [16]byte {
 	h := md5.New()
 	h.Write([]byte(keyspace))
@@ -144,7 +144,7 @@ func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 }
 
 // evict removes the least recently used of a few entries in the next nonempty shard, except keep. It returns false if
-// there is no such entry. The iteration order of a map is random, so the first entries are a sample.
+// no such entry exists. The iteration order of a map is random, so the first entries are a sample.
 func (c *preparedCache) evict(keep [16]byte) bool {
 	for range preparedShards {
 		s := &c.shards[c.hand.Add(1)%preparedShards]
@@ -188,7 +188,7 @@ func (c *preparedCache) removeIf(gone func(*statement) bool) {
 	}
 }
 
-// each calls f for every statement, in no particular order.
+// each calls f for every statement in no particular order.
 func (c *preparedCache) each(f func(id [16]byte, st *statement)) {
 	for i := range c.shards {
 		s := &c.shards[i]

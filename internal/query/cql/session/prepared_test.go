@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestPrepareEveryKind checks that every kind of statement can be prepared, that its ID does not change, and that
-// executing it has the effect of the text. Drivers also prepare DDL.
+// TestPrepareEveryKind checks that every kind of statement can be prepared. The ID must not change, and executing the
+// prepared statement must have the effect of the text. Drivers also prepare DDL.
 func TestPrepareEveryKind(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "USE ks")
@@ -92,9 +92,9 @@ func TestPrepareErrors(t *testing.T) {
 	}
 }
 
-// TestIDs checks that an ID is Cassandra's: the hash of keyspace and text, or of the text alone if it names its
-// keyspaces. A client that has changed its keyspace receives the same ID for such a text, and a different ID for other
-// texts.
+// TestIDs checks that IDs equal the IDs of Cassandra: the hash of keyspace and text, or of the text alone if it names
+// its keyspaces. A client that has changed its keyspace receives the same ID for such a text, and a different ID for
+// other texts.
 func TestIDs(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -124,7 +124,7 @@ func TestIDs(t *testing.T) {
 	if r.Err != nil || r.Prepared.ID != md5.Sum([]byte("other"+plain)) || r.Prepared.Result.Columns[1].Name != "there" {
 		t.Errorf("in the keyspace of the request: %+v, %v", r.Prepared, r.Err)
 	}
-	// DESCRIBE without a keyspace in the text has a different meaning in each session.
+	// The meaning of DESCRIBE without a keyspace in the text depends on the session.
 	if a, b := w.prepared(t, w.client, "DESCRIBE TABLES").ID, w.prepared(t, in, "DESCRIBE TABLES").ID; a == b {
 		t.Error("DESCRIBE TABLES has one id in two keyspaces")
 	}
@@ -172,8 +172,8 @@ func TestAlteredTable(t *testing.T) {
 	}
 }
 
-// TestPreparedBounds checks that the cache uses its limits by number and memory, neither exceeding them nor staying far
-// below, and evicts unused statements.
+// TestPreparedBounds checks that the cache uses its limits by number and memory and evicts unused statements. It must
+// neither exceed the limits nor stay far below them.
 func TestPreparedBounds(t *testing.T) {
 	const max = 1000
 	c := newPreparedCache(max, 1<<30)
@@ -184,7 +184,7 @@ func TestPreparedBounds(t *testing.T) {
 	if n := c.len(); n != max || c.evicts.Load() != 0 {
 		t.Fatalf("%d statements kept, %d dropped: want %d, 0", n, c.evicts.Load(), max)
 	}
-	// A statement in use survives ten times as many statements that are not executed.
+	// A statement in use must survive ten times as many statements that are not executed.
 	for i := max; i < 11*max; i++ {
 		c.put(id(i), &statement{text: "x"})
 		if c.get(id(0)) == nil {

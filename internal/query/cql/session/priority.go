@@ -12,7 +12,7 @@ import (
 )
 
 // PriorityPayload is the key of the custom payload that sets the priority of a request. Requests with the value "low"
-// are rejected first. The other value is "normal"; Cosmos DB calls it "high".
+// are rejected first. The other value is "normal", which Cosmos DB calls "high".
 const PriorityPayload = "Priority"
 
 // IsLow parses the value of a PriorityPayload. It reports whether the priority is low.

@@ -10,14 +10,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// The pauses before a SELECT is restarted. An election takes longer than the minimum, and no client should wait longer
-// than the maximum.
+// The pauses before a SELECT is restarted. An election takes longer than the minimum, and a client should not wait
+// longer than the maximum.
 const (
 	restartPauseMin = time.Millisecond
 	restartPauseMax = 50 * time.Millisecond
 )
 
-// readRestart restarts one SELECT. The coordinator requests it with coordinator.ErrRepeat when a replica could not
+// readRestart restarts one SELECT. The coordinator requests a restart with coordinator.ErrRepeat if a replica could not
 // confirm rows that were already passed on. The replica may have lost its leadership, so the rows may lack newer
 // writes.
 type readRestart struct {

@@ -23,10 +23,10 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// unsteady is a reader that loses leadership at given positions.
+// unsteady is a reader that loses its leadership at given positions.
 type unsteady struct {
 	read.Reader
-	// passed counts the partitions and rows passed on by all reads. A read fails before the item with the number
+	// passed counts the partitions and rows passed on by all reads. A read fails before the item with the index
 	// places[0], or before the command after the last item.
 	passed int
 	places []int
@@ -71,7 +71,7 @@ func (r *relay) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	return r.v.Row(clustering, found)
 }
 
-// page is a result as seen by a client.
+// page is a result in the form that a client receives.
 type page struct {
 	Cells, State string
 	Rows         int
@@ -79,7 +79,7 @@ type page struct {
 	Err          error
 }
 
-// fetch executes a statement on a reader, like a worker.
+// fetch executes a statement on a reader in the same way as a worker.
 func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	stored := st.reader
 	st.reader = reader
@@ -93,8 +93,8 @@ func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	return page{string(res.Cells), string(res.PagingState), res.RowCount, res.Warnings, res.Err}
 }
 
-// TestReadRestart checks (SE5): if the coordinator requests restarts at any position, once or several times, the client
-// receives the same rows, aggregates, groups, warnings, and next page. The test tries every position of every page.
+// TestReadRestart checks (SE5): the coordinator may request restarts at any position, once or several times. The client
+// must receive the same rows, aggregates, groups, warnings, and next page. The test tries every position of every page.
 func TestReadRestart(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, s int static, v int, x text, PRIMARY KEY (k, c))")
@@ -180,8 +180,8 @@ func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, pla
 	}
 }
 
-// TestReadRestartEnds checks that a read is not restarted indefinitely: after the read timeout the client receives a
-// timeout error. A read whose connection has closed ends immediately.
+// TestReadRestartEnds checks that a read is not restarted indefinitely. After the read timeout, the client must receive
+// a timeout error. A read whose connection has closed must end immediately.
 func TestReadRestartEnds(t *testing.T) {
 	var clock atomic.Int64
 	w := newFixture(t, Options{Limits: Limits{ReadTimeout: time.Minute}, Clock: fakeclock.Func(func() time.Time {
@@ -210,7 +210,7 @@ func TestReadRestartEnds(t *testing.T) {
 	}
 }
 
-// never is a reader without a leader.
+// never is a reader that never has a leader.
 type never struct{ called func() }
 
 func (n never) Read(context.Context, *command.Read, command.Visitor) error {
@@ -220,8 +220,8 @@ func (n never) Read(context.Context, *command.Read, command.Visitor) error {
 	return coordinator.ErrRepeat
 }
 
-// TestReadRestartInline checks that the goroutine of a connection does not wait for an election: the request is passed
-// to a worker, and no partial result remains.
+// TestReadRestartInline checks that the goroutine of a connection does not wait for an election. The request must be
+// passed to a worker, and no partial result may remain.
 func TestReadRestartInline(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -267,7 +267,7 @@ func TestReadRestartIsTraced(t *testing.T) {
 	}
 }
 
-// outdated is a reader whose first read passes on some partitions and then finds its index dropped.
+// outdated is a reader whose first read passes on some partitions and then finds that its index was dropped.
 type outdated struct {
 	read.Reader
 	drop func()
@@ -286,8 +286,8 @@ func (o *outdated) Read(ctx context.Context, r *command.Read, v command.Visitor)
 	return coordinator.ErrStaleSchema
 }
 
-// TestRebindRead checks (SE5): a SELECT whose index is dropped during the read is bound again and returns all rows, or
-// the error of a SELECT that requires filtering.
+// TestRebindRead checks (SE5): a SELECT whose index is dropped during the read is bound again. It must return all rows,
+// or the error of a SELECT that requires filtering.
 func TestRebindRead(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"SELECT count(*) FROM ks.t WHERE x = 'x' ALLOW FILTERING", ""},

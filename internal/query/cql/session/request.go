@@ -52,7 +52,7 @@ const (
 	Counter  BatchKind = 2
 )
 
-// BatchStatement is one statement of a batch: an ID if Prepared is true, otherwise a text.
+// BatchStatement is one statement of a batch: a prepared statement's ID if Prepared is true, or a text otherwise.
 type BatchStatement struct {
 	Text     []byte
 	ID       [16]byte
@@ -62,7 +62,7 @@ type BatchStatement struct {
 	Unset  []bool
 }
 
-// Request is a statement, or a batch of statements, as sent by a client.
+// Request is a statement or a batch of statements that a client sent.
 //
 // All byte slices refer to the connection's read buffer. They are valid until the method that received the request
 // returns, even if it returns Pending. Code that retains data must copy it. The caller owns the struct and reuses it.
@@ -86,7 +86,7 @@ type Request struct {
 	Statements []BatchStatement
 
 	Consistency dberr.Consistency
-	// Serial is the serial consistency level, dberr.Serial if the client did not set one.
+	// Serial is the serial consistency level. It is dberr.Serial if the client did not set a level.
 	Serial dberr.Consistency
 	// PageSize is the number of rows per page. If it is not positive, the result is not paged.
 	PageSize    int32
@@ -114,11 +114,11 @@ type Status uint8
 const (
 	// Done means that Call.Result is set.
 	Done Status = iota
-	// Pending means that Call.Complete will be called later, or has been called. The method and its caller must not
-	// access the call any longer.
+	// Pending means that Call.Complete will be called later, or has been called. The method and its caller must no
+	// longer access the call.
 	Pending
 	// Offload means that the call was not executed, because it may take long and Call.MayBlock is false. The caller
-	// must call the same method again with the same request and MayBlock = true, on a goroutine that may block.
+	// must call the same method again with the same request and MayBlock set to true, on a goroutine that may block.
 	Offload
 )
 
@@ -126,8 +126,8 @@ const (
 type Call struct {
 	Request Request
 	Result  Result
-	// MayBlock is false on the goroutine of a connection, where all later requests wait. Only work that takes
-	// microseconds may be done there. It is true on a worker.
+	// MayBlock is false on the goroutine of a connection, because all later requests wait there. On such a goroutine,
+	// only work that takes microseconds is permitted. It is true on a worker.
 	MayBlock bool
 
 	// wantsCharge reports whether the client requests the charge.

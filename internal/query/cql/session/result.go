@@ -26,7 +26,7 @@ type Metadata struct {
 	slots [4]atomic.Pointer[[]byte]
 }
 
-// NewMetadata returns the description of columns, which must not be changed afterward.
+// NewMetadata returns the description of columns. The caller must not change the columns afterward.
 func NewMetadata(columns []Column) *Metadata {
 	m := &Metadata{Columns: columns}
 	h := md5.New()
@@ -68,8 +68,8 @@ func (m *Metadata) Encoded(i int) []byte {
 	return nil
 }
 
-// SetEncoded stores an encoded form. If two goroutines store it at the same time, either may win, because they are
-// equal.
+// SetEncoded stores an encoded form. If two goroutines store it at the same time, either form may be kept, because the
+// forms are equal.
 func (m *Metadata) SetEncoded(i int, b []byte) { m.slots[i].Store(&b) }
 
 // Kind is the kind of a result.

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/read"
 )
 
-// maxScanShapes limits the number of scan kinds counted per table. A new kind replaces the kind with the lowest cost.
-// The replaced kind is not counted until its statement is bound again.
+// maxScanShapes limits the number of scan kinds counted per table. A new kind replaces the kind with the lowest cost. A
+// replaced kind is not counted until its statement is bound again.
 const maxScanShapes = 16
 
 // ScanShape is a kind of read that scans a token range or filters the rows of partitions, with its counters since the

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/read"
 )
 
-// TestScansAreBounded checks that of many kinds of scans the most expensive are kept, and that dropped tables are
+// TestScansAreBounded checks that only the most expensive of many kinds of scans are kept and that dropped tables are
 // removed.
 func TestScansAreBounded(t *testing.T) {
 	e := &Engine{}

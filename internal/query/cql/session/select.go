@@ -46,7 +46,7 @@ func (x *selection) release() {
 }
 
 const (
-	// inlineRowsMax is the largest page that is read on the goroutine of a connection.
+	// inlineRowsMax is the maximum number of rows of a page that is read on the goroutine of a connection.
 	inlineRowsMax = 5000
 	// pageBytesMax is the size in bytes at which a page ends, regardless of its number of rows.
 	pageBytesMax = 8 << 20
@@ -135,7 +135,7 @@ func (x *selection) begin() error {
 }
 
 // read reads a page. It restarts the SELECT if its rows could not be confirmed, and binds it again if a schema change
-// made it stale. offload reports whether the SELECT must be executed on a worker, because it may have to wait.
+// made it stale. offload reports whether the SELECT must be executed on a worker because it may have to wait.
 func (x *selection) read(ctx context.Context) (offload bool, err error) {
 	e, c := x.session.engine, x.call
 	before := len(x.check.Warnings)
@@ -171,8 +171,8 @@ func (x *selection) fill(r *Result) {
 		x.st.scans.record(len(request.PagingState) == 0, x.page.Rows, x.page.Charge)
 	}
 	r.Kind, r.Metadata, r.RowCount = Rows, x.st.result, x.page.Rows
-	// A client of version 5 detects changed columns. An older client decodes the rows by the columns that it has cached
-	// unless it receives them again.
+	// A client of version 5 detects changed columns. Unless it receives the columns again, an older client decodes the
+	// rows by the columns that it has cached.
 	r.AlwaysMetadata = !x.st.stable && request.Version < 5
 	if len(x.page.PagingState) > 0 {
 		// The memory may be reused before the response has been encoded.

@@ -6,16 +6,16 @@
 //
 // Guarantees:
 //
-//   - (SE1) A prepared statement is executed on the table revision that it is bound to, or it is not executed.
+//   - (SE1) A prepared statement is executed on the table revision to which it is bound, or it is not executed.
 //   - (SE2) Executing a prepared single-partition statement allocates no memory in this package.
 //   - (SE3) Work that may wait for anything except a processor is not done on a goroutine that must not block
 //     (Offload).
 //   - (SE4) The other clients are notified of a schema change before its client receives the response.
 //   - (SE5) The result of a restarted read contains no rows of an earlier attempt.
 //   - (SE6) No statement is executed for a client whose role lacks the permission in the current state of the roles.
-//   - (SE7) While the leader of the meta partition responds, no statement is rejected because this node's schema or
-//     roles lack a change that was acknowledged before, on any node. Without a leader, an unknown keyspace or table is
-//     not reported as missing.
+//   - (SE7) While the leader of the meta partition responds, no statement is rejected because the schema or the roles
+//     of this node are outdated. They must contain every change that any node acknowledged before. Without a leader, an
+//     unknown keyspace or table is not reported as missing.
 //
 // Start reading at Session.Execute.
 package session
@@ -76,7 +76,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		return c.Result.Fail(err)
 	}
 	if !st.modifies() {
-		defer s.engine.texts.release(st.reserved) // a modification releases it when it is complete
+		defer s.engine.texts.release(st.reserved) // a modification releases the memory when it is complete
 	}
 	return s.start(ctx, c, st, traceQuery, began)
 }
@@ -166,7 +166,7 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	}
 	if s.warned.preparedElsewhere(s.engine, st, s.Keyspace()) {
 		if !c.MayBlock {
-			return Offload // the worker adds the warning, so that it is sent once
+			return Offload // the worker adds the warning so that it is sent only once
 		}
 		s.warned.addUse(c, s.engine, st, s.Keyspace(), c.Request.ID)
 	}

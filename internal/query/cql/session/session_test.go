@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestValues checks how values are assigned to markers: by position or by name, null or unset. Wrong numbers of values
-// are rejected.
+// TestValues checks how values are assigned to markers: by position or by name, null or unset. An incorrect number of
+// values must be rejected.
 func TestValues(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a text, b text)")
@@ -177,7 +177,7 @@ func TestBatches(t *testing.T) {
 }
 
 // TestTraces checks that queries, prepared statements, batches, PREPARE, DDL, and failed requests leave complete
-// traces: a session with a duration, and events in order.
+// traces. A trace must consist of a session with a duration and of events in order.
 func TestTraces(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -288,8 +288,8 @@ func TestWarningsWithErrors(t *testing.T) {
 	}
 }
 
-// TestUnpagedBound checks the size limit of unpaged results, including DESCRIBE, and that paging reads the same
-// results.
+// TestUnpagedBound checks that the size of unpaged results, including DESCRIBE, is limited and that paging reads the
+// same results.
 func TestUnpagedBound(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{ResultBytesMax: 4000}})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -437,8 +437,8 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// TestWritesDuringAlter checks that writes succeed while their table changes: unprepared writes never fail, and
-// prepared writes fail only with Unprepared.
+// TestWritesDuringAlter checks that writes succeed while their table changes. Unprepared writes must never fail, and
+// prepared writes may fail only with Unprepared.
 func TestWritesDuringAlter(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))")

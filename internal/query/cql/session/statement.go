@@ -30,7 +30,7 @@ type statement struct {
 	markers   []parser.BindMarker
 
 	plans
-	// computed reports whether the rows come from the catalog.
+	// computed reports whether the catalog computes the rows.
 	computed bool
 	// scans counts the cost of a SELECT that scans or filters. It is nil for other statements.
 	scans *scanCount
@@ -40,7 +40,7 @@ type statement struct {
 	stable    bool
 	variables []expr.Column
 	pkIndexes []uint16
-	// tables holds the table revisions that the statement is bound to.
+	// tables holds the table revisions to which the statement is bound.
 	tables []*schema.Table
 	// evaluates reports whether a modification calls functions or reads JSON.
 	evaluates bool
@@ -84,7 +84,7 @@ type requirements struct {
 type virtualWrite uint8
 
 const (
-	storedTable virtualWrite = iota // no virtual table, or a table that clients must not modify
+	storedTable virtualWrite = iota // not a virtual table, or a table that clients must not modify
 	cidrGroups
 	// deletedCacheKeys is the deletion of keys of a cache that does not exist here.
 	deletedCacheKeys
@@ -170,7 +170,7 @@ func allQualified(s parser.Statement) bool {
 	return false
 }
 
-// current reports whether a schema has the tables and functions that the statement is bound to.
+// current reports whether a schema contains the tables and functions to which the statement is bound.
 func (st *statement) current(s *schema.Schema) bool {
 	return currentTables(st.tables, s) && st.functions.Current(s.Keyspace)
 }
@@ -240,7 +240,7 @@ func (st *statement) bindings(b *expr.Bindings, r *Request) error {
 	return b.CheckCount(len(st.variables))
 }
 
-// valuesByName maps names to the first value with this name.
+// valuesByName maps each name to the first value with this name.
 func valuesByName(r *Request) map[string]int {
 	named := make(map[string]int, len(r.Names))
 	for j, name := range r.Names {

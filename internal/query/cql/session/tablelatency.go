@@ -15,7 +15,7 @@ import (
 // Operation is a kind of operation on a table.
 type Operation uint8
 
-// The operations. A Read names its partition keys, a Scan does not.
+// The operations. A Read specifies its partition keys, but a Scan does not.
 const (
 	Read Operation = iota
 	Scan
@@ -31,8 +31,8 @@ type LatencySummary struct {
 	PerSecond float64
 }
 
-// The buckets of a histogram: one per microsecond up to 8, then four per power of two up to 2^26 us. The last bucket
-// has no upper bound. The relative error is at most 19 %.
+// A histogram has one bucket per microsecond up to 8 us, and then four buckets per power of two up to 2^26 us. The last
+// bucket has no upper bound. The relative error is at most 19 %.
 const (
 	exactBuckets     = 8
 	histogramBuckets = exactBuckets + 4*23 + 1

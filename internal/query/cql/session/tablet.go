@@ -22,8 +22,9 @@ type Tablet struct {
 
 // Routing locates data.
 type Routing interface {
-	// Tablet returns the range that contains a token of a table. ok is false if no location must be sent: this node has
-	// a replica, or the table is unknown. It is called once per EXECUTE of a client that requested tablets-routing-v1.
+	// Tablet returns the range that contains a token of a table. ok is false if no location must be sent, because this
+	// node has a replica or the table is unknown. It is called once per EXECUTE of a client that requested
+	// tablets-routing-v1.
 	Tablet(table uint32, t token.Token) (tablet Tablet, ok bool)
 	LocalReads
 }
@@ -129,7 +130,7 @@ func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok
 		tablet.First = token.AtPosition(tokens.Begin - 1)
 	}
 	if len(p.Span.Limit.Key) > 0 {
-		tablet.Last-- // the partition holds only a part of this token
+		tablet.Last-- // the partition contains only a part of this token
 	}
 	if tablet.First >= tablet.Last {
 		return tablet, false // a part of one token is not a token range
@@ -144,7 +145,7 @@ func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok
 				return tablet, false
 			}
 			if r.State != topology.Voter {
-				continue // it is being added or removed
+				continue // the replica is being added or removed
 			}
 			tablet.Replicas = append(tablet.Replicas, schema.UUID(r.Node))
 			if first := r.Node == leader; known && first || !known && r.ID == set.Leader {

@@ -11,8 +11,8 @@ import (
 
 // statementMemory limits the memory of all large unprepared statements in execution. The memory of a statement depends
 // on its number of tokens. The syntax tree of many short terms is a hundred times as large as its text. The tree of a
-// few long terms has about the size of its text. Short texts are not counted. They are covered by the limit on the
-// bytes of requests in flight.
+// few long terms is about as large as its text. Short texts are not counted. The limit on the bytes of requests in
+// flight covers them.
 type statementMemory struct {
 	max  int64
 	used atomic.Int64
@@ -21,7 +21,8 @@ type statementMemory struct {
 const (
 	// tokenBytes is the estimated memory of a token in a syntax tree and a plan, in bytes.
 	tokenBytes = 200
-	// countedTextMin is the length from which texts are counted, in bytes. Texts of this length are parsed on workers.
+	// countedTextMin is the minimum length of texts that are counted, in bytes. Texts of this length are parsed on
+	// workers.
 	countedTextMin = inlineTextMax
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestTextMemory checks that a statement with very many short terms is rejected before it is parsed, unlike a statement
-// of the same length with a single term. The reserved memory is released in all cases.
+// TestTextMemory checks that a statement with very many short terms is rejected before it is parsed. A statement of the
+// same length with a single term must be accepted. The reserved memory is released in all cases.
 func TestTextMemory(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{TextBytesMax: 8 << 20}})
 	w.query(t, "CREATE TABLE ks.texts (k int PRIMARY KEY, l list<int>, b blob)")
@@ -65,7 +65,7 @@ func TestTextMemory(t *testing.T) {
 	})
 }
 
-// TestPreparedOfWideTables checks that the size of a prepared statement includes the columns that it is bound to:
+// TestPreparedOfWideTables checks that the size of a prepared statement includes the columns to which it is bound:
 // SELECT * of a wide table is a short text.
 func TestPreparedOfWideTables(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{PreparedBytesMax: 4 << 20}})

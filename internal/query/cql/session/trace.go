@@ -99,7 +99,7 @@ func (i *identity) traceID() [16]byte {
 	return id
 }
 
-// traceTag returns the identification of the session's role record or account key in trace IDs. ok is false if
+// traceTag returns the part of a trace ID that identifies the session's role record or account key. ok is false if
 // authentication is off. The multicast bit is set, as in a node ID of a time UUID that is not a hardware address.
 func (i *identity) traceTag() (tag [6]byte, ok bool) {
 	kind := "role"
@@ -134,7 +134,7 @@ func (i *identity) checkTraces(st *statement, b *expr.Bindings) error {
 	return err
 }
 
-// store writes a trace. The trace is complete when store returns, because clients treat a session with a duration as
+// store writes a trace. The trace is complete when store returns, because clients consider a session with a duration
 // complete.
 func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, client Client, r *Request) {
 	source := client.Local

@@ -5,11 +5,11 @@
 //
 // Guarantees:
 //
-//   - (SW1) The kept requests use at most Options.MaxBytes, whatever clients send. A Report holds at most MaxRequests
-//     requests and MaxStatements statements.
+//   - (SW1) The kept requests use at most Options.MaxBytes, regardless of the requests. A Report holds at most
+//     MaxRequests requests and MaxStatements statements.
 //   - (SW2) A request that is not slow costs one comparison.
-//   - (SW3) A node whose requests are all slow spends almost no time on recording them: beyond maxPerSecond, requests
-//     are only counted.
+//   - (SW3) If all requests are slow, a node spends almost no time on recording them: above maxPerSecond, requests are
+//     only counted.
 //   - (SW4) Neither constants of a statement nor bound values are kept.
 //
 // The package measures nothing itself and treats statements as text. Start reading at Log.
@@ -44,7 +44,7 @@ const (
 
 // Options configures a Log.
 type Options struct {
-	// Threshold is the duration from which a request is slow. If it is 0, no request is slow.
+	// Threshold is the minimum duration of a slow request. If it is 0, no request is slow.
 	Threshold time.Duration
 	// MaxBytes limits the memory of the kept requests. The default is 1 MiB.
 	MaxBytes int
@@ -171,10 +171,10 @@ type Statement struct {
 
 // Report is the content of one log, or the merged content of several logs.
 type Report struct {
-	// ThresholdMillis is the duration from which a request is slow. If it is 0, no request is slow.
+	// ThresholdMillis is the minimum duration of a slow request in milliseconds. If it is 0, no request is slow.
 	ThresholdMillis float64 `json:"slow_after_ms"`
-	// Slow is the number of slow requests since the nodes started. Omitted is the number of them that were only
-	// counted.
+	// Slow is the number of slow requests since the nodes started. Omitted is the number of slow requests that were
+	// only counted.
 	Slow    uint64 `json:"slow"`
 	Omitted uint64 `json:"omitted"`
 	// Statements is sorted by total duration, longest first. Requests is sorted by time, newest first.
@@ -245,8 +245,8 @@ func (a *Report) trim() {
 	a.Requests = append([]Request{}, a.Requests[:min(len(a.Requests), MaxRequests)]...)
 }
 
-// Redact returns the text of a statement for operators, who may not be allowed to see data. The result has no constants
-// and no control characters. It is a single line, and long texts are truncated.
+// Redact returns the text of a statement for operators, who may not be permitted to see data. The result has no
+// constants and no control characters. It is a single line, and long texts are truncated.
 func Redact(text string) string {
 	looked := text[:min(len(text), maxScannedBytes)]
 	looked = strings.ToValidUTF8(parser.WithoutConstants(looked), "?")

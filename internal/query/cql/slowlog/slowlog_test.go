@@ -19,8 +19,9 @@ func (c *clock) newLog(after time.Duration, bytes int) *Log {
 	return New(Options{Threshold: after, MaxBytes: bytes, Clock: fakeclock.Func(func() time.Time { return c.now })})
 }
 
-// TestLog checks that requests are slow from the threshold on, and that no request is slow without a threshold. The
-// newest requests come first, are grouped by statement, and are summarized once with the slowest request.
+// TestLog checks that requests are slow if they take at least the threshold, and that no request is slow without a
+// threshold. It also checks that the newest requests come first, are grouped by statement, and are summarized once with
+// the slowest request.
 func TestLog(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	l := c.newLog(time.Second, 0)
@@ -60,8 +61,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestBounds checks (SW1) and (SW3): a flood of slow requests with long texts stays within the memory limit. Most of
-// them are only counted, without calling describe.
+// TestBounds checks (SW1) and (SW3): a flood of slow requests with long texts must stay within the memory limit. Most
+// of the requests must only be counted, without calling describe.
 func TestBounds(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	const most = 100_000

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package transaction binds and executes BEGIN TRANSACTION .. COMMIT TRANSACTION. A transaction reads one logical
-// partition, checks conditions on the values read, and applies its changes atomically.
+// partition, checks conditions on the values that it has read, and applies its changes atomically.
 //
 // A transaction is bound twice. The client's node binds it to determine its logical partition and the columns of its
 // result. The leader of the partition binds it again and executes it as the program of a partition.Txn. The text and

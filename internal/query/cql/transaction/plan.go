@@ -17,7 +17,7 @@ import (
 
 // Plan is a transaction bound to one revision of its table.
 type Plan struct {
-	// text is the statement. keyspace is the keyspace of tables named without one.
+	// text is the statement. keyspace is the keyspace of tables that the statement names without a keyspace.
 	text, keyspace string
 	ks             *schema.Keyspace
 	table          *schema.Table
@@ -59,8 +59,8 @@ type condition struct {
 	let         int
 }
 
-// Prepare binds a transaction. text is its source, keyspace is the keyspace of tables named without one, and markers is
-// the number of bind markers.
+// Prepare binds a transaction. text is its source, keyspace is the keyspace of tables that it names without a keyspace,
+// and markers is the number of bind markers.
 func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names, markers int) (*Plan, error) {
 	b := &binder{p: &Plan{text: text, keyspace: keyspace}, names: names}
 	b.env = expr.NewEnv(names.Release(), nil, nil, markers)
@@ -79,16 +79,16 @@ func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names,
 // Called returns the user-defined functions that the transaction calls.
 func (p *Plan) Called() expr.Calls { return p.called }
 
-// Table returns the table revision that the plan is bound to.
+// Table returns the table revision to which the plan is bound.
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Variables describes the bind markers of all statements.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key, or nil unless one statement binds all components.
+// PKIndexes returns the markers of the partition key. It returns nil unless one statement binds all components.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Columns describes the result. It is nil if there is no result.
+// Columns describes the result. It is nil if the transaction has no result.
 func (p *Plan) Columns() []read.Column { return p.columns }
 
 // Writes reports whether the transaction changes rows.
@@ -210,7 +210,7 @@ func (b *binder) let(l *parser.Let) error {
 func (b *binder) find(name parser.Ident) int {
 	for i := len(b.p.lets) - 1; i >= 0; i-- {
 		if b.p.lets[i].name.Name == name.Name {
-			return i // UPDATEs share a name; the last one is the current
+			return i // UPDATEs share a name, and the last one is the current UPDATE
 		}
 	}
 	return -1

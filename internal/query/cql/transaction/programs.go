@@ -108,7 +108,7 @@ func (s *Programs) plan(b *programBody) (*Plan, error) {
 		return nil, dberr.Serverf("%v: not a transaction", errMalformed)
 	}
 	if p, err = Prepare(t, b.text, b.keyspace, names, len(markers)); err != nil {
-		return nil, partition.ErrStaleSchema // the client's node could bind it
+		return nil, partition.ErrStaleSchema // the client's node was able to bind it
 	}
 	if len(b.text) > plansTextMax/plansMax*16 {
 		return p, nil // not cached because of its length

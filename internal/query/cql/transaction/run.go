@@ -140,7 +140,7 @@ func (x *run) change(ctx context.Context, t *partition.Txn) error {
 	return t.Stage(ctx, c)
 }
 
-// holds reports whether all conditions are satisfied. A comparison with null never is.
+// holds reports whether all conditions are satisfied. A comparison with null is never satisfied.
 func (x *run) holds(list []condition) (bool, error) {
 	for i := range list {
 		c := &list[i]

@@ -164,8 +164,8 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 	return c, err
 }
 
-// addTypeHints gives a marker the type of the other operand if that type is known. In x.a - ?, the marker has the type
-// of x.a.
+// addTypeHints assigns the type of the other operand to a marker if that type is known. In x.a - ?, the marker has the
+// type of x.a.
 func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	a, ok := t.(*parser.Arithmetic)
 	if !ok {
@@ -180,8 +180,8 @@ func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	return &parser.Arithmetic{Op: a.Op, Left: left, Right: right}
 }
 
-// typeHint marks a marker as a number of a type, or as a duration that is added to a time. The marker is named after
-// the other operand, because the name of a function argument is not meaningful.
+// typeHint marks a marker as a number of a type or as a duration that is added to a time. The marker is named after the
+// other operand, because the name of a function argument is not meaningful.
 func typeHint(t parser.Term, typ *cqltype.Type, name string) parser.Term {
 	m, ok := t.(*parser.Marker)
 	if !ok || typ == nil || !isAddable(typ) {

@@ -19,8 +19,8 @@ import (
 // TestCases checks the behavior of views that Cassandra's documentation describes. It compares the contents of views
 // after each statement in testdata/cases.txt.
 //
-// Directives: cql executes the statements of its input, one per line. It prints rejections and, once no hint is due,
-// the tables in show=(..) that have changed. wait=N advances the clock by N seconds. places=V removes the unused
+// Directives: cql executes the statements of its input, one per line. It prints rejections. When no hint is due, it
+// prints the tables in show=(..) that have changed. wait=N advances the clock by N seconds. places=V removes the unused
 // places of a view and prints the number of remaining places.
 func TestCases(t *testing.T) {
 	t.Parallel()
@@ -87,8 +87,8 @@ func (w *world) shown(table string) string {
 	return strings.Join(lines, " | ")
 }
 
-// TestRoundsPassOver checks that rows whose part of a view is not writable do not delay other rows, in the same or
-// later chunks of hints.
+// TestRoundsPassOver checks that rows are not delayed by other rows whose part of a view is not writable, in the same
+// chunk of hints or a later one.
 func TestRoundsPassOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)
@@ -112,7 +112,7 @@ func TestRoundsPassOver(t *testing.T) {
 	}
 }
 
-// TestRangesPassOver checks the same for deleted partitions.
+// TestRangesPassOver checks that deleted partitions are not delayed in the same situation.
 func TestRangesPassOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false)

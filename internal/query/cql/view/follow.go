@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// errBehind reports that this node does not know the schema of a row or hint yet.
+// errBehind reports that this node does not yet know the schema of a row or hint.
 var errBehind = errors.New("the schema of this node is out of date")
 
 // wanted is a base row with the views that must be updated, each up to the stamp of its hint.
@@ -58,7 +58,7 @@ func (d *delivery) Done(o command.Outcome) {
 		d.result <- o.Err
 		return
 	}
-	d.task.finish() // even after an error, because the hint remains
+	d.task.finish() // called even after an error, because the hint remains
 }
 
 // follow updates views after a write.
@@ -119,10 +119,10 @@ type wantedRange struct {
 	due   keys.StaleHint
 }
 
-// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist
-// have been applied. If written is not 0, it is the stamp of hints that have just been written. They are not read,
-// because applying an older hint after newer ones is harmless. Hints that cannot be processed are skipped, and err is
-// the reason for one of them.
+// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist have
+// been applied. If written is not 0, it is the stamp of hints that have just been written. The hints themselves are not
+// read, because applying an older hint after newer ones is harmless. Hints that cannot be processed are skipped, and
+// err is the reason for one of them.
 func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows []wanted, ranges []wantedRange,
 	err error) {
 	views := k.views()
@@ -169,8 +169,8 @@ func add(rows []wanted, e *keys.Entry, clustering []byte, v wantedView) []wanted
 	return append(rows, wanted{e.Token, e.Key, clustering, []wantedView{v}})
 }
 
-// image adds the updates for a base row in its current state to a delivery. If hinted is set, they settle the hints of
-// the row.
+// image adds the updates for a base row in its current state to a delivery. If hinted is set, the updates settle the
+// hints of the row.
 func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool) error {
 	base := w.views[0].view.Base
 	values, err := w.views[0].view.valuesOf(w.key, w.clustering)
@@ -178,8 +178,8 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		return err
 	}
 	now := k.o.Clock.Wall().Unix()
-	// Read with time 0, which returns expired data, too. Data that expires also expires in the view, regardless of
-	// this node's clock.
+	// Reading with time 0 also returns expired data. Data that expires also expires in the view, regardless of this
+	// node's clock.
 	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.Hidden()}
 	if len(base.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: w.clustering, End: append(bytes.Clone(w.clustering), 0)}}
@@ -213,7 +213,7 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 	return nil
 }
 
-// looker is a visitor of one row.
+// looker is a visitor that records one row.
 type looker struct{ fn func(r *row.Row) error }
 
 // Partition implements command.Visitor.
@@ -225,25 +225,24 @@ func (l *looker) Partition(token.Token, []byte, *row.Row) (command.Step, error) 
 func (l *looker) Row(_ []byte, r *row.Row) (command.Step, error) { return command.Stop, l.fn(r) }
 
 // changes adds the operands that update the view for a base row at a stamp: the image at its place, and deletions at
-// all other places where the row may have view data. These places are settled unless the row still has their value,
-// because the row may appear there later without a new place.
+// all other places where the row may have view data. These places are settled unless the row still has their value. In
+// that case, the row may appear there later without a new place.
 //
 // An image is added only at an existing place. If the row was written before the view and the view's build has not
-// reached it, the place does not exist. In that case the place is entered now, together with a hint that the row is
-// due.
+// reached it, the place does not exist. In that case, the place is added now, together with a hint that the row is due.
 func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, stamp, now int64) error {
 	var b row.Builder
 	var left [][]byte
 	if v.key == nil {
 		if image.Shown {
-			d.add(v, &image.Place, image.Operand) // each hint that a row is due comes with its place
+			d.add(v, &image.Place, image.Operand) // each hint that a row is due is written with its place
 			return nil
 		}
 		if p, ok := v.place(values, nil); ok {
 			d.add(v, &p, gone(&b, stamp, now))
 		}
 		left = append(left, keys.AppendIndex(nil, v.Index, keys.HintViewRow, w.token, w.key,
-			keys.AppendViewRow(nil, w.clustering, nil))) // the write that creates the row enters it again
+			keys.AppendViewRow(nil, w.clustering, nil))) // the write that creates the row adds the place again
 		return v.settle(d, w, left, stamp)
 	}
 	known := false
@@ -276,9 +275,9 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 	return v.settle(d, w, left, stamp)
 }
 
-// settle removes places that a base row has left, unless the row is due again since the stamp. In that case the view
-// may contain the row there with a higher stamp, from a delivery that has read an older row. The later delivery needs
-// the place to delete it.
+// settle removes the places that a base row has left, unless the row has become due again since the stamp. In that case
+// the view may contain the row there with a higher stamp, from a delivery that has read an older row. The later
+// delivery needs the place to delete it.
 func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) error {
 	if len(places) == 0 {
 		return nil

@@ -31,11 +31,11 @@ const (
 	settleInterval = 10 * time.Millisecond
 	// settleMax is the maximum number of hints that are removed in one mutation.
 	settleMax = 512
-	// roundEvery is the interval between two rounds over due hints. lateAfter is the age from which a round assumes
-	// that no worker is processing a hint.
+	// roundEvery is the interval between two rounds that search for due hints. lateAfter is the age of a hint after
+	// which a round assumes that no worker is processing it.
 	roundEvery = time.Second
 	lateAfter  = time.Second
-	// chunkRows is the number of rows of a range that are processed at a time.
+	// chunkRows is the number of rows of a range that are processed together.
 	chunkRows = 500
 )
 
@@ -65,7 +65,7 @@ type Keeper struct {
 	queue chan *task
 	// deliverySlots holds a token for each delivery that may start.
 	deliverySlots chan struct{}
-	// wakeups signals Run that a write waits or a hint can be removed.
+	// wakeups signals Run that a write is waiting or that a hint can be removed.
 	wakeups chan struct{}
 	known   atomic.Pointer[known]
 
@@ -107,7 +107,7 @@ type task struct {
 	result atomic.Bool
 }
 
-// finish calls then once.
+// finish calls then exactly once.
 func (t *task) finish() (first bool) {
 	if t.then == nil || t.result.Swap(true) {
 		return false
@@ -171,7 +171,7 @@ func (k *Keeper) wake() {
 	}
 }
 
-// settleLoop releases writes and settles hints until nothing is left to do.
+// settleLoop releases writes and settles hints until no work remains.
 func (k *Keeper) settleLoop(ctx context.Context) {
 	for k.o.Sched.Sleep(ctx, settleInterval) == nil {
 		k.release(false)
@@ -245,7 +245,7 @@ func (k *Keeper) failed(rows int, err error) {
 		slog.String("error", err.Error()))
 }
 
-// settle removes the hints of replicas with at least the given number of applied hints. If a removal is rejected
+// settle removes the hints of replicas that have at least the given number of applied hints. If a removal is rejected
 // because the partition was split or has another leader, its hints remain and are processed again.
 func (k *Keeper) settle(least int) {
 	k.mu.Lock()
@@ -268,13 +268,13 @@ func (k *Keeper) settle(least int) {
 	}
 }
 
-// ignored is a completion without a waiter.
+// ignored is a completion that discards the result.
 type ignored struct{}
 
 // Done implements command.Completion.
 func (ignored) Done(command.Outcome) {}
 
-// known holds the views of a schema.
+// known caches the views of a schema.
 type known struct {
 	schema  *schema.Schema
 	byIndex map[uint32]*View

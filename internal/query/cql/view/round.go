@@ -21,15 +21,15 @@ func (k *Keeper) rounds(ctx context.Context) {
 	}
 }
 
-// roundsAtOnce is the number of views of partitions that a round processes concurrently, so that a view that is not
-// writable does not delay others.
+// roundsAtOnce is the number of views of partitions that a round processes concurrently, so that an unwritable view
+// does not delay others.
 const (
 	roundsAtOnce = 4
 	// rangesAtOnce is the number of ranges of a view that are processed concurrently.
 	rangesAtOnce = 8
 )
 
-// Round processes all hints that are older than late, of partitions whose leader is on this node.
+// Round processes all hints older than late in the partitions whose leader is on this node.
 func (k *Keeper) Round(ctx context.Context, late time.Duration) {
 	views := k.views()
 	if len(views.byTable) == 0 {
@@ -65,8 +65,8 @@ func (k *Keeper) atOnce(most, n int, do func(i int)) {
 	all.Wait()
 }
 
-// catchUp processes the hints of a view in a partition that are older than a stamp. Failures are left to the next
-// round and do not affect other hints.
+// catchUp processes the hints of a view in a partition that are older than a stamp. Failed hints are retried in the
+// next round and do not affect other hints.
 func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, before int64) {
 	var from []byte
 	for more := true; more && ctx.Err() == nil && r.Leading(); {
@@ -91,8 +91,8 @@ func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, bef
 	}
 }
 
-// catchUpWith processes ranges one by one and all rows together. If the rows fail, it processes each row separately,
-// so that rows in writable parts of the view succeed.
+// catchUpWith processes ranges one by one and all rows together. If the rows cannot be processed together, it processes
+// each row separately, so that rows in writable parts of the view succeed.
 func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints [][]byte) {
 	rows, ranges, err := k.sort(r, hints, 0)
 	if err != nil {

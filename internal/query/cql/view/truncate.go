@@ -60,7 +60,7 @@ func (x *Truncation) Run(ctx context.Context, t *schema.Table) error {
 	}
 	ks := s.Keyspaces[t.Keyspace]
 	if ks == nil || ks.Tables[t.Name] == nil || ks.Tables[t.Name].ID != t.ID {
-		return nil // the table was dropped, and its views before it
+		return nil // the table was dropped after its views
 	}
 	t = ks.Tables[t.Name]
 	for _, v := range ks.ViewsOf(t.Name) {
@@ -89,7 +89,7 @@ func indexesOf(t *schema.Table) (ids []uint32) {
 	return ids
 }
 
-// dueRows is the number of rows that are marked as due at a time.
+// dueRows is the number of rows that are marked as due together.
 const dueRows = 200
 
 // markDue marks the rows of a base table as due for all of its views, like a view build.

@@ -19,7 +19,7 @@ import (
 
 const requireLimit = time.Minute
 
-// outcome is a completion to wait for.
+// outcome is a completion that delivers the outcome.
 type outcome chan error
 
 // Done implements command.Completion.
@@ -34,7 +34,7 @@ func newTruncated(t *testing.T) *world {
 	return w
 }
 
-// inViews fails unless both views have certain values of k.
+// inViews fails the test unless both views contain the given values of k.
 func (w *world) inViews(when string, want ...string) {
 	w.t.Helper()
 	for _, name := range []string{"tv", "tk"} {
@@ -45,8 +45,8 @@ func (w *world) inViews(when string, want ...string) {
 	}
 }
 
-// TestTruncateEmptiesViews checks that the views of a table are empty when TRUNCATE returns, and that a delivery that
-// was read before it and arrives later has no effect.
+// TestTruncateEmptiesViews checks that the views of a table are empty when TRUNCATE returns. A delivery that was read
+// before TRUNCATE and arrives later must have no effect.
 func TestTruncateEmptiesViews(t *testing.T) {
 	w := newTruncated(t)
 	for k := range 300 {
@@ -88,8 +88,8 @@ func TestTruncateEmptiesViews(t *testing.T) {
 	w.inViews("after an INSERT", "2")
 }
 
-// TestWriteWhileTruncated checks that a row that is written after the base table was truncated, and delivered before
-// its views are truncated, is in the views at the end.
+// TestWriteWhileTruncated checks a row that is written after the base table was truncated and delivered before its
+// views are truncated. At the end, the row must be in the views.
 func TestWriteWhileTruncated(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")

@@ -23,7 +23,7 @@ import (
 )
 
 // Verifier compares views or indexes with their tables page by page during concurrent writes, and optionally repairs
-// them. A difference is reported if every comparison finds it and the row does not change during the last of the
+// them. A difference is reported if every comparison finds it and the row does not change during the last element of
 // Pauses. That pause is longer than the lag of a writable view.
 type Verifier struct {
 	Rows  Rows
@@ -51,8 +51,8 @@ type At struct {
 
 // Page is the result of a page.
 type Page struct {
-	// Rows counts the compared rows, and Repaired the differences that have been repaired. Busy counts rows that never
-	// agreed and changed during the last pause; their state is unknown.
+	// Rows counts the compared rows, and Repaired counts the differences that have been repaired. Busy counts rows that
+	// never agreed and changed during the last pause; their state is unknown.
 	Rows, Busy, Repaired int
 	Differences          []Difference
 	// Next is the beginning of the next page, or nil after the last page.

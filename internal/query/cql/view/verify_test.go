@@ -197,7 +197,7 @@ func TestVerifyIndex(t *testing.T) {
 	}
 }
 
-// barrier provides the reads of a Verifier, where point reads wait for each other.
+// barrier provides the reads of a Verifier. Its point reads wait for one another.
 type barrier struct {
 	*world
 	want    int

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// EntriesOf returns the operands that enter a row into an index.
+// EntriesOf returns the operands that add a row to an index.
 type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
 // BuildEntries returns the function that returns the entries of a row in an index that is being built. For a view these
@@ -108,7 +108,7 @@ func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.In
 // finds reports whether an entry finds a row.
 func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s *candidate, now int64) (bool, error) {
 	look := &command.IndexLookup{Index: op.Index, Value: op.Value}
-	if op.Index&keys.OrderedIndex != 0 && len(op.Clustering) > 0 { // otherwise the entry refers to a whole partition
+	if op.Index&keys.OrderedIndex != 0 && len(op.Clustering) > 0 { // otherwise, the entry refers to a whole partition
 		look = &command.IndexLookup{Index: op.Index, Any: [][][]byte{{op.Value}}}
 	}
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,

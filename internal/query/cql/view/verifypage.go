@@ -18,7 +18,7 @@ import (
 
 // VerifyRequest describes the comparison of a page of a view or an index with its table.
 type VerifyRequest struct {
-	// Kind is view or index, and Name the name with the keyspace.
+	// Kind is "view" or "index", and Name is the name with the keyspace.
 	Kind, Name string
 	// From is the VerifyResponse.Next of the previous page, or empty for the first page. Rows is the approximate number
 	// of rows to check.

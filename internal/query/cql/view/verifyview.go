@@ -66,7 +66,7 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 	return out, f.recheck(ctx, base, out, candidates, p.agrees, func(s *candidate) (command.Mutation, error) {
 		value := s.extra
 		if s.at == nil && v.key != nil {
-			value = nil // the delivery enters the place if it is missing
+			value = nil // the delivery adds the place if it is missing
 		}
 		return command.Mutation{Table: base.ID, Token: s.token, Key: s.key, SchemaVersion: base.Revision,
 			Ops: v.Row(nil, s.clustering, value, true)}, nil
@@ -121,7 +121,7 @@ func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	return s.what == "", err
 }
 
-// unlike describes the difference between the expected and the actual view row, or returns "".
+// unlike describes the difference between the expected and the actual view row. It returns "" if they are equal.
 func unlike(t *schema.Table, want, have *row.Row) string {
 	for _, c := range t.Regulars {
 		a, b := want.Column(c.ID), have.Column(c.ID)

@@ -142,8 +142,8 @@ type Place struct {
 	Token           token.Token
 }
 
-// place returns the place of a base row in the view if v.key has a value. ok is false if the partition key would be
-// too long. The partition key may be empty, although clients cannot specify an empty key: Cassandra shows such rows in
+// place returns the place of a base row in the view if v.key has a value. ok is false if the partition key would be too
+// long. The partition key may be empty, although clients cannot specify an empty key. Cassandra shows such rows in
 // scans.
 func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 	at := func(s source) []byte {

@@ -67,8 +67,8 @@ type oneTable struct{}
 
 func (oneTable) TableName(uint32) string { return "t" }
 
-// newWorld returns a world with a keyspace ks. If follows is set, writes are followed immediately; otherwise by
-// settle.
+// newWorld returns a world with a keyspace ks. If follows is set, the views are updated immediately after a write.
+// Otherwise, settle updates them.
 func newWorld(t *testing.T, follows bool) *world {
 	t.Helper()
 	w := &world{t: t, state: meta.Empty()}
@@ -177,7 +177,7 @@ func (w *world) Write(ctx context.Context, ms []command.Mutation, o coordinator.
 	}
 }
 
-// partly is the completion of a write that was partly rejected.
+// partly is the completion of a write that was partially rejected.
 type partly struct{ done command.Completion }
 
 // Done implements command.Completion.
@@ -215,7 +215,7 @@ func (w *world) must(text string) *session.Result {
 	return r
 }
 
-// rows formats the rows of a result, one per line; cells of 4 bytes are numbers.
+// rows formats the rows of a result, one per line. Cells of 4 bytes are printed as numbers.
 func rows(r *session.Result, columns int) (out []string) {
 	cells := r.Cells
 	for range r.RowCount {

@@ -29,7 +29,7 @@ func (x *changes) apply(o *operation, t *target) error {
 	if o.column.Kind == schema.Static {
 		into = &x.header
 	}
-	if o.kind == setCell { // the most frequent operation
+	if o.kind == setCell { // this is the most frequent operation
 		return x.setCell(o, t, into)
 	}
 	if x.guard != nil {
@@ -185,7 +185,7 @@ func (x *changes) addAll(o *operation, t *target, into *row.Builder, v []byte) e
 }
 
 // addList appends elements in order, each with its own timeuuid. Prepended elements receive timeuuids that are mirrored
-// into the past: the later the prepend, the earlier its elements.
+// into the past. The later elements are prepended, the smaller their timeuuids.
 func (x *changes) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))

@@ -95,8 +95,8 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 // Variables describes the bind markers of all statements.
 func (b *Batch) Variables() []expr.Column { return b.variables }
 
-// PKIndexes returns the markers of the partition key. It is nil if the batch accesses several tables, or unless all
-// components are bound.
+// PKIndexes returns the markers of the partition key. It returns nil if the batch accesses several tables or if a
+// component is not bound.
 func (b *Batch) PKIndexes() []uint16 { return b.pkIndexes }
 
 // Called returns the user-defined functions that the statements call.
@@ -105,7 +105,7 @@ func (b *Batch) Called() expr.Calls { return b.called }
 // Plans returns the bound statements.
 func (b *Batch) Plans() []*Plan { return b.plans }
 
-// Conditional reports whether a statement has an IF clause. The outcome then has rows.
+// Conditional reports whether a statement has an IF clause. If so, the outcome has rows.
 func (b *Batch) Conditional() bool { return b.result.conditional }
 
 // checkBatch rejects combinations that a batch does not support.

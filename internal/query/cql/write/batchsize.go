@@ -15,7 +15,7 @@ import (
 // This file warns about large batches and rejects batches that are too large, at Cassandra's thresholds and with its
 // texts.
 
-// unloggedPartitionsWarn is the number of partitions from which an unlogged batch causes a warning.
+// unloggedPartitionsWarn is the minimum number of partitions for which an unlogged batch causes a warning.
 const unloggedPartitionsWarn = 11
 
 // warnPartitions warns about an unlogged batch over many partitions, which is neither atomic nor fast.
@@ -44,7 +44,7 @@ func (s *groupSet) tableNames() (names []string) {
 	return names
 }
 
-// batchWarnPart divides Options.BatchBytesMax to obtain the size from which a batch causes a warning.
+// batchWarnPart is the divisor of Options.BatchBytesMax that gives the minimum size of a batch that causes a warning.
 const batchWarnPart = 10
 
 // checkSize rejects a batch over several logical partitions that is too large, and warns about a large one. A batch
@@ -98,7 +98,7 @@ func (s *groupSet) warnLarge(o *Options, warnings []string) []string {
 
 // checkSizes rejects changes of too many bytes of one row or of one logical partition, with Cassandra's texts.
 func (x *changes) checkSizes(o *Options) error {
-	// The operands of all groups are in the arena. If it does not exceed a limit, no group does.
+	// The arena contains the operands of all groups. If the arena does not exceed a limit, no group exceeds it.
 	most := len(x.arena)
 	if o.RowBytesMax > 0 && most > o.RowBytesMax {
 		if err := x.groups.checkRows(o.RowBytesMax); err != nil {

@@ -21,21 +21,21 @@ type changes struct {
 	// conditional reports whether there are conditions.
 	conditional bool
 	// conditionalBatch is set for all statements of a batch with conditions. As in Cassandra, the writes of such a
-	// batch override its deletions of ranges and partitions, but a row deletion overrides writes to the same row.
-	// Without clustering columns, the row is the partition.
+	// batch override its deletions of ranges and partitions. However, the deletion of a row overrides writes to the
+	// same row. Without clustering columns, the row is the partition.
 	conditionalBatch bool
 	// static and regular report the kinds of columns that the statements write.
 	static, regular bool
 
 	// guard checks values. It is nil if no guardrail concerns values.
 	guard *guardrail.Check
-	stamp stamp // the timestamp and TTL of the current statement
+	stamp stamp // timestamp and TTL of the current statement
 	// putRow and putStatic report whether the leader adds list elements to the current row or to the static row, which
 	// may create it.
 	putRow, putStatic bool
 	// viewKeyValues holds the values of the current row in key columns of views.
 	viewKeyValues []viewKeyValue
-	// statement is the number of the current statement in a batch.
+	// statement is the index of the current statement in a batch.
 	statement int
 	now       int64
 }
@@ -107,7 +107,7 @@ func (x *changes) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	return x.change(p, &t)
 }
 
-// addMany is add for IN, tuples, and slices, which select any number of keys and rows.
+// addMany works like add for IN, tuples, and slices, which select any number of keys and rows.
 func (x *changes) addMany(p *Plan, t *target) error {
 	if p.conditional && p.where.clustering.Has(relation.In) {
 		return dberr.Invalidf("IN on the clustering key columns is not supported with conditional %s", p.changesName())

@@ -173,7 +173,7 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 			return c, err
 		}
 		if c.Element = e; !known {
-			c.Operator = command.In // IN an empty list is never satisfied
+			c.Operator = command.In // IN with an empty list is never satisfied
 			return c, nil
 		}
 	}
@@ -231,7 +231,7 @@ func hasEmptyValue(t *cqltype.Type) bool {
 }
 
 // evalElement returns the key or the index of the element. known is false if a map key is unset. As in Cassandra, the
-// condition is then not satisfied.
+// condition is not satisfied in this case.
 func (b *condition) evalElement(values *expr.Bindings) (element []byte, known bool, err error) {
 	kind := "map"
 	if b.column.Type.Kind == cqltype.List {

@@ -21,7 +21,7 @@ type dataSizes struct {
 }
 
 var (
-	// sizes50 holds the sizes of Cassandra 5.0. sizes40 holds the sizes of 4.0, which counts only cells.
+	// sizes50 holds the sizes of Cassandra 5.0. sizes40 holds the sizes of Cassandra 4.0, which counts only cells.
 	sizes50 = dataSizes{update: 29, row: 21, ttl: 12, cell: 20, ranges: true}
 	sizes40 = dataSizes{cell: 16}
 )
@@ -45,7 +45,7 @@ func (o *Options) dataSizes() *dataSizes {
 	return &sizes50
 }
 
-// sizeMayExceed reports whether the data may exceed size, without decoding operands. One byte of an operand accounts
+// sizeMayExceed reports whether the data may exceed size. It does not decode operands. One byte of an operand accounts
 // for at most byteMost bytes.
 func (s *groupSet) sizeMayExceed(of *dataSizes, size int) bool {
 	const cellLeast = 3 // bytes of an operand
@@ -81,7 +81,7 @@ func (g *group) dataSizeMost(of *dataSizes) int {
 	return size
 }
 
-// dataSize returns the size of the group's changes. Statements on the same row count as one change.
+// dataSize returns the size of the group's changes. Several statements on the same row count as one change.
 func (g *group) dataSize(of *dataSizes) int {
 	type name struct {
 		header     bool
@@ -120,7 +120,7 @@ func (g *group) dataSize(of *dataSizes) int {
 func (of *dataSizes) rowSize(t *schema.Table, header bool, clustering, operand []byte) (size int) {
 	c := row.Count(operand, func(column uint32, path []byte) { size += pathSize(t.ColumnByID(column), path) })
 	size += c.Cells*of.cell + c.Bytes + c.Collections*dataCollection
-	alone := len(t.Clustering) == 0 // the only row of its partition, so deleting it deletes the partition
+	alone := len(t.Clustering) == 0 // this is the only row of its partition, so deleting the row deletes the partition
 	deleted := alone && len(operand) > 0 && !c.Marked && c.Cells+c.Collections == 0
 	static := alone && t.CompactStorage // as in Cassandra
 	if !header && !static && !deleted {
@@ -156,7 +156,8 @@ func pathSize(c *schema.Column, path []byte) int {
 	return len(key)
 }
 
-// updateSize returns the size of an update that depends on a stored row, as far as known before the row is read.
+// updateSize returns the size of an update that depends on a stored row. Before the row is read, only a part of the
+// size is known.
 func (of *dataSizes) updateSize(u *command.Update) int {
 	size := 0
 	switch u.Kind {

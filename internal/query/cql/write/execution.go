@@ -28,15 +28,15 @@ type Coordinator interface {
 
 // Options limits writes. The zero value sets no limits.
 type Options struct {
-	// MutationBytesMax limits the keys and values changed in one logical partition, in bytes. If it is 0, they are not
-	// limited.
+	// MutationBytesMax limits the keys and values changed in one logical partition, in bytes. If it is 0, the size is
+	// not limited.
 	MutationBytesMax int
-	// BatchBytesMax limits batches over several logical partitions, in bytes. A batch causes a warning from a tenth of
-	// the limit. If it is 0, batches are limited only by the frame size.
+	// BatchBytesMax limits batches over several logical partitions, in bytes. A batch that exceeds a tenth of the limit
+	// causes a warning. If it is 0, batches are limited only by the frame size.
 	BatchBytesMax int
 	// CellSizes computes the size of a batch from cells and clustering columns only. See compat.Release.
 	CellSizes bool
-	// RowBytesMax limits the keys and values changed in one row, in bytes. If it is 0, they are not limited.
+	// RowBytesMax limits the keys and values changed in one row, in bytes. If it is 0, the size is not limited.
 	RowBytesMax int
 	// Large may be nil.
 	Large LargePartitions

@@ -39,8 +39,8 @@ type fixture struct {
 	executor *Executor
 
 	mu    sync.Mutex
-	rows  map[string][]byte // by table, kind, key, and clustering
-	clock int64             // of the leader, in microseconds
+	rows  map[string][]byte // by table, kind, key, and clustering key
+	clock int64             // clock of the leader, in microseconds
 	// sent describes the writes of the last execution.
 	sent []string
 }
@@ -161,7 +161,7 @@ func (w *fixture) Write(_ context.Context, ms []command.Mutation, o coordinator.
 	done.Done(command.Failed(err))
 }
 
-// ConditionalWrite decides like a leader.
+// ConditionalWrite decides the condition like a leader.
 func (w *fixture) ConditionalWrite(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
 	done command.Completion) {
 	w.mu.Lock()

@@ -27,8 +27,8 @@ type group struct {
 	dropped []cqltype.Dropped
 	ops     []command.Op
 
-	// The parts that the leader resolves. rows are the rows to which conditions and updates refer. refs maps names to
-	// indexes in rows.
+	// Parts of the command that the leader resolves. rows are the rows to which conditions and updates refer. refs maps
+	// names to indexes in rows.
 	rows       []command.RowRef
 	refs       map[string]int
 	conditions []command.Condition
@@ -50,14 +50,14 @@ type checkedRow struct {
 	columns bool
 }
 
-// groupMapMin is the number of groups from which a map is used to find them.
+// groupMapMin is the minimum number of groups for which a map is used to find them.
 const groupMapMin = 16
 
 // groupSet holds the groups of an execution. Its memory is reused.
 type groupSet struct {
-	list []group // the first used groups are in use
+	list []group // the first used elements are in use
 	used int
-	// byKey holds indexes of list. It is used if there are many groups.
+	// byKey holds indexes of list. It is used only if there are many groups.
 	byKey map[string]int
 }
 
@@ -172,8 +172,8 @@ func (g *group) prepare(x *changes, who fairshare.Principal, serial dberr.Consis
 	if slices.ContainsFunc(g.checked, func(c checkedRow) bool { return !g.rows[c.row].Static }) {
 		return
 	}
-	// As in Cassandra, the result of conditions on static columns only contains a row of the partition. If the
-	// execution writes no regular column, no regular column is read, and only rows with a marker are found.
+	// As in Cassandra, the result of conditions that concern only static columns contains a row of the partition. If
+	// the execution writes no regular column, no regular column is read, and only rows with a marker are found.
 	g.conditional.First = command.FirstMarked
 	if x.regular {
 		g.conditional.First = command.FirstRow

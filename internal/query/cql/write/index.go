@@ -82,7 +82,7 @@ func (x *changes) addElementEntries(g *group, o *operation, clustering, key, val
 }
 
 // addKeyEntries adds the entries of indexes on key columns, for the row and for the static row, if the statement may
-// create them.
+// create these rows.
 func (x *changes) addKeyEntries(p *Plan, t *target) error {
 	if p.writesRows && (x.putRow || !x.row.Empty()) {
 		if err := x.addKeyColumnEntries(p, t.group, t.clustering); err != nil {

@@ -62,8 +62,8 @@ func TestListUpdateAddsKeyEntries(t *testing.T) {
 	}
 }
 
-// TestReplanAddsAllLists checks that a batch part that is replanned while a vector index is being rebuilt with new
-// lists also gets entries for the older lists, because searches use them until the build is complete.
+// TestReplanAddsAllLists checks a batch part that is replanned while a vector index is being rebuilt with new lists.
+// The part must also get entries for the older lists, because searches use these lists until the build is complete.
 func TestReplanAddsAllLists(t *testing.T) {
 	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE near (k int PRIMARY KEY, v vector<float, 2>)")

@@ -183,8 +183,8 @@ func (l *later) ConditionalWrite(_ context.Context, _ *command.Conditional, _ co
 	l.wg.Go(func() { done.Done(o) })
 }
 
-// TestCompletedOnce checks that an execution of several parts, completed on other goroutines, completes its caller
-// once, with the first error.
+// TestCompletedOnce checks an execution of several parts that are completed on other goroutines. It must complete its
+// caller once, with the first error.
 func TestCompletedOnce(t *testing.T) {
 	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE cnt (k int PRIMARY KEY, n counter)")
@@ -209,7 +209,7 @@ func TestCompletedOnce(t *testing.T) {
 }
 
 // TestMutationSize checks that a write that changes too much of one logical partition is rejected as a whole, as a
-// statement or in a batch, and that the limit applies to each partition.
+// statement and in a batch. The limit must apply to each partition separately.
 func TestMutationSize(t *testing.T) {
 	w := lawWorld(t)
 	e := NewExecutor(w, Options{MutationBytesMax: 1000})

@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// keyBytesMax is the maximum length of a partition key, and of the values of a clustering key together.
+// keyBytesMax is the maximum length of a partition key in bytes. It is also the maximum total length of the values of a
+// clustering key.
 const keyBytesMax = 65535
 
 func checkPartitionKey(key []byte) error {

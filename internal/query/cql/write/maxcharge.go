@@ -12,9 +12,9 @@ import (
 )
 
 // checkMaxCharge rejects a write that exceeds the client's maximum charge. The cost of mutations is known. The leader
-// computes the cost of a conditional and rejects it before it is proposed. With several conditionals in several
-// partitions, one must not be rejected after others have been applied. Therefore the rows of all conditionals are read
-// before any conditional is sent. Concurrent changes of these rows are not counted.
+// computes the cost of a conditional and rejects it before it is proposed. If several conditionals change several
+// partitions, none of them must be rejected after others have been applied. Therefore, the rows of all conditionals are
+// read before any conditional is sent. Concurrent changes of these rows are not counted.
 func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 	if x.maxCharge == 0 {
 		return nil

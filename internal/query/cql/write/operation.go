@@ -17,23 +17,23 @@ import (
 type opKind uint8
 
 const (
-	setCell           opKind = iota // c = value, of a single-cell column
-	setCells                        // c = value, of a multi-cell column: overwrites all elements
-	addElements                     // c = c + value, of a set or map
-	removeElements                  // c = c - value, of a set or map
-	appendElements                  // c = c + value, of a list
+	setCell           opKind = iota // c = value for a single-cell column
+	setCells                        // c = value for a multi-cell column; overwrites all elements
+	addElements                     // c = c + value for a set or map
+	removeElements                  // c = c - value for a set or map
+	appendElements                  // c = c + value for a list
 	prependElements                 // c = value + c
-	setElement                      // c[key] = value, of a map
+	setElement                      // c[key] = value for a map
 	setField                        // c.field = value
 	deleteColumn                    // DELETE c
-	deleteElement                   // DELETE c[key], of a set or map
+	deleteElement                   // DELETE c[key] for a set or map
 	deleteField                     // DELETE c.field
 	addCounter                      // c = c + value
 	subtractCounter                 // c = c - value
-	setListElement                  // c[index] = value, of a list
-	discardElements                 // c = c - value, of a list
-	deleteListElement               // DELETE c[index], of a list
-	addValue                        // c = c + value, of a number or text
+	setListElement                  // c[index] = value for a list
+	discardElements                 // c = c - value for a list
+	deleteListElement               // DELETE c[index] for a list
+	addValue                        // c = c + value for a number or text
 )
 
 // readsRow reports whether the effect depends on the stored row.
@@ -112,7 +112,7 @@ func bindAssignment(a *parser.Assignment, c *schema.Column, conditional bool, en
 	case parser.SubtractFrom:
 		return bindSubtract(a, c, c.Name+" = "+c.Name+" - "+value, env)
 	case parser.Prepend:
-		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // Cassandra's text has a minus sign here
+		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // Cassandra's text contains a minus sign here
 	case parser.SetElement:
 		return bindSetElement(a, c, c.Name+"["+expr.Text(a.Key)+"] = "+value, env)
 	case parser.SetField:
@@ -188,7 +188,7 @@ func bindAddValue(a *parser.Assignment, c *schema.Column, value string, env *exp
 	return o, err
 }
 
-// checkAnalyzedAdd rejects adding to a text with an analyzed index. The leader creates the index entry and does not
+// checkAnalyzedAdd rejects adding to a text with an analyzed index. The leader creates the index entry, but does not
 // analyze texts.
 func (o *operation) checkAnalyzedAdd() error {
 	for _, ix := range o.indexes {

@@ -59,7 +59,8 @@ type Plan struct {
 	// readsRow reports whether an operation depends on the stored row. static and regular report the kinds of written
 	// columns.
 	readsRow, static, regular bool
-	// json is the document of INSERT JSON, or nil. The plan is then an INSERT whose markers are the columns of json.
+	// json is the document of INSERT JSON, or nil. In this case, the plan is an INSERT whose markers are the columns of
+	// json.
 	json *jsonDocument
 
 	indexes []*index
@@ -82,7 +83,7 @@ func Prepare(rel *compat.Release, stmt parser.Statement, ks *schema.Keyspace, ta
 	return PrepareIn(stmt, expr.NewEnv(rel, ks, table, markers), markers)
 }
 
-// PrepareIn is like Prepare, with an environment that contains the table.
+// PrepareIn works like Prepare with an environment that contains the table.
 func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error) {
 	p, err := bind(stmt, env)
 	if err != nil {
@@ -116,23 +117,24 @@ func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 // Keyspace returns the keyspace of the table.
 func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
 
-// Table returns the table revision that the plan is bound to.
+// Table returns the table revision to which the plan is bound.
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key components, in key order, or nil unless all components are bound.
+// PKIndexes returns the markers of the partition key components in key order. It returns nil unless all components are
+// bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Conditional reports whether the statement has an IF clause. Its outcome then has rows.
+// Conditional reports whether the statement has an IF clause. If so, its outcome has rows.
 func (p *Plan) Conditional() bool { return p.conditional }
 
 // Counter reports whether the table is a counter table.
 func (p *Plan) Counter() bool { return p.table.Counter }
 
-// NeedsLeader reports whether an execution depends on the stored row, or its changes are logged. It may then wait for
-// other writes of the same partition key.
+// NeedsLeader reports whether an execution depends on the stored row or changes a table with a change log. Such an
+// execution may wait for other writes of the same partition key.
 func (p *Plan) NeedsLeader() bool { return p.conditional || p.readsRow || p.table.Logged() }
 
 // finish checks the statement as a whole and computes the data that executions share.

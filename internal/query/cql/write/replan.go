@@ -19,7 +19,7 @@ import (
 // coordinator.ErrUnknownTable if the table does not exist.
 //
 // Replan is required for a batch that was planned before an index was created and is applied afterward. The index
-// builder may have passed the rows of the batch already.
+// builder may already have passed the rows of the batch.
 func Replan(s *schema.Schema, c *command.Conditional) error {
 	m := &c.Mutation
 	t := s.TableByID(m.Table)

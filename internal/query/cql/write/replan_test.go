@@ -57,8 +57,8 @@ func entriesIn(m *command.Mutation) []string {
 	return slices.Compact(out)
 }
 
-// TestReplan checks that Replan gives a part planned without indexes the same entries as planning it again. The part
-// has the new revision, and its row changes are the same.
+// TestReplan checks that Replan gives a part that was planned without indexes the same entries as planning the part
+// again. The part has the new revision, and its row changes are the same.
 func TestReplan(t *testing.T) {
 	w := newFixture(t)
 	for _, text := range []string{

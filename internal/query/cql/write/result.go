@@ -34,7 +34,8 @@ type conditionalResult struct {
 	clear bool
 }
 
-// fill encodes [applied] and, if the conditions were not satisfied, the existing rows that they were checked against.
+// fill encodes [applied]. If the conditions were not satisfied, it also encodes the existing rows against which they
+// were checked.
 func (r *conditionalResult) fill() error {
 	g := r.group
 	if g == nil { // IN ()

@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// send sends all groups. Groups that depend on stored rows are sent as conditionals, all other groups as one write. A
-// batch that uses list indexes may change several partitions, or contain other changes. Such a batch is sent as one
-// atomic write, even if it is unlogged: if a list operation is rejected, no part of the batch may remain. Cassandra
-// also reads the lists before it writes.
+// send sends all groups. Groups that depend on stored rows are sent as conditionals. All other groups are sent as one
+// write. A batch that uses list indexes may change several partitions, or contain other changes. Such a batch is sent
+// as one atomic write, even if it is unlogged. If a list operation is rejected, no part of the batch may remain.
+// Cassandra also reads the lists before it writes.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if err := x.changes.checkSizes(&x.executor.opts); err != nil {
 		x.finish(err)
@@ -70,8 +70,8 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 }
 
-// sendConditionals sends the conditionals. When the last conditional has completed, x may be in use by a different
-// caller. Therefore groups must not be accessed after it has been sent.
+// sendConditionals sends the conditionals. When the last conditional has completed, a different caller may use x.
+// Therefore, the groups must not be accessed after the last conditional has been sent.
 func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
 		if g := &x.changes.groups.list[i]; g.needsLeader() {
@@ -85,7 +85,7 @@ func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOpt
 func (x *Execution) Done(o command.Outcome) {
 	x.charge.Add(o.Charge)
 	if o.Err != nil {
-		first := o.Err // copied, so that only failures allocate
+		first := o.Err // copied so that only failures allocate memory
 		x.failure.CompareAndSwap(nil, &first)
 	}
 	if x.pending.Add(-1) > 0 {

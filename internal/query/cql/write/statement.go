@@ -82,7 +82,7 @@ func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *e
 	}
 	static, regular := p.touches()
 	if p.table.RowsAreCells() && !regular {
-		if len(p.table.Clustering) == 0 { // in Cassandra such a table has a hidden clustering column
+		if len(p.table.Clustering) == 0 { // in Cassandra, such a table has a hidden clustering column
 			return dberr.Invalidf("Some clustering keys are missing: column1")
 		}
 		p.missingCells = true

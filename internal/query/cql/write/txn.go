@@ -30,7 +30,7 @@ func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	return p, nil
 }
 
-// Key returns the partition key that the plan writes to. It returns an error unless there is exactly one.
+// Key returns the partition key that the plan writes to. It returns an error unless the plan writes to exactly one key.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.json != nil {
 		var err error
@@ -66,7 +66,8 @@ func (e *Executor) NewStaging(guard *guardrail.Check) *Staging {
 // Add adds a statement. The leader sets the timestamps of its operands.
 func (s *Staging) Add(p *Plan, b *expr.Bindings) error { return s.changes.add(p, b, row.Unstamped) }
 
-// Conditional returns the changes for the leader and the warnings for the client. c is nil if there are no changes.
+// Conditional returns the changes for the leader and the warnings for the client. c is nil if the transaction changes
+// nothing.
 func (s *Staging) Conditional() (c *command.Conditional, warnings []string, err error) {
 	groups := s.changes.groups.all()
 	if err := s.changes.checkSizes(s.opts); err != nil || len(groups) == 0 {

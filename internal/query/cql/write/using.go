@@ -13,7 +13,7 @@ import (
 // maxTTL is 20 years in seconds.
 const maxTTL = 20 * 365 * 24 * 60 * 60
 
-// usingClause holds USING TIMESTAMP, TTL, and TIMEOUT. Each is nil if it is not given.
+// usingClause holds USING TIMESTAMP, TTL, and TIMEOUT. Each value is nil if the clause does not contain it.
 type usingClause struct{ timestamp, ttl, timeout expr.Term }
 
 // bindUsing binds the USING clause of a statement or batch.

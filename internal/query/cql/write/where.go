@@ -22,8 +22,8 @@ type where struct {
 	// absent holds the last clustering columns if an INSERT or UPDATE of a compact table specifies only a prefix of the
 	// clustering key. These columns are null.
 	absent []*schema.Column
-	// simple reports whether all restrictions are equalities on single columns. Then there is one key and one
-	// clustering prefix.
+	// simple reports whether all restrictions are equalities on single columns. In this case, the plan has one key and
+	// one clustering prefix.
 	simple bool
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// argument is an argument of a CALL, which is encoded as JSON when values are bound.
+// argument is an argument of a CALL statement. It is encoded as JSON when values are bound.
 type argument interface {
 	append(dst []byte, b *expr.Bindings) ([]byte, error)
 }
@@ -103,8 +103,8 @@ var constantTypes = map[parser.ConstantKind]cqltype.Kind{
 	parser.DurationConstant: cqltype.Duration,
 }
 
-// bind binds an argument and returns its type. Constants have the type of their literal, and markers are texts, unless
-// a type hint precedes them.
+// bind binds an argument and returns its type. A constant has the type of its literal, and a marker is a text, unless a
+// type hint precedes it.
 func (b *binder) bind(term parser.Term, name string) (argument, string, error) {
 	text := cqltype.Native(cqltype.Text)
 	switch t := term.(type) {

@@ -5,7 +5,8 @@
 //
 // Guarantees:
 //
-//   - (CA1) A name refers to exactly one procedure. An ambiguous name is rejected with a list of the candidates.
+//   - (CA1) A procedure name refers to exactly one procedure. An ambiguous name is rejected with a list of the
+//     candidates.
 //   - (CA2) An exception of a script is a *dberr.FunctionFailure, and none of its changes are applied. If the database
 //     rejects a change, the error is the one that a write would return.
 //

@@ -16,12 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
-// Containers finds containers by their CQL names. It is implemented by *container.Engine.
+// Containers finds containers by their CQL names. *container.Engine implements it.
 type Containers interface {
 	ContainerByName(keyspace, table string) (*container.Container, error)
 }
 
-// Procedures runs stored procedures. It is implemented by *script.Service.
+// Procedures runs stored procedures. *script.Service implements it.
 type Procedures interface {
 	Execute(ctx context.Context, c *container.Container, key epk.Key, id string, args []byte, log bool,
 		o container.RequestOptions) (*script.Executed, container.Where, error)
@@ -40,11 +40,11 @@ func NewExecutor(c Containers, p Procedures) *Executor { return &Executor{c, p} 
 type Outcome struct {
 	// Cells holds the values of the single result row, in the order of Plan.Columns. A nil value is null.
 	Cells [][]byte
-	// Charge is the cost, even if the procedure failed.
+	// Charge is the cost of the call in request units. It is set even if the procedure failed.
 	Charge ru.Units
 }
 
-// Execute executes a plan and waits for its result. The outcome is also valid if there is an error.
+// Execute executes a plan and waits for its result. The outcome is valid even if Execute returns an error.
 func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o container.RequestOptions) (Outcome,
 	error) {
 	var out Outcome

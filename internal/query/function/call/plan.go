@@ -128,7 +128,7 @@ func (p *Plan) Procedure() access.Resource {
 	return access.OfProcedure(p.table.Keyspace, p.table.Name, p.id)
 }
 
-// Table returns the container revision that the plan is bound to.
+// Table returns the container revision to which the plan is bound.
 func (p *Plan) Table() *schema.Table { return p.table }
 
 // Name returns the procedure with its container for errors and traces: foods.transfer.
@@ -137,7 +137,7 @@ func (p *Plan) Name() string { return p.table.Name + "." + p.id }
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key, or nil unless all components are markers.
+// PKIndexes returns the markers of the partition key, or nil if a component of the key is not a marker.
 func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
 
 // Columns describes the result: the response body as JSON (null without a body), and the log if the statement requests

@@ -18,7 +18,7 @@ type method struct {
 	call func(f *frame, a []value) value
 }
 
-// methods maps a class and a method name to the methods. Constructors have the name new.
+// methods maps a class and a method name to the methods with this name. Constructors have the name new.
 var methods = map[string][]*method{}
 
 // def declares a method of a class by its signature, such as "static max(int,int)int".
@@ -38,7 +38,7 @@ func def(class, signature string, call func(f *frame, a []value) value) {
 	methods[class+"."+m.name] = append(methods[class+"."+m.name], m)
 }
 
-// split divides a list of types at the commas outside type arguments.
+// split divides a list of types at the commas that are outside type arguments.
 func split(list string) []string {
 	var out []string
 	depth, begin := 0, 0
@@ -71,7 +71,7 @@ func template(text string) *typeName {
 	return p.typeName()
 }
 
-// fill returns the type of a template in calls on an object of type of.
+// fill returns the type that a template denotes in calls on an object of type of.
 func fill(t *typeName, of *jtype) *jtype {
 	arg := func(i int) *jtype {
 		if i < len(of.args) {
@@ -119,8 +119,8 @@ func candidates(name, called string) []*method {
 	return found
 }
 
-// choose returns the method for the arguments. It prefers exact types, then assignable types, then conversion by
-// boxing, then variadic methods.
+// choose returns the method that a call with the given arguments invokes. It prefers exact types, then assignable
+// types, then conversion by boxing, then variadic methods.
 func choose(found []*method, args []expression, of *jtype) *method {
 	takes := func(m *method, i int, by func(from, to *jtype) bool) bool {
 		return by(args[i].typ, fill(m.params[i], of))
@@ -149,7 +149,7 @@ func choose(found []*method, args []expression, of *jtype) *method {
 	return nil
 }
 
-// arguments compiles arguments. It returns false if an argument has an error.
+// arguments compiles arguments. It returns false if an argument contains an error.
 func (c *compiler) arguments(nodes []*node) ([]expression, bool) {
 	args, ok := make([]expression, len(nodes)), true
 	for i, n := range nodes {

@@ -322,7 +322,7 @@ func defMaps() {
 	})
 }
 
-// order compares two references like compareTo.
+// order compares two references like Java's compareTo.
 func (f *frame) order(a, b any) int {
 	f.step(1)
 	switch x := a.(type) {
@@ -414,7 +414,7 @@ func defHelpers() {
 	def("Object", "hashCode()int", func(f *frame, a []value) value { return f.hash(a[0].r) })
 }
 
-// hash returns hashCode. For boxes, texts, and lists of them it equals Java's hash code. For other objects it is the
+// hash returns hashCode. For boxes, texts, and lists of them, it equals Java's hash code. For other objects, it is the
 // hash of their text.
 func (f *frame) hash(r any) value {
 	defer f.enter()()

@@ -11,8 +11,8 @@ import (
 type variable struct {
 	name string
 	typ  *jtype
-	// index is the index in the frame. slot is the number in the Java virtual machine, which appears in messages of
-	// exceptions.
+	// index is the index in the frame. slot is the number of the variable in the Java virtual machine. Exception
+	// messages contain it.
 	index, slot int
 	parameter   bool
 }
@@ -117,8 +117,8 @@ func simpleName(name string) string {
 	return ""
 }
 
-// isHidden reports whether a class may not be named in a body. As in Cassandra, these classes would give access to the
-// environment of the function.
+// isHidden reports whether a class may not be named in a body. As in Cassandra, these classes are hidden because they
+// would give access to the environment of the function.
 func isHidden(name string) bool {
 	for _, p := range []string{"java.lang.Thread", "java.lang.System", "java.lang.Runtime", "java.lang.Process",
 		"java.lang.Class", "java.lang.reflect.", "java.lang.invoke.", "java.util.concurrent.", "java.net.Socket",
@@ -304,7 +304,7 @@ func (c *compiler) assigned(line int, e expression, to *jtype) eval {
 	if e.typ == jBad || to == jBad {
 		return e.eval
 	}
-	// A constant that fits is converted to a smaller integer or to its box.
+	// A constant that fits is converted to a smaller integer type or its box class.
 	if target := to.unboxed(); e.constant && target != nil && e.typ.integral() && e.typ.kind <= kInt &&
 		target.integral() && target.kind <= kChar && narrow(e.eval(nil).n, target.kind) == e.eval(nil) {
 		v := e.eval(nil)

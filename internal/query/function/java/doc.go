@@ -7,10 +7,10 @@
 //
 //   - (J1) Numbers behave as in Java: int and long wrap around, division by zero throws an exception, shifts use the
 //     low bits, and conversions from floating point saturate.
-//   - (J2) A call ends. The numbers of steps and allocated bytes are limited. They are counted instead of timed, so a
-//     call has the same result on every node.
-//   - (J3) A body can access only its arguments. The only classes are the ones in the table of statictype.go. There is
-//     no reflection, no threads, and no clock, and no state is kept between calls.
+//   - (J2) Every call terminates. The numbers of steps and allocated bytes are limited. Steps and bytes are counted, so
+//     a call has the same result on every node.
+//   - (J3) A body can access only its arguments. The only available classes are listed in statictype.go. A body cannot
+//     use reflection, threads, or a clock, and it keeps no state between calls.
 //   - (J4) An unsupported feature is rejected at compile time with an error that names it.
 //
 // The package does not depend on statements, schemas, or other languages. Start reading at Compile and Program.Call.

@@ -8,7 +8,7 @@ import (
 )
 
 // Error is the error for a body that cannot be compiled. It has one line per error. If the text of Cassandra's compiler
-// is known, it is used.
+// is known, the error contains this text.
 type Error struct{ Lines []string }
 
 // Error returns Cassandra's message for a body that does not compile.
@@ -26,7 +26,7 @@ func unsupported(line int, what string) *Error {
 		"write the function in LANGUAGE javascript", what)
 }
 
-// Thrown is an exception thrown by a body, or by the end of its call.
+// Thrown is an exception that a body or the end of its call throws.
 type Thrown struct {
 	// Class is the exception's class with its package. Message is its message. HasMessage is false if the message is
 	// null.
@@ -46,8 +46,8 @@ func throw(class, format string, args ...any) {
 	panic(&Thrown{"java.lang." + class, fmt.Sprintf(format, args...), true})
 }
 
-// exhausted ends a call that exceeds a limit. If err is set, it ends a call whose request must end. A body cannot catch
-// it.
+// exhausted ends a call that exceeds a limit. If err is set, the call ends because its request must end. A body cannot
+// catch it.
 type exhausted struct {
 	what string
 	err  error

@@ -113,7 +113,7 @@ func (c *compiler) number(n *node) expression {
 		base, text = 8, text[1:]
 	}
 	u, err := strconv.ParseUint(text, base, 64)
-	limit := uint64(1) << (bits - 1) // the magnitude limit of negative numbers
+	limit := uint64(1) << (bits - 1) // magnitude limit of negative numbers
 	if sign == "" {
 		limit--
 	}
@@ -327,7 +327,7 @@ func (c *compiler) cast(n *node) expression {
 	case convertible(e.typ, to):
 		return expression{typ: to, eval: c.coerce(e, to), nullReason: e.nullReason}
 	case e.typ.kind != kRef || to.kind != kRef && to.boxed().kind != kRef:
-	case to.kind != kRef: // (int) of an Object
+	case to.kind != kRef: // a cast of an Object, such as (int)
 		if e.typ.name != "Object" && e.typ.name != "Number" && e.typ.name != "Comparable" {
 			break
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// The limits of one call. They are counted, so that a call ends at the same point on every node.
+// The limits of one call. The limits count work so that a call ends at the same point on every node.
 const (
-	// stepsMax limits the steps of a call. A statement, a method call, and an element of a collection take one step
-	// each. The limit corresponds to some tens of milliseconds.
+	// stepsMax is the maximum number of steps of a call. A statement, a method call, and an element of a collection
+	// take one step each. The limit corresponds to some tens of milliseconds.
 	stepsMax = 2_000_000
 	// bytesMax limits the bytes that a call allocates.
 	bytesMax = 16 << 20
@@ -25,8 +25,8 @@ type frame struct {
 	program *Program
 	locals  []value
 	result  value
-	// steps and bytes are the remaining numbers. meter is the meter of the request. Steps are reported to it when steps
-	// falls below checkAt.
+	// steps and bytes are the remaining numbers of steps and bytes. meter is the meter of the request. When steps falls
+	// below checkAt, the steps are reported to the meter.
 	steps, checkAt, reported int
 	bytes                    int
 	meter                    *meter.Meter
@@ -35,7 +35,7 @@ type frame struct {
 	targets []*value
 }
 
-// checkEvery is the number of steps after which they are reported to the meter of the request.
+// checkEvery is the number of steps between two reports to the meter of the request.
 const checkEvery = 512
 
 // step consumes steps. It is called before the work is done.
@@ -71,10 +71,10 @@ func (f *frame) alloc(n int) {
 	f.step(n >> 6)
 }
 
-// text consumes the steps for iterating over the characters of a text.
+// text charges the steps for iterating over the characters of a text.
 func (f *frame) text(s string) { f.step(len(s)/8 + 1) }
 
-// numbers consumes the steps for a multiplication or division of numbers with these sizes in bits.
+// numbers charges the steps for multiplying or dividing numbers with the given sizes in bits.
 func (f *frame) numbers(bits ...int) {
 	most, all := 0, 0
 	for _, b := range bits {
@@ -83,7 +83,7 @@ func (f *frame) numbers(bits ...int) {
 	f.step(1 + all + most*int(math.Sqrt(float64(most)))/16)
 }
 
-// digits consumes the steps for formatting a number in decimal.
+// digits charges the steps for formatting a number in decimal.
 func (f *frame) digits(n *big.Int) {
 	words := n.BitLen() / 64
 	f.step(1 + words + words*words/32)
@@ -98,7 +98,7 @@ func (f *frame) newString(s string) value {
 	return value{r: s}
 }
 
-// next is the way in which a statement ends.
+// next describes how a statement ends.
 type next uint8
 
 const (

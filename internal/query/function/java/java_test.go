@@ -97,7 +97,8 @@ func call(t *testing.T, returns, body string, nulls bool, null ...string) (strin
 	return testTypes[returns].Format(out), nil
 }
 
-// TestBodies checks the results of bodies. They are the results of Cassandra 5.0.5 if it accepts the body.
+// TestBodies checks the results of function bodies. If Cassandra 5.0.5 accepts a body, the expected result is the
+// result of Cassandra.
 func TestBodies(t *testing.T) {
 	for _, c := range []struct{ returns, body, want string }{
 		{"i", "return i + 1;", "8"},
@@ -163,7 +164,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestThrown checks the exceptions of bodies, with the texts of Cassandra 5.0.5.
+// TestThrown checks the exceptions of bodies. The expected texts are the texts of Cassandra 5.0.5.
 func TestThrown(t *testing.T) {
 	for body, want := range map[string]string{
 		`throw new RuntimeException("boom");`: "java.lang.RuntimeException: boom",
@@ -185,7 +186,7 @@ func TestThrown(t *testing.T) {
 	}
 }
 
-// TestErrors checks the errors for bodies that do not compile. The first ones have the texts of Cassandra 5.0.5.
+// TestErrors checks the errors for bodies that do not compile. The first errors have the texts of Cassandra 5.0.5.
 func TestErrors(t *testing.T) {
 	for body, want := range map[string]string{
 		"return nosuch;": "Line 1: nosuch cannot be resolved to a variable",

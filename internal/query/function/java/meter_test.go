@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// expensive holds loops over built-ins whose cost is high compared with their results.
+// expensive holds loops over built-ins that are expensive compared with the size of their results.
 var expensive = map[string]string{
 	"isBlank": `String s = " ".repeat(2000000); int n = 0; while (true) { if (s.isBlank()) n++; }`,
 	"equalsIgnoreCase": `String s = "a".repeat(700000), t = "A".repeat(700000); int n = 0; while ` +
@@ -60,8 +60,8 @@ func compiled(t *testing.T, body string) *Program {
 	return p
 }
 
-// TestExpensive checks that built-ins are charged by the size of their operands: each endless loop ends within its two
-// million steps, which always take a similar time.
+// TestExpensive checks that built-ins are charged by the size of their operands. Each endless loop must end within its
+// two million steps.
 func TestExpensive(t *testing.T) {
 	for name, body := range expensive {
 		began := time.Now()

@@ -52,7 +52,7 @@ type node struct {
 
 // typeName is a type as written.
 type typeName struct {
-	name string // including the package if written; "var" for an inferred type
+	name string // includes the package if the body specifies it; "var" for an inferred type
 	args []*typeName
 	dims int
 	line int

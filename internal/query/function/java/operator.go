@@ -148,7 +148,7 @@ func (c *compiler) operation(n *node, op string, a, b expression) expression {
 	return e
 }
 
-// The operations on 64 bits. Results of 32-bit operations are narrowed. The minimum divided by -1 wraps around.
+// The operations on 64 bits. Results of 32-bit operations are narrowed. Dividing the minimum by -1 wraps around.
 var integers = map[string]func(a, b int64) int64{
 	"+": func(a, b int64) int64 { return a + b }, "-": func(a, b int64) int64 { return a - b },
 	"*": func(a, b int64) int64 { return a * b },
@@ -323,7 +323,7 @@ func (c *compiler) assign(n *node) expression {
 
 // update compiles x op= e and x++. If before is true, the result is the previous value.
 func (c *compiler) update(n *node, op string, target, e expression, before bool) expression {
-	// The target is evaluated once. The operand is the value at this location.
+	// The target is evaluated once. The operand is the value at the location of the target.
 	held := expression{typ: target.typ, nullReason: target.nullReason}
 	held.eval = func(f *frame) value { return *f.targets[len(f.targets)-1] }
 	result := c.operation(n, op, held, e)

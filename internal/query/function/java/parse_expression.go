@@ -36,7 +36,8 @@ func (p *parser) conditional() *node {
 	return &node{op: opConditional, line: line, kids: []*node{c, yes, p.conditional()}}
 }
 
-// chainMax limits the number of consecutive operators with the same precedence, because they are nested in the tree.
+// chainMax limits the number of consecutive operators of equal precedence, because each operator adds a level to the
+// tree.
 const chainMax = 1000
 
 func (p *parser) binary(level int) *node {
@@ -74,7 +75,7 @@ func (p *parser) unary() *node {
 	if t.kind == tOperator {
 		switch t.text {
 		case "-":
-			if next := p.peek(1); next.kind == tNumber { // -2147483648 is a literal
+			if next := p.peek(1); next.kind == tNumber { // -2147483648 is a literal.
 				p.pos += 2
 				return p.suffixes(&node{op: opLiteral, line: t.line, text: "-" + next.text,
 					typ: &typeName{name: "number"}})
@@ -92,7 +93,7 @@ func (p *parser) unary() *node {
 	return p.suffixes(p.primary())
 }
 
-// cast parses (type) expression. If the parentheses contain an expression, it returns nil and consumes no tokens.
+// cast parses (type) expression. If the parentheses contain an expression, cast returns nil and consumes no tokens.
 func (p *parser) cast() *node {
 	begin := p.pos
 	line := p.tok().line

@@ -14,7 +14,7 @@ import (
 )
 
 // regularExpression compiles a regular expression. The syntax is Go's, whose matching time is linear in the length of
-// the text. Features that only Java has, such as lookaround and backreferences, throw an exception.
+// the text. Java features that Go does not support, such as lookaround and backreferences, throw an exception.
 func regularExpression(f *frame, text string) *pattern.Pattern {
 	if len(text) > 1000 {
 		panic(exhausted{what: "a regular expression of more than 1000 characters"})
@@ -94,7 +94,7 @@ func defPatterns() {
 		parts := p.Split(s, n)
 		if len(parts) > 1 && parts[0] == "" && s != "" {
 			if at := p.FindStringIndex(s); at != nil && at[1] == 0 {
-				parts = parts[1:] // an empty match at the beginning does not create a part
+				parts = parts[1:] // An empty match at the beginning does not create a part.
 			}
 		}
 		for limit == 0 && len(parts) > 1 && parts[len(parts)-1] == "" {

@@ -73,7 +73,7 @@ func (t *jtype) unboxed() *jtype {
 	return unboxes[t.name]
 }
 
-// boxed returns the box class of a primitive type, and the type itself otherwise.
+// boxed returns the box class of a primitive type, or the type itself for other types.
 func (t *jtype) boxed() *jtype {
 	if t.kind == kRef || t.kind == kVoid {
 		return t
@@ -108,7 +108,7 @@ func widens(from, to kind) bool {
 	return from < to && from >= kByte && to <= kDouble
 }
 
-// classes holds the classes that bodies may name: their superclasses and their packages.
+// classes maps the classes that bodies may name to their superclasses and packages.
 var classes = map[string]struct {
 	in     string
 	supers []string

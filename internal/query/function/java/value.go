@@ -207,7 +207,7 @@ func (f *frame) enter() func() {
 	return func() { f.deep-- }
 }
 
-// string returns the result of toString of a reference, and "null" for null.
+// string returns the result of calling toString on a reference, or "null" for null.
 func (f *frame) string(r any) string {
 	if s, ok := r.(string); ok {
 		return s
@@ -297,7 +297,7 @@ func (f *frame) equalityKey(r any) any {
 		return [2]string{"Duration", r.String()}
 	case *list:
 		return [2]string{"List", f.keys(r.elems)}
-	case *dict: // equality does not depend on the order
+	case *dict: // Equality does not depend on the order of the elements.
 		parts := make([]any, len(r.keys))
 		for i, k := range r.keys {
 			parts[i] = f.string(k)
@@ -331,7 +331,7 @@ func (f *frame) keys(elems []any) string {
 	return b.String()
 }
 
-// equal reports whether two references are equal by equals.
+// equal reports whether two references are equal according to equals.
 func (f *frame) equal(a, b any) bool {
 	f.step(1)
 	if s, ok := a.(string); ok {

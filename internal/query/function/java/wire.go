@@ -110,7 +110,7 @@ func numberBox(k kind, ok bool, n int64) any {
 	return box{k, n}
 }
 
-// toWire converts a Java value to a wire value. It throws an exception if the value has a different class than the
+// toWire converts a Java value to a wire value. It throws an exception if the class of the value does not match the
 // type.
 func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 	if r == nil {
@@ -126,7 +126,7 @@ func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 	return wire
 }
 
-// encode is toWire, except that it returns nil for a value of a different class.
+// encode works like toWire, except that it returns nil if the class of the value does not match the type.
 func (p *Program) encode(f *frame, t *cqltype.Type, r any) []byte {
 	if b, ok := r.(box); ok {
 		return encodeBox(t, b)

@@ -34,7 +34,7 @@ func BenchmarkProcedure(b *testing.B) {
 		}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			e := patient()
+			e := slowEngine()
 			p, err := e.Program(b.Context(), "bench", body)
 			if err != nil {
 				b.Fatal(err)
@@ -57,7 +57,7 @@ func BenchmarkProcedure(b *testing.B) {
 		}
 	})
 	b.Run("function", func(b *testing.B) {
-		e := patient()
+		e := slowEngine()
 		p, _ := e.Program(b.Context(), "bench", `function (x) { return x * 2 }`)
 		for b.Loop() {
 			if _, err := e.Function(b.Context(), p, []document.Value{document.NumberValue(2)}); err != nil {

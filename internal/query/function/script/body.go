@@ -25,7 +25,7 @@ type Body struct {
 // parameter matches argument names that are valid JavaScript variable names.
 var parameter = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// completion is the variable that holds the value of the last statement. A script cannot contain this name.
+// completion is the variable that holds the value of the last statement. Scripts cannot contain this name.
 const completion = "\x00value"
 
 // Body compiles the body of a CQL function, or returns it from the cache. As in Cassandra 4.0, the result of the
@@ -46,8 +46,8 @@ func (e *Engine) Body(ctx context.Context, name string, params []string, args []
 	return &Body{program, args, returns}, nil
 }
 
-// Call calls a function for a claimant. args holds values of the argument types, or nil for null. Errors are of type
-// *Failure.
+// Call calls a function on behalf of a claimant. args holds values of the argument types, or nil for null. Errors are
+// of type *Failure.
 func (e *Engine) Call(ctx context.Context, b *Body, who fairshare.Principal, args [][]byte) ([]byte, error) {
 	out, err := e.do(ctx, cqlFunction, &Call{Program: b.program, Who: who, cql: b, wire: args})
 	if err != nil {

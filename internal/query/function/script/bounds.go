@@ -12,9 +12,9 @@ const BodyBytesMax = 256 << 10
 
 // Bounds are the limits of scripts. Zero fields have default values.
 type Bounds struct {
-	// Time is the maximum duration of a script. It defaults to 750 ms, which is less than a transaction may hold its
-	// logical partition. After AcceptTime (default 500 ms), operations are not accepted, and the script should return
-	// its intermediate result.
+	// Time is the maximum duration of a script. It defaults to 750 ms, which is less than the time for which a
+	// transaction may lock its logical partition. After AcceptTime (default 500 ms), operations are not accepted, and
+	// the script should return its intermediate result.
 	Time, AcceptTime time.Duration
 	// FunctionTime is the maximum duration of a call of a user-defined function. It defaults to 500 ms, which allows
 	// for a busy node.
@@ -23,9 +23,9 @@ type Bounds struct {
 	Grace time.Duration
 	// CompileTime is the maximum CPU time of the compilation of a script. It defaults to 2 s.
 	CompileTime time.Duration
-	// MemoryBytes is the amount by which the heap of the process may grow during a script that runs for more than a
-	// few milliseconds. It defaults to MemoryBytesMax. It applies to the heap of the process, excluding garbage,
-	// because Go does not attribute memory to goroutines.
+	// MemoryBytes is the maximum growth of the process heap during a script that runs for more than a few milliseconds.
+	// It defaults to MemoryBytesMax. The limit applies to the heap of the whole process without garbage, because Go
+	// does not attribute memory to goroutines.
 	MemoryBytes uint64
 	// Depth is the maximum call depth. It defaults to 1,000.
 	Depth int
@@ -43,8 +43,8 @@ type Bounds struct {
 	Programs, ProgramBytes int
 }
 
-// MemoryBytesMax is the default of Bounds.MemoryBytes. MemoryBytesMin is the minimum with which scripts work in
-// addition to the requests of other clients.
+// MemoryBytesMax is the default of Bounds.MemoryBytes. MemoryBytesMin is the minimum value with which scripts run
+// reliably while the node serves other clients.
 const (
 	MemoryBytesMax = 256 << 20
 	MemoryBytesMin = 16 << 20
@@ -75,7 +75,7 @@ func orElse[T comparable](field *T, value T) {
 	}
 }
 
-// Limits of built-ins and operators, which ensure that no single step exceeds the limits above by much.
+// The limits of built-ins and operators ensure that no single step exceeds the limits above by much.
 const (
 	// stringMax is the maximum length of a string in UTF-16 units. It equals the maximum size of an item.
 	stringMax = 2 << 20

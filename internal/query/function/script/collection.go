@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// pending is an accepted operation that has not been executed. Operations are executed in sequence after the script
-// has returned. Each calls its callback, which may request further operations.
+// pending is an accepted operation that has not been executed. Operations are executed in sequence after the script has
+// returned. Each operation calls its callback, which may request further operations.
 type pending struct {
 	operation *Operation
 	query     *Query
@@ -74,7 +74,7 @@ func (r *realm) operation(name string, own int, read func(a *arguments)) {
 	})
 }
 
-// accepts reports whether another operation is within the limits.
+// accepts reports whether the limits allow another operation.
 func (r *run) accepts() bool {
 	if r.operations >= r.engine.bounds.Operations || r.stopped.Load() != nil || !r.now().Before(r.accept) {
 		return false
@@ -152,7 +152,7 @@ func (a *arguments) document(given goja.Value) document.Value {
 		v, err = document.Parse([]byte(given.String()), document.Limits{})
 		v = document.WithoutSystem(v)
 	} else {
-		// JSON that the writer has produced is valid and need not be checked.
+		// JSON produced by the writer is valid and is not checked again.
 		text := a.realm.written(given, &writer{realm: a.realm, bytesMax: 2 * document.SizeMax,
 			depthMax: document.DepthMax, bare: true})
 		if v = document.View(text); len(text) > document.SizeMax {
@@ -311,7 +311,7 @@ func (r *run) use(f func(Items) *Failure) *Failure {
 	return f(r.call.Items)
 }
 
-// failed converts a failure to a JavaScript error whose number is the status.
+// failed converts a failure to a JavaScript error. The number of the error is the status.
 func (r *realm) failed(f *Failure) goja.Value {
 	o := r.throwable("Error", f.Message).(*goja.Object)
 	must(o.Set("number", f.Status))

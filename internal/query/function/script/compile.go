@@ -117,7 +117,7 @@ func outer(prg *ast.Program) *ast.FunctionLiteral {
 // nest.
 func scan(body string) error {
 	depth, arrows, labels := 0, 0, 0
-	word := true // only words since the last colon
+	word := true // The text since the last colon contains only words.
 	for i := 0; i < len(body); i++ {
 		c := body[i]
 		switch c {

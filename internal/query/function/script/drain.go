@@ -7,7 +7,7 @@ import "github.com/dop251/goja"
 // outside marks the end of the script's own frames in the stack of an error.
 const outside = "\n\tat carryAll (native)"
 
-// makeWithin creates the function that drain calls.
+// makeWithin creates the JavaScript function through which drain calls carryAll.
 func (r *realm) makeWithin() {
 	around, _ := goja.AssertFunction(r.mustRun(goja.MustCompile("operations",
 		"(function (carryAll) { 'use strict'; return function () { carryAll() } })", true)))
@@ -16,9 +16,10 @@ func (r *realm) makeWithin() {
 	r.within, _ = goja.AssertFunction(made)
 }
 
-// drain executes the pending operations until none is left or the script waits for a promise. On every exit, the
-// JavaScript engine runs promise jobs and releases the memory of its stack. Therefore all callbacks run within one
-// function call. If there are promises, the call ends after each callback so that promise jobs can run.
+// drain executes the pending operations until no operation is left or the script waits for a promise. Whenever control
+// returns from JavaScript, the engine runs promise jobs and releases the memory of its stack. Therefore all callbacks
+// run within one function call. If the script uses promises, the call ends after each callback so that promise jobs can
+// run.
 func (r *run) drain() error {
 	if r.promised {
 		return r.carryNext()
@@ -29,7 +30,7 @@ func (r *run) drain() error {
 	return r.failed
 }
 
-// carryNext executes one operation.
+// carryNext executes the next pending operation.
 func (r *run) carryNext() error {
 	next := r.pending[0]
 	r.pending = r.pending[1:]

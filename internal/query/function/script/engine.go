@@ -36,7 +36,7 @@ type Engine struct {
 
 	programs programs
 
-	// collecting guards collection, the time of the last garbage collection by collected.
+	// collecting protects collection. collection is the time of the last garbage collection that collected has started.
 	collecting sync.Mutex
 	collection time.Time
 }
@@ -71,8 +71,8 @@ type Call struct {
 	Headers map[string]string
 	// Log enables the console log.
 	Log bool
-	// Who identifies the claimant, because claimants share the script slots evenly. The zero value represents all
-	// container clients.
+	// Who identifies the claimant. Claimants share the script slots evenly. The zero value represents all container
+	// clients.
 	Who fairshare.Principal
 
 	// cql is the CQL function that is called with wire values. It is nil for container scripts.
@@ -125,12 +125,12 @@ func (e *Engine) outcome(ctx context.Context, role role, c *Call) (*Outcome, err
 	return &Outcome{Body: out.body, Request: out.requestBody, Log: out.log}, nil
 }
 
-// Abandoned returns the number of scripts that the engine has abandoned, because they were inside a call of a built-in
-// when their time limit expired.
+// Abandoned returns the number of abandoned scripts. A script is abandoned if it is inside a call of a built-in when
+// its time limit expires.
 func (e *Engine) Abandoned() int64 { return e.abandoned.Load() }
 
-// inner is the context key for the *sync.WaitGroup of a script's slot. A function that is called by a query of the
-// script runs in the slot of the waiting script. If each function took its own slot, procedures that occupy all slots
+// inner is the context key for the *sync.WaitGroup of a script's slot. If a query of the script calls a function, the
+// function runs in the slot of the waiting script. If each function took its own slot, procedures that occupy all slots
 // would deadlock.
 type inner struct{}
 
@@ -140,7 +140,8 @@ func slotOf(ctx context.Context) *sync.WaitGroup {
 	return w
 }
 
-// enter waits for a script slot. The slot goes to the claimant with the lowest usage. of is the value for leave.
+// enter waits for a script slot. The slot is assigned to the claimant with the lowest usage. of is the value to pass to
+// leave.
 func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.WaitGroup, err error) {
 	if of = slotOf(ctx); of != nil {
 		of.Add(1)
@@ -159,8 +160,8 @@ func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.W
 		"The limit of %d concurrent scripts on this node is reached. The script was not executed. Retry", e.bounds.Scripts)}
 }
 
-// leave releases the slot of enter. It does not use the context, because the request may have ended and its context
-// may have been reused.
+// leave releases the slot that enter has acquired. It does not use the context, because the request may have ended and
+// its context may have been reused.
 func (e *Engine) leave(of *sync.WaitGroup, who fairshare.Principal, held time.Duration) {
 	if of != nil {
 		of.Done()

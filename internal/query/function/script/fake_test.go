@@ -20,7 +20,7 @@ type fake struct {
 	wrote  int
 	// most is the maximum number of operations, or 0 for no limit.
 	most, done int
-	// where maps a query's text to the function that selects its items.
+	// where maps the text of a query to a function that selects the items of the query.
 	where map[string]func(document.Value, *Query) bool
 }
 
@@ -163,5 +163,5 @@ func callWith(t testing.TB, e *Engine, f *fake, body string, args ...any) (*Outc
 	return out, err
 }
 
-// patient returns an engine whose time limits are sufficient on a loaded machine.
-func patient() *Engine { return New(Bounds{Time: time.Minute, FunctionTime: time.Minute}) }
+// slowEngine returns an engine whose time limits are sufficient on a loaded machine.
+func slowEngine() *Engine { return New(Bounds{Time: time.Minute, FunctionTime: time.Minute}) }

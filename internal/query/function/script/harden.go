@@ -31,8 +31,8 @@ func harden(prg *ast.Program) error {
 }
 
 type walker struct {
-	// folds holds the expressions that the compiler may fold, with the nesting depth of ||, && and ?? that have such
-	// an expression on the left. folding is the total cost.
+	// folds maps the expressions that the compiler may fold to the nesting depth of ||, &&, and ?? that have such an
+	// expression on the left. folding is the total cost of folding.
 	folds   map[ast.Expression]int
 	folding int
 }
@@ -187,7 +187,8 @@ func guard(e ast.Expression) ast.Expression {
 	}
 }
 
-// checkPattern rejects regular expressions whose match could take a multiple of their length per character.
+// checkPattern rejects a regular expression if the match of one character could take more steps than a multiple of the
+// expression's length.
 func checkPattern(pattern string) error {
 	_, err := steps(pattern)
 	return err

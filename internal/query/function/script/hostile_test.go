@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hostile are scripts that try to exhaust a resource.
+// hostile lists scripts that try to exhaust a resource.
 var hostile = map[string]string{
 	"endless loop":              `for (;;) {}`,
 	"endless loop that catches": `for (;;) { try { for (;;) {} } catch (e) {} finally { for (;;) {} } }`,
@@ -185,10 +185,10 @@ var hostile = map[string]string{
 		i] = 1; for (var k in d) delete d[k]; for (;;) {} })`,
 }
 
-// TestHostile executes each hostile script within the usual limits, but with less time. The script must fail, leave no
-// changes and eventually release its slot, and the rest of the process must continue.
+// TestHostile executes each hostile script with a shorter time limit than usual. The script must fail, change no data,
+// and eventually release its slot. The rest of the process must not be affected.
 func TestHostile(t *testing.T) {
-	// Operations are accepted until the end, because a busy machine may take longer to reach them.
+	// Operations are accepted until the time limit, because a script on a slow machine may take longer to request them.
 	e := New(Bounds{Time: 150 * time.Millisecond, AcceptTime: time.Hour, Scripts: 2})
 	for name, body := range hostile {
 		t.Run(name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestHostile(t *testing.T) {
 				t.Errorf("it ended without an error: %.100s", out.Body)
 			}
 			// Another script gets a slot in the meantime.
-			if got, err := call(t, patient(), nil, "() => { __.response.setBody(1) }"); got != "1" {
+			if got, err := call(t, slowEngine(), nil, "() => { __.response.setBody(1) }"); got != "1" {
 				t.Errorf("another script: %s %v", got, err)
 			}
 			for e.slots.Used() > 0 {
@@ -255,7 +255,7 @@ func TestHostileSource(t *testing.T) {
 	}
 }
 
-// TestLargeSource compiles complete scripts whose form takes the compiler a long time. Compilation must end, and
+// TestLargeSource compiles valid scripts whose structure takes the compiler a long time. Compilation must end, and
 // sources that would take too long must be rejected.
 func TestLargeSource(t *testing.T) {
 	e := New(Bounds{})

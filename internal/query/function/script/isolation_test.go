@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestIsolation executes scripts that leave as much state as possible in an engine's only realm, and scripts that
-// search for it.
+// TestIsolation executes scripts that leave as much state as possible in the only realm of an engine. It then executes
+// scripts that search for this state.
 func TestIsolation(t *testing.T) {
-	e := New(Bounds{Time: patient().bounds.Time, Scripts: 1})
+	e := New(Bounds{Time: slowEngine().bounds.Time, Scripts: 1})
 	for _, leave := range []string{
 		`x = 1; this.y = 1; globalThis.z = 1; var w = 1`,
 		`Array.prototype.x = 1; Object.prototype.x = 1; String.prototype.y = 1; Function.prototype.z = 1`,
@@ -67,10 +67,9 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// TestTogether executes many scripts concurrently. Each must have its own state, and no more than the number of slots
-// may run.
+// TestTogether checks that concurrent scripts do not share state and do not exceed the number of slots.
 func TestTogether(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
@@ -91,9 +90,9 @@ func TestTogether(t *testing.T) {
 	all.Wait()
 }
 
-// TestBounds reaches the limits that a script can observe: rejected operations, the log, and the result.
+// TestBounds checks the limits that a script can observe: rejected operations, the log, and the result.
 func TestBounds(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	f := newFake(`{"id":"a","n":0}`)
 	f.most = 3
 	got, err := call(t, e, f, `function f() { var n = 0; (function next() {
@@ -122,7 +121,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCache checks that a body is compiled once, that the cache is limited, and that it holds compilation failures.
+// TestCache checks that a body is compiled once, that the cache is bounded, and that the cache also stores compilation
+// errors.
 func TestCache(t *testing.T) {
 	e := New(Bounds{Programs: 2})
 	a, _ := e.Program(t.Context(), "a", `() => 1`)
@@ -183,7 +183,7 @@ func TestFunctionsWithin(t *testing.T) {
 	all.Wait()
 }
 
-// request is a context whose memory is reused by another request after it has ended.
+// request is a context whose memory another request reuses after the first request has ended.
 type request struct {
 	context.Context
 	ended atomic.Bool
@@ -198,8 +198,8 @@ func (c *request) use() {
 func (c *request) Value(key any) any { c.use(); return c.Context.Value(key) }
 func (c *request) Err() error        { c.use(); return c.Context.Err() }
 
-// TestContextOfRequest checks that a script does not use the context of its request after the response: neither when
-// it releases its slot nor while it is abandoned and still observed.
+// TestContextOfRequest checks that a script does not use the context of its request after the response. This applies
+// when the script releases its slot and while it is abandoned.
 func TestContextOfRequest(t *testing.T) {
 	e := New(Bounds{Time: 10 * time.Millisecond, Grace: time.Nanosecond, Scripts: 2})
 	for _, body := range []string{`() => 1`, `() => { for (;;) {} }`} {

@@ -58,7 +58,7 @@ type Page struct {
 type Item interface {
 	// JSON returns the item without system members. The result must not be modified.
 	JSON() []byte
-	// System returns the system members. It is called when a script first accesses one of them.
+	// System returns the system members. The engine calls System when a script first accesses a system member.
 	System() document.System
 }
 
@@ -68,7 +68,7 @@ type Items interface {
 	// Do executes an operation and returns the resulting item. It returns nil after a Delete and if IfNoneMatch
 	// matches in a Read.
 	Do(ctx context.Context, op *Operation) (item Item, failure *Failure)
-	// Query executes a page of a query.
+	// Query executes one page of a query.
 	Query(ctx context.Context, q *Query) (*Page, *Failure)
 	// Accepts reports whether another operation is within the limits of a transaction.
 	Accepts() bool
@@ -79,7 +79,8 @@ type Failure struct {
 	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status or 0.
 	Status, SubStatus int
 	Message           string
-	// Fatal reports that the transaction has ended. The engine ends the script; the script cannot handle the failure.
+	// Fatal reports that the transaction has ended. In this case, the engine ends the script, and the script cannot
+	// handle the failure.
 	Fatal bool
 }
 

@@ -12,13 +12,13 @@ import (
 )
 
 // lazy is an object for an item that a script has read. Its members become JavaScript values when the script accesses
-// them, and other members are written back unchanged. Most scripts access few members of an item and store it again,
-// and creating objects took a third of their time. The object behaves like any other, except that it cannot be frozen
-// and supports only plain properties. It implements goja.DynamicObject.
+// them, and other members are written back unchanged. Most scripts access few members of an item and then store the
+// item. Creating JavaScript objects for all members took a third of their time. The object behaves like any other
+// object, except that it cannot be frozen and supports only plain properties. It implements goja.DynamicObject.
 type lazy struct {
 	realm *realm
-	// of is the item of the object. It is nil for a part of an item or a query result; text is then its JSON. looked
-	// reports that members is set.
+	// of is the item of the object. It is nil for a part of an item or for a query result. In this case, text is the
+	// JSON. looked reports that members is set.
 	of     Item
 	text   string
 	looked bool
@@ -32,8 +32,9 @@ type lazy struct {
 	index map[string]int
 }
 
-// member is a member of a lazy object. It holds the JSON that was read and the value that was created from it or set.
-// The value is nil before the first access. The JSON of an item's system member is empty.
+// member is a member of a lazy object. It holds the JSON that was read and the JavaScript value that was created from
+// the JSON or set by the script. The value is nil before the first access. The JSON of an item's system member is
+// empty.
 type member struct {
 	name, text string
 	value      goja.Value
@@ -81,7 +82,7 @@ func (l *lazy) look() {
 	l.looked = true
 	v := l.json()
 	l.members = make([]member, 0, fewMembers/2)
-	for name, m := range v.Members() { // names are distinct: the text was parsed before
+	for name, m := range v.Members() { // The names are distinct, because the text was parsed before.
 		l.members = append(l.members, member{name: name, text: m.Text()})
 	}
 	if l.of != nil {
@@ -102,7 +103,7 @@ func (l *lazy) json() document.Value {
 	return document.ViewText(l.text)
 }
 
-// glancesMax is the number of single-member searches in a text before all members are parsed.
+// glancesMax is the number of searches for a single member after which all members of a text are parsed.
 const glancesMax = 4
 
 // glance returns the value of a member without parsing the others. It returns nil for an object, because repeated
@@ -121,7 +122,7 @@ func (l *lazy) glance(name string) goja.Value {
 	return nil
 }
 
-// made returns the value of a member and creates it on first access.
+// made returns the JavaScript value of a member. It creates the value on first access.
 func (l *lazy) made(m *member) goja.Value {
 	if m.text != "" {
 		return l.realm.part(document.ViewText(m.text))
@@ -152,7 +153,7 @@ func (l *lazy) find(name string) int {
 	return -1
 }
 
-// count rebuilds the index.
+// count rebuilds the index of members.
 func (l *lazy) count() {
 	l.index = make(map[string]int, 2*len(l.members))
 	for i := range l.members {

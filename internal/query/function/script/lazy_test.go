@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestItemsAreObjects checks that an item behaves like the object that JSON.parse creates from the same text: each
-// step must have the same result for both. Members that were not accessed must be stored unchanged, even numbers that
-// JavaScript cannot represent. Items with many members must behave identically.
+// TestItemsAreObjects checks that an item behaves like the object that JSON.parse creates from the same text: each step
+// must have the same result for both. Members that were not accessed must be stored unchanged, even numbers that
+// JavaScript cannot represent. Items with many members must behave in the same way.
 func TestItemsAreObjects(t *testing.T) {
 	const small = `{"id":"a","n":1,"o":{"x":[1,{"y":2}],"z":null},"toString":"own","__proto__":5,"7":"seven",` +
 		`"é":"\u00e9"}`
@@ -51,13 +51,13 @@ func TestItemsAreObjects(t *testing.T) {
 			});
 			__.response.setBody(out);
 		}) }`
-		if got, err := call(t, patient(), newFake(item), body); err != nil || got != "[]" {
+		if got, err := call(t, slowEngine(), newFake(item), body); err != nil || got != "[]" {
 			t.Errorf("%s %v", got, err)
 		}
 	}
 
 	f := newFake(`{ "id":"a", "big":12345678901234567890,"exact":1.50,"o":{"deep":[1.0]},"n":1}`)
-	_, err := call(t, patient(), f, `() => { __.readDocument(__.getAltLink() + '/docs/a', (err, d) => {
+	_, err := call(t, slowEngine(), f, `() => { __.readDocument(__.getAltLink() + '/docs/a', (err, d) => {
 		d.n++; d.o.more = d.o.deep.length; __.replaceDocument(d._self, d) }) }`)
 	if want := `{"id":"a","big":12345678901234567890,"exact":1.50,"o":{"deep":[1],"more":1},"n":2}`; err != nil ||
 		f.bodies["a"] != want {
@@ -80,7 +80,7 @@ func TestFirstLook(t *testing.T) {
 				d = e; Object.keys(d);
 				__.response.setBody(first === JSON.stringify([` + expr + `]) ? 'same' : first);
 			}) }) }`
-		if got, err := call(t, patient(), newFake(item), body); err != nil || got != `"same"` {
+		if got, err := call(t, slowEngine(), newFake(item), body); err != nil || got != `"same"` {
 			t.Errorf("%s: %s %v", expr, got, err)
 		}
 	}

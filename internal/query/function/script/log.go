@@ -58,7 +58,7 @@ func (r *realm) consoleLog(c goja.FunctionCall) goja.Value {
 	return goja.Undefined()
 }
 
-// format writes a text and replaces its directives with arguments, which it removes from args.
+// format writes a text in which directives are replaced with arguments. It removes these arguments from args.
 func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 	for line.Len() <= r.run.engine.bounds.LogBytes {
 		i := strings.IndexByte(text, '%')
@@ -82,7 +82,7 @@ func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 			line.WriteString(strconv.FormatInt(v.ToInteger(), 10))
 		case 'f':
 			line.WriteString(strconv.FormatFloat(v.ToFloat(), 'g', -1, 64))
-		case 'c': // a style, which a log cannot represent
+		case 'c': // a style, which a text log cannot represent
 		default:
 			line.WriteString(r.shown(v))
 		}

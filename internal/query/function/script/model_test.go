@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// modelRow matches a row of the object model in docs/compatibility-cosmos.md: a member, an optional option of a
-// collection function, and its support.
+// modelRow matches a table row of the object model in docs/compatibility-cosmos.md. A row contains a member, an
+// optional option of a collection function, and the support status.
 var modelRow = regexp.MustCompile("(?m)^\\| `(\\w+)\\.(\\w+)(?: \\{(\\w+)\\})?` \\| (works|differs|absent) \\|")
 
 // inventory lists the members of the objects available to scripts as object.member.
@@ -34,11 +34,11 @@ const inventory = `function () {
 	});
 }`
 
-// TestObjectModel checks that docs/compatibility-cosmos.md has a row for each member that is available to scripts.
-// Members that it calls absent must not exist, and the others must.
+// TestObjectModel checks that docs/compatibility-cosmos.md has a row for each member that is available to scripts. A
+// member that the page calls absent must not exist. All other members must exist.
 func TestObjectModel(t *testing.T) {
 	rows := modelRows(t)
-	got, err := call(t, patient(), nil, inventory)
+	got, err := call(t, slowEngine(), nil, inventory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestOptions(t *testing.T) {
 		}
 		body := `function () { var seen = {}, link = __.getAltLink(), doc = link + '/docs/a'; __.` + f + `(` + call + `{` +
 			strings.Join(accessors, ", ") + `}, function () {}); __.response.setBody(Object.keys(seen).sort()); }`
-		got, err := callWith(t, patient(), newFake(`{"id":"a"}`), body)
+		got, err := callWith(t, slowEngine(), newFake(`{"id":"a"}`), body)
 		if err != nil {
 			t.Errorf("%s: %v", f, err)
 			continue
@@ -127,10 +127,10 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestStates checks the documented rules for members whose use depends on the script: their availability in
-// procedures, triggers and functions, whether they can be set, and the errors otherwise.
+// TestStates checks the documented rules for members whose use depends on the kind of script. The rules cover
+// availability in procedures, triggers, and functions, assignment, and errors.
 func TestStates(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	const tries = `function () {
 		var told = [], tries = {
 			collection: () => getContext().getCollection(), request: () => getContext().getRequest(),

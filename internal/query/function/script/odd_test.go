@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// odd are scripts that use the object model in unintended ways, and their results. A result that begins with "!" is a
+// odd maps scripts that use the object model in unintended ways to their results. A result that begins with "!" is a
 // part of the error.
 var odd = [][2]string{
 	{`throw undefined`, `!Exception = undefined`},
@@ -78,9 +78,9 @@ var odd = [][2]string{
 		`["promise","first","then","second"]`},
 }
 
-// TestOdd checks the results of these scripts. Each runs in the realm that the others have used.
+// TestOdd checks the results of the odd scripts. Each script runs in the realm that the previous scripts have used.
 func TestOdd(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	for _, test := range odd {
 		got, err := callWith(t, e, newFake(`{"id":"a","n":1}`), "function odd() {"+test[0]+"}")
 		text, isError := strings.CutPrefix(test[1], "!")

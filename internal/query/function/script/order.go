@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// order is the encoded request to the leader: a stored procedure with arguments, or an operation with triggers.
+// order is the encoded request to the leader. It requests a stored procedure with arguments or an operation with
+// triggers.
 type order struct {
 	id            string
 	args          []byte
@@ -101,7 +102,7 @@ type leader struct {
 	order   order
 	call    Call
 	out     Executed
-	// ids maps the resource IDs that the scripts have seen to item IDs.
+	// ids maps the resource IDs that the scripts have received to item IDs.
 	ids map[string]string
 	// writes counts the writes of the scripts. bytes counts the bytes that they have read.
 	writes, writesMax, bytes int
@@ -178,7 +179,7 @@ func (l *leader) failure(e *container.Error) *Failure {
 	return f
 }
 
-// idOf finds the ID of an item by its resource ID: among the recorded IDs, or by a query.
+// idOf finds the ID of an item by its resource ID. It searches the recorded IDs and then runs a query.
 func (l *leader) idOf(ctx context.Context, rid string) (string, *Failure) {
 	if id, ok := l.ids[rid]; ok {
 		return id, nil

@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// programs is an LRU cache of compiled scripts and compilation errors by the text of the body. If a script's text is
-// replaced, it is a different program.
+// programs is an LRU cache of compiled scripts and compilation errors. The key is the text of the body.
 type programs struct {
 	mu    sync.Mutex
 	of    map[string]*list.Element
-	order list.List // of *compiled, most recently used first
+	order list.List // elements are *compiled, most recently used first
 	bytes int
 	// compiling holds a value while a script is compiled. clock then returns the CPU time used so far.
 	compiling chan struct{}

@@ -28,8 +28,8 @@ var preludes = sync.OnceValue(func() [3]*goja.Program {
 	}
 })
 
-// absent are the globals that the engine provides but scripts must not use. They compile text, take much memory in one
-// step, or call the engine's functions without limits.
+// absent lists the globals that the engine provides but scripts must not use. They compile text, take much memory in
+// one step, or call the engine's functions without limits.
 var absent = []string{
 	"eval", "Proxy", "Reflect", "BigInt", "GoError", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array",
 	"Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array",
@@ -131,8 +131,8 @@ func (r *realm) end() {
 	r.vm.SetGlobalObject(r.base)
 }
 
-// guarded checks the results of operators; see harden. A string that is too long ends the script. An exception would
-// be insufficient, because the script could catch it and use the memory that it already has.
+// guarded checks the result of an operator (see harden). A string that is too long ends the script. An exception is not
+// sufficient, because the script could catch it and keep the memory that it has allocated.
 func (r *realm) guarded(c goja.FunctionCall) goja.Value {
 	v := c.Argument(0)
 	switch v := v.(type) {

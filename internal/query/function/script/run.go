@@ -29,12 +29,12 @@ type run struct {
 	begun, accept, end time.Time
 	// stopped is the reason why the script must end; see stop.
 	stopped atomic.Pointer[Failure]
-	// mu guards over and abandoned. It is held while Items are used, so that they are not used after the run is
+	// mu protects over and abandoned. It is held while Items are used so that they are not used after the run is
 	// abandoned.
 	mu              sync.Mutex
 	over, abandoned bool
 	watch           *time.Timer
-	// heap is the heap size at the first check of the script.
+	// heap is the size of the heap in bytes at the first check of the script.
 	heap uint64
 
 	pending    []pending
@@ -133,7 +133,7 @@ func (r *run) tooLong() *Failure {
 		r.end.Sub(r.begun).Round(time.Millisecond))}
 }
 
-// stop ends the script with a failure. It may be called from any goroutine. The first failure takes precedence.
+// stop ends the script with a failure. It may be called from any goroutine. Only the first failure is reported.
 func (r *run) stop(f *Failure) {
 	f.Fatal = true
 	if !r.stopped.CompareAndSwap(nil, f) {
@@ -146,8 +146,8 @@ func (r *run) stop(f *Failure) {
 	}
 }
 
-// look is called every few milliseconds while the script runs. It ends a script that has exceeded its time limit or
-// during which the heap has grown too much.
+// look checks the limits of a running script every few milliseconds. It ends a script that has exceeded its time limit
+// or during which the heap has grown too much.
 func (r *run) look() {
 	heap := heapBytes()
 	if r.heap == 0 {
@@ -179,8 +179,8 @@ func heapBytes() uint64 {
 // collectEvery is the minimum interval between garbage collections that measure the memory of scripts.
 const collectEvery = 100 * time.Millisecond
 
-// collected returns heapBytes after a garbage collection. It does not collect if it has done so recently, because
-// waiting for collections after fast allocations would be too slow.
+// collected returns heapBytes after a garbage collection. If a collection has finished recently, collected does not
+// start another one, because frequent collections would take too long.
 func (e *Engine) collected() uint64 {
 	e.collecting.Lock()
 	defer e.collecting.Unlock()
@@ -201,7 +201,7 @@ func (r *run) run() (out *result) {
 	r.mu.Unlock()
 	clean := false
 	defer func() {
-		// The engine is third-party code. A panic in it is an error of this script only.
+		// The engine is third-party code. A panic in the engine is an error of this script only.
 		if p := recover(); p != nil {
 			out = &result{failure: &Failure{Status: 500, Message: fmt.Sprintf("The script engine failed: %v", p)}}
 			if f := r.stopped.Load(); f != nil {
@@ -224,7 +224,7 @@ func (r *run) run() (out *result) {
 	return out
 }
 
-// script calls the function of the script and then its callbacks and promise jobs until none is left.
+// script calls the function of the script. It then runs callbacks and promise jobs until none are left.
 func (r *run) script(out *result) *Failure {
 	vm := r.realm.vm
 	made, err := vm.RunProgram(r.call.Program.code)
@@ -350,8 +350,8 @@ const thrownMax = 4 << 10
 // state.
 var inside = regexp.MustCompile(`Could not convert &\{[^\n]*?(\}[^\n}]* to primitive|\n|$)`)
 
-// thrown returns the failure of an exception. It contains the text of the exception, which a script may compute, and
-// uses its number as the sub-status.
+// thrown returns the failure of an exception. It contains the text of the exception and uses the number of the
+// exception as the sub-status.
 func (r *run) thrown(v goja.Value) *Failure {
 	text, number := "an error without a message", 0
 	if ex := r.realm.vm.Try(func() {

@@ -12,7 +12,7 @@ import (
 
 // TestLanguage checks the responses of procedures that use the features of the language, in JSON.
 func TestLanguage(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	for _, c := range []struct{ name, body, want string }{
 		{"named", `function f(a, b) { getContext().getResponse().setBody(a + b) }`, `3`},
 		{"anonymous", `function (a, b) { __.response.setBody(a + b); };`, `3`},
@@ -61,9 +61,9 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestBuiltins compares the limited forms of built-ins with the language standard.
+// TestBuiltins checks that the limited forms of built-ins behave as the language standard requires.
 func TestBuiltins(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	for expression, want := range map[string]string{
 		`[1, [2, [3, [4]]]].flat(Infinity)`:                                     `[1,2,3,4]`,
 		`[1, , 3].concat(4, [5, [6]])`:                                          `[1,null,3,4,5,[6]]`,
@@ -109,9 +109,9 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
-// TestOperations calls the collection functions and checks the results, conditions and errors that callbacks receive.
+// TestOperations checks the results, conditions, and errors that the callbacks of collection functions receive.
 func TestOperations(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	for _, c := range []struct{ name, body, want string }{
 		{"create", `var c = getContext().getCollection();
 			var ok = c.createDocument(c.getSelfLink(), {id: 'n', v: 1}, function (err, d, o) {
@@ -187,9 +187,10 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestQueryFunctions calls filter, map, pluck, flatten, sortBy, unwind and chains of them, with and without callbacks.
+// TestQueryFunctions checks filter, map, pluck, flatten, sortBy, unwind, and chains of them, with and without
+// callbacks.
 func TestQueryFunctions(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	f := newFake(`{"id":"a","n":2,"tags":["x","y"]}`, `{"id":"b","n":1,"tags":[]}`, `{"id":"c","n":3,"tags":["z"]}`)
 	for body, want := range map[string]string{
 		`__.filter((d) => d.n > 1, (err, l) => __.response.setBody(l.length))`: `2`,
@@ -214,10 +215,10 @@ func TestQueryFunctions(t *testing.T) {
 	}
 }
 
-// TestErrors checks that an exception or an unhandled rejection is an error with its text, and that the script's
-// changes are rolled back.
+// TestErrors checks that an exception or an unhandled rejection becomes an error with its text and that the changes of
+// the script are rolled back.
 func TestErrors(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	write := `__.upsertDocument(__.getAltLink(), {id: 'a', n: 2}); `
 	for _, c := range []struct {
 		body, text string
@@ -253,7 +254,7 @@ func TestErrors(t *testing.T) {
 
 // TestCompileErrors checks which bodies are rejected. The error must name the script and the reason.
 func TestCompileErrors(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	for body, text := range map[string]string{
 		`serverScript() { return 1 }`: "cannot be compiled",
 		`var x = 5`:                   "does not contain a function",

@@ -22,8 +22,8 @@ type Service struct {
 	containers *container.Engine
 }
 
-// NewService returns a service that executes scripts in an engine. It registers itself as the runner of c, so it also
-// executes requests of other nodes.
+// NewService returns a service that executes scripts in an engine. It registers the service as the runner of c, so the
+// service also executes requests from other nodes.
 func NewService(c *container.Engine, e *Engine) *Service {
 	s := &Service{e, c}
 	c.SetRunner(s)
@@ -36,7 +36,8 @@ type Executed struct {
 	Body []byte
 	// Log is the console log if it was requested. A failure has no log.
 	Log string
-	// Status is the status of an operation with triggers. Etag is the etag of its item, and empty after a Delete.
+	// Status is the status of an operation with triggers. Etag is the etag of the written item. It is empty after a
+	// Delete.
 	Status int
 	Etag   string
 }
@@ -126,8 +127,7 @@ func clientError(err error) error {
 	return e
 }
 
-// leastTime is the divisor of a script's time limit that gives the minimum time that must be left when the script
-// starts.
+// leastTime is a divisor. A script starts only if its time limit divided by leastTime is left.
 const leastTime = 4
 
 // RunProgram implements container.Runner.

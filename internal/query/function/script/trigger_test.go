@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestTriggers executes a pre-trigger, which changes the item and has no response, and a post-trigger, which sees both
-// bodies and may use items.
+// TestTriggers checks that a pre-trigger can change the item and has no response. It also checks that a post-trigger
+// can access both bodies and use items.
 func TestTriggers(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	item := document.View([]byte(`{"id":"a","name":"  x "}`))
 	before, err := e.Program(t.Context(), "before", `function () {
 		var request = getContext().getRequest(), d = request.getBody();
@@ -49,9 +49,10 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// TestFunctions calls user-defined functions: undefined as an argument and result, exceptions, and access to items.
+// TestFunctions checks calls of user-defined functions: undefined as an argument and as a result, exceptions, and
+// access to items.
 func TestFunctions(t *testing.T) {
-	e := patient()
+	e := slowEngine()
 	for _, c := range []struct{ body, args, want string }{
 		{`function (x, y) { return x * y }`, `[6,7]`, `42`},
 		{`function (x) { return x === undefined ? 'none' : x }`, `[]`, `"none"`},

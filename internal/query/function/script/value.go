@@ -40,7 +40,8 @@ func (r *realm) value(v document.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// inherited are the names of Object.prototype. A plain assignment to these names would not create an own property.
+// inherited lists the names of the properties of Object.prototype. A plain assignment to these names would not create
+// an own property.
 var inherited = map[string]bool{
 	"__proto__": true, "constructor": true, "toString": true, "toLocaleString": true, "valueOf": true,
 	"hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true, "__defineGetter__": true,
@@ -179,7 +180,7 @@ func (w *writer) value(holder *goja.Object, name string, v goja.Value, depth int
 }
 
 func (w *writer) number(f float64) {
-	if f-f != 0 { // JSON has neither infinities nor NaN
+	if f-f != 0 { // JSON cannot represent infinities or NaN.
 		w.out = append(w.out, "null"...)
 		return
 	}
@@ -292,7 +293,7 @@ func (r *realm) json(v goja.Value, bytesMax, depthMax int) []byte {
 // scratchMax is the maximum size of the buffer that a realm keeps.
 const scratchMax = 64 << 10
 
-// written returns the output of w for v.
+// written returns the JSON that w writes for v.
 func (r *realm) written(v goja.Value, w *writer) []byte {
 	// A toJSON method may write JSON recursively, so the buffer must not be shared.
 	w.out, r.scratch = r.scratch[:0], nil

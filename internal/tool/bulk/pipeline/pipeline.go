@@ -31,8 +31,8 @@ const (
 	backoffMax = 5 * time.Second
 	// silenceMax is the maximum time without a response while requests are in flight.
 	silenceMax = 2 * time.Minute
-	// turnMax is the time for which rejected requests are retried while other requests succeed, counted from the last
-	// success or from the start. At first, other clients of a throughput may use all of it.
+	// turnMax is the maximum time for which rejected requests are retried while other requests succeed. It counts from
+	// the last success or from the start. At the start, other clients may use all of the throughput.
 	turnMax = 30 * time.Second
 )
 
@@ -41,9 +41,8 @@ type Options struct {
 	rawclient.Options
 	// InFlight is the maximum number of requests in flight, 1 to 32,000.
 	InFlight int
-	// Retries is the maximum number of retries of a request. A request that the server rejects temporarily is retried
-	// more often while the server executes other requests: the requested load exceeds the limit, and each request gets
-	// its turn.
+	// Retries is the maximum number of retries of a request. While the server executes other requests, a temporarily
+	// rejected request is retried more often. The load then exceeds a limit, but each request gets its turn.
 	Retries int
 	// OnlyRefused retries only requests that were certainly not executed, for requests that must not be executed
 	// twice.
@@ -57,7 +56,7 @@ type Pipeline struct {
 	addr   string
 	free   chan int16
 	slots  []slot
-	mu     sync.Mutex // guards out and writes
+	mu     sync.Mutex // protects out and writes
 	out    *bufio.Writer
 	frame  []byte
 	ended  chan struct{} // closed when the connection has failed, after err was set
@@ -71,7 +70,7 @@ type Pipeline struct {
 
 // slot is the state of a request in flight, one per stream.
 type slot struct {
-	mu    sync.Mutex // guards the following fields
+	mu    sync.Mutex // protects the following fields
 	op    cqlwire.Opcode
 	body  []byte
 	tries int
@@ -123,7 +122,7 @@ func (p *Pipeline) Send(op cqlwire.Opcode, body func(dst []byte) []byte, done fu
 	var stream int16
 	select {
 	case stream = <-p.free:
-	default: // buffered requests must be sent before any response can arrive
+	default: // buffered requests must be sent before a response can arrive
 		p.Flush()
 		select {
 		case stream = <-p.free:
@@ -167,7 +166,7 @@ func (p *Pipeline) write(stream int16, flush bool) {
 	if err != nil {
 		p.fail(err)
 	}
-	select { // the reader may have failed the slots before this one was filled
+	select { // the reader may have failed the slots before this slot was filled
 	case <-p.ended:
 		p.end(stream, p.err)
 	default:
@@ -263,7 +262,7 @@ func (p *Pipeline) worth(e *cqlwire.Error) bool {
 	return Refused(e) || !p.o.OnlyRefused && (e.Code == cqlwire.CodeWriteTimeout || e.Code == cqlwire.CodeReadTimeout)
 }
 
-// moves reports whether the server has recently executed requests of this pipeline, or may still start to.
+// moves reports whether the server has recently executed requests of this pipeline or may still start to execute them.
 func (p *Pipeline) moves() bool { return time.Since(time.Unix(0, p.done.Load())) < turnMax }
 
 // Refused reports whether an error means that the server cannot execute a request now and has not started to.

@@ -16,7 +16,7 @@ type Dialect struct {
 	// Null is the unquoted text that represents null.
 	Null string
 	// Cqlsh accepts the output of COPY TO in cqlsh. Escape then makes any following character literal, within and
-	// outside of quotes, like Python's csv module. The escapes of cqlsh itself are then reversed; see Unescape.
+	// outside of quotes, like Python's csv module. The escapes of cqlsh itself are then reversed (see Unescape).
 	Cqlsh bool
 }
 

@@ -172,7 +172,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestOthers checks that values are read in the formats of cqlsh and DSBulk, and in formats that people write.
+// TestOthers checks that values are read in the formats of cqlsh and DSBulk and in formats that people write.
 func TestOthers(t *testing.T) {
 	m := cqltype.MapOf(cqltype.Native(cqltype.Text), cqltype.ListOf(cqltype.Native(cqltype.Int)))
 	u := cqltype.UDTOf("ks", "u", []string{"a", "b"},

@@ -62,7 +62,7 @@ func quoted(t *cqltype.Type, wire []byte, style Style) bool {
 		return len(wire) == 0
 	case cqltype.Float, cqltype.Double:
 		v, ok := t.Kind.Float64(wire)
-		return len(wire) == 0 || style == JSON && (!ok || v-v != 0) // JSON has no NaN and no infinities
+		return len(wire) == 0 || style == JSON && (!ok || v-v != 0) // JSON cannot represent NaN or infinities
 	}
 	return style == JSON || len(wire) == 0 && t.Kind != cqltype.Blob
 }
@@ -154,7 +154,7 @@ func appendFields(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte 
 			dst = appendName(dst, name)
 		case cqltype.QuoteName(name) == name:
 			dst = append(dst, name...)
-		default: // valid in CQL, except for a quote within the name: Parse must distinguish the quotes of both styles
+		default: // valid in CQL, except for a quote within the name; Parse must distinguish the quotes of both styles
 			dst = cqltype.AppendJSONString(dst, name)
 		}
 		dst = Append(append(dst, ": "...), t.Elems[i], v, style)

@@ -28,7 +28,7 @@ type Differ struct {
 
 // Change describes how a row of the target differs and how to change it.
 type Change struct {
-	// The difference in words, or empty if the rows are equal.
+	// description of the difference, or empty if the rows are equal
 	What string
 	// Statements make the row equal to the source. The list is empty if the row does not differ or must be kept.
 	Statements []Statement
@@ -54,7 +54,7 @@ func (d *Differ) Diff(source, target *Row) Change {
 		return Change{}
 	case (source == nil || source.ends) && target.living(2*ending).isEnding(),
 		(target == nil || target.ends) && source.living(2*ending).isEnding():
-		return Change{} // it expires on both sides at about this time
+		return Change{} // the cell expires on both sides at about this time
 	case target == nil:
 		return d.missing(source)
 	case !target.Static && (source == nil || source.ends):
@@ -71,7 +71,7 @@ func (d *Differ) gone(target *Row) Change {
 	case at == unknown && d.Bound == 0 && d.Force:
 		at = d.Now
 	case at == unknown:
-		at = d.Bound // 0: nothing may be deleted
+		at = d.Bound // if it is 0, nothing may be deleted
 	}
 	if at == 0 && !d.Force || at > d.Bound && !d.Force {
 		c.Kept, c.Deletes = true, false
@@ -130,8 +130,8 @@ func left(ttl int32, at time.Time) int32 {
 	return max(1, ttl-int32(time.Since(at)/time.Second))
 }
 
-// ending is the time before the expiration of a cell from which on it counts as expired. Servers count in whole
-// seconds with their own clocks, and both sides are not read at the same time.
+// ending is the time before the expiration of a cell after which the cell counts as expired. Servers count whole
+// seconds of their own clocks, and both sides are not read at the same time.
 const ending = 5 * time.Second
 
 // endsIn reports whether a cell that was read at a time expires within d.
@@ -181,7 +181,7 @@ func (d *Differ) changed(source, target *Row) Change {
 	for _, w := range writes {
 		nothing = nothing || w.null
 	}
-	// The deleted cells may have been all that made the row visible.
+	// The row may have been visible only because of the deleted cells.
 	marker := !row.Static && nothing && source.empty()
 	if len(writes) > 0 {
 		c.Statements = d.statements(row, writes, false)
@@ -338,7 +338,7 @@ func newest(cells []Cell) int64 {
 // pairs returns the cells of both sides, matched by their keys. A missing cell is nil.
 func pairs(source, target []Cell) func(yield func(s, t *Cell) bool) {
 	return func(yield func(s, t *Cell) bool) {
-		if len(source) <= 1 && len(target) <= 1 { // for example plain columns
+		if len(source) <= 1 && len(target) <= 1 { // for example, plain columns
 			switch {
 			case len(source) == 0 && len(target) == 0:
 				return

@@ -82,7 +82,7 @@ type Query struct {
 }
 
 // Elements reports whether the server returns the timestamps of the cells of collections and user-defined types, as
-// Cassandra does since 5.0. It is true if the table has none.
+// Cassandra does since 5.0. It is true if the table has no such columns.
 func (q *Query) Elements() bool { return q.elements }
 
 // Ask returns the query for a server, with the timestamps of elements if the server supports them.

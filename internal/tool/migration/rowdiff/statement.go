@@ -33,7 +33,7 @@ type Statement struct {
 	row  *Row
 	time int64
 	ttl  int32
-	// values are the values by column. nil means null. A column without a value does not change.
+	// values are the values by column. nil means null. If a column has no value, it does not change.
 	values []value
 }
 
@@ -118,7 +118,7 @@ func (d *Differ) group(r *Row, columns []Column, writes []write, marker bool) (o
 			gone.values = append(gone.values, value{slot{i, 0}, set.AppendCollection(nil, e...)})
 		}
 	}
-	if !marker { // one statement does both
+	if !marker { // a single statement does both
 		plain.values = append(plain.values, more.values...)
 		more.values = nil
 	}
@@ -165,7 +165,7 @@ func (d *Differ) counters(source, target *Row) Change {
 		}
 		s := Statement{kind: deleteRow, row: target}
 		if target.Static || target.nulls > 0 {
-			// Such counters cannot be deleted without other rows: they are reset by subtraction.
+			// Such counters cannot be deleted without other rows, so they are reset by subtraction.
 			return d.counters(&Row{Key: target.Key, Static: target.Static, nulls: target.nulls,
 				columns: make([][]Cell, len(target.columns))}, target)
 		}

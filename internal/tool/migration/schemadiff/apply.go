@@ -91,7 +91,7 @@ func (p *Plan) retry(takes func(*Step) bool) {
 func (s *Step) try(ctx context.Context, target *bulk.Reader) error {
 	err := carryOut(ctx, target, s.Text)
 	if e, ok := errors.AsType[*cqlwire.Error](err); ok {
-		if e.Code == cqlwire.CodeAlreadyExists { // it was created, and the response was lost
+		if e.Code == cqlwire.CodeAlreadyExists { // the object was created, but the response was lost
 			return nil
 		}
 		s.Verdict, s.Reason = Refused, e.Message

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// refusal returns the reason why an object cannot be created, if the text of its statement already shows that. The
+// refusal returns the reason why an object cannot be created if the text of its statement already shows the reason. The
 // text comes from the source and is executed with the permissions of the importing user: it must be the statement that
 // creates the object, and nothing else.
 func refusal(o Object) string {

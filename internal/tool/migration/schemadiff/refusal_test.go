@@ -12,7 +12,7 @@ import (
 func TestRefusal(t *testing.T) {
 	for _, c := range []struct {
 		object Object
-		reason string // the beginning; "" if it is not refused
+		reason string // the beginning of the reason; "" if it is not refused
 	}{
 		{Object{"ks", Table, "t", "CREATE TABLE ks.t (k int PRIMARY KEY) WITH comment = 'a';", "t"}, ""},
 		{Object{"ks", Keyspace, "ks", "CREATE KEYSPACE ks WITH replication = {'class': 'LocalStrategy'};", ""}, ""},

@@ -20,7 +20,7 @@ const builtin = "cassandra"
 var texts = cqltype.SetOf(cqltype.Native(cqltype.Text))
 
 // Roles creates the roles of the source that do not exist in the target, with their password hashes, memberships, and
-// permissions, except Cassandra's default superuser. It returns the number of created roles, and the statements that
+// permissions. It omits Cassandra's default superuser. It returns the number of created roles, and the statements that
 // the target rejected, with the reasons. The tables must exist.
 func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused []string, err error) {
 	there := map[string]bool{builtin: true}
@@ -81,7 +81,7 @@ func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused 
 	return made, refused, nil
 }
 
-// permissions are the valid permissions: a source's text is used in statements.
+// permissions lists the valid permissions, because the text of the source is used in statements.
 var permissions = map[string]bool{"CREATE": true, "ALTER": true, "DROP": true, "SELECT": true, "MODIFY": true,
 	"AUTHORIZE": true, "DESCRIBE": true, "EXECUTE": true, "UNMASK": true, "SELECT_MASKED": true}
 

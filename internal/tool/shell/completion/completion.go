@@ -29,7 +29,7 @@ type Keyspace struct {
 
 // Input is the current input.
 type Input struct {
-	// Before is the statement before the cursor, and After the text after it.
+	// Before is the statement text before the cursor, and After is the text after it.
 	Before, After string
 	// Keyspace is the keyspace of unqualified names, or "". Schema may be nil. Commands are the commands of the shell.
 	Keyspace string
@@ -40,7 +40,7 @@ type Input struct {
 // context is a parsed input.
 type context struct {
 	Input
-	tokens []string // of the statement before the word at the cursor: words in upper case, names unchanged
+	tokens []string // tokens of the statement before the word at the cursor: words in upper case, names unchanged
 	raw    []string // the same tokens unchanged
 	prefix string
 	start  int

@@ -74,7 +74,8 @@ var clauses = map[string][]string{
 // operandAfter are the tokens after which a column or function is expected in a statement about rows.
 var operandAfter = strings.Fields(`SELECT DISTINCT WHERE AND BY SET IF DELETE , ( = < > + - IN`)
 
-// tableAfter are the words after which a table is expected, and keyspaceAfter and typeAfter likewise.
+// tableAfter contains the words after which a table is expected. keyspaceAfter and typeAfter contain the words before
+// keyspaces and types.
 var (
 	tableAfter    = strings.Fields(`FROM INTO UPDATE TRUNCATE TABLE COLUMNFAMILY ON VIEW DESCRIBE DESC TABLES`)
 	keyspaceAfter = strings.Fields(`USE KEYSPACE`)

@@ -197,7 +197,7 @@ func (r *Rows) csv(rows [][][]byte) error {
 		for i, c := range r.columns {
 			names[i] = c.Name
 		}
-		_ = w.Write(names) // Flush returns the error
+		_ = w.Write(names) // flush returns the error
 	}
 	for _, row := range rows {
 		text := make([]string, len(row))

@@ -19,8 +19,8 @@ const (
 )
 
 // Value formats a value like cqlsh: native values without quotes, strings in collections, tuples, and user-defined
-// types in quotes, control characters escaped. The format is for people. cqltype.Type.Format returns text that can be
-// parsed.
+// types in quotes, control characters escaped. The format is intended for people. cqltype.Type.Format returns text that
+// can be parsed.
 func Value(t *cqltype.Type, wire []byte) string { return string(appendValue(nil, t, wire, false)) }
 
 // appendValue appends a value. within is set if it is part of another value.

@@ -54,10 +54,10 @@ func (o open) name() string {
 type scanner struct {
 	pos   int // the text before it has been scanned
 	in    open
-	begin int // of the open token
+	begin int // position of the open token
 }
 
-// next returns the next token of the text so far. ok is false at its end, where an open construct stays open.
+// next returns the next token of the text so far. ok is false at its end, where an open construct remains open.
 func (s *scanner) next(text []byte) (t Token, ok bool) {
 	for s.pos < len(text) {
 		if s.in != inNothing {

@@ -2,9 +2,9 @@
 
 // Package statement splits input into statements.
 //
-// A statement ends at a semicolon outside of strings, quoted names, and comments. BEGIN BATCH and BEGIN TRANSACTION
-// end at the semicolon after APPLY BATCH or COMMIT TRANSACTION. A shell command also ends with its line. The package
-// does not know the rest of the grammar. Start reading at Splitter.
+// A statement ends at a semicolon outside of strings, quoted names, and comments. BEGIN BATCH and BEGIN TRANSACTION end
+// at the semicolon after APPLY BATCH or COMMIT TRANSACTION. A shell command also ends with its line. The package does
+// not implement the rest of the grammar. Start reading at Splitter.
 package statement
 
 import (
@@ -44,7 +44,7 @@ type Splitter struct {
 }
 
 // Add adds a line of the input, with or without its line end, and returns the statements that end in it. It returns an
-// error if a statement is too long, and then drops that statement.
+// error if a statement is too long, and then discards that statement.
 func (s *Splitter) Add(line string) ([]Statement, error) {
 	s.lines++
 	s.buf = append(append(s.buf, strings.TrimSuffix(line, "\n")...), '\n')
@@ -139,7 +139,7 @@ func (s *Splitter) Pending() bool { return s.tokens > 0 || s.scan.in != inNothin
 // Text returns the input since the end of the last statement, with line ends.
 func (s *Splitter) Text() string { return string(s.buf) }
 
-// Reset drops the incomplete statement.
+// Reset discards the incomplete statement.
 func (s *Splitter) Reset() { s.reset() }
 
 // Rest returns the incomplete statement at the end of the input. ok is false if there is no incomplete statement. The

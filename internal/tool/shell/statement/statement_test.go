@@ -65,8 +65,8 @@ func TestTooLong(t *testing.T) {
 	t.Error("64 MiB were taken")
 }
 
-// FuzzSplit checks that the splitter ends for every text, and that it neither loses nor adds tokens. Statements
-// consist of tokens of the input in their order. The result does not depend on whether statements arrive one by one.
+// FuzzSplit checks that the splitter terminates for every text and neither loses nor adds tokens. Statements must
+// consist of tokens of the input in their order. The result must not depend on whether statements arrive one by one.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{"SELECT 1; SELECT 'a;''b'", "BEGIN BATCH\nINSERT;\nAPPLY BATCH;",
 		"a -- ;\n;b /* ; \n */;", "$$;$$;\"\"\";\";", "HELP\nx;", "EXPLAIN BEGIN TRANSACTION a; COMMIT TRANSACTION;",
