@@ -67,7 +67,7 @@ func TestClockIsHeld(t *testing.T) {
 		nodes  int
 		own    time.Duration
 		others []time.Duration
-		// now and past are the differences of Now and EarliestNow from the right time.
+		// now and past are the differences of Wall and EarliestNow from the right time.
 		now, past, ahead time.Duration
 	}{
 		{"all are right", 4, 0, []time.Duration{0, 0, 0}, 0, -clockTolerance, 0},
