@@ -18,9 +18,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestTwoOfFour checks that with two of four nodes down, writes and QUORUM reads do not time out once the loss has been
-// TestTwoOfFour checks that writes and QUORUM reads are rejected as unavailable, with the correct numbers while two of four
-// nodes are down. Everything must work again when one node has returned.
+// TestTwoOfFour checks that writes and QUORUM reads are rejected as unavailable, with the correct numbers, while two of
+// four nodes are down. Everything must work again when one node has returned.
 func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]

@@ -135,8 +135,8 @@ func unescapeWith(s string, lone rune) string {
 	return string(append(out, s...))
 }
 
-// unescapeRune decodes the \uXXXX escape, or the pair of such escapes, at the start of s, and returns the length. The rune is negative
-// for a lone surrogate.
+// unescapeRune decodes the \uXXXX escape, or the pair of such escapes, at the start of s, and returns the length. The
+// rune is negative for a lone surrogate.
 func unescapeRune(s string) (rune, int) {
 	r, ok := hexRune(s)
 	if !ok {

@@ -122,8 +122,8 @@ func (c *Counter) Refresh(ctx context.Context, wait time.Duration) {
 	c.mu.Unlock()
 }
 
-// Run counts partitions on request until ctx ends. boundaries returns the tokens that divide spans into pieces, in ascending
-// order. A boundary is the last token of its piece.
+// Run counts partitions on request until ctx ends. boundaries returns the tokens that divide spans into pieces, in
+// ascending order. A boundary is the last token of its piece.
 func (c *Counter) Run(ctx context.Context, boundaries func() []token.Token) {
 	rest := time.NewTimer(0)
 	defer rest.Stop()

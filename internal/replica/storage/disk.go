@@ -74,7 +74,8 @@ func (s *disk) spend(bytes int) {
 	}
 }
 
-// checkDisk checks the free space immediately. If a file system does not report its usage, checkDisk assumes enough space.
+// checkDisk checks the free space immediately. If a file system does not report its usage, checkDisk assumes that the
+// space suffices.
 func (s *disk) checkDisk() {
 	if !s.mu.TryLock() {
 		return // another check is in progress
