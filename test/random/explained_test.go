@@ -45,6 +45,7 @@ var reasons = []reason{
 	{name: "texts: floats", ilion: pattern(`1\.0E-44`), cassandra: pattern(`9\.8E-45`)},
 	{name: "texts: invalid timeuuids", statement: pattern(`(?i)(max|min)_?timeuuid\(`), ilion: pattern(`7f7f|8080`)},
 	{name: "texts: exp of decimals", statement: pattern(`\bexp\(`), ilion: pattern(`number is out of range`)},
+	{name: "texts: log10 of powers of ten", statement: pattern(`\blog10\(`), cassandra: pattern(`\b\d+(E\+\d+)?, `)},
 	{name: "texts: masks of static columns", statement: pattern(`mask_replace\(s, \{`),
 		ilion: pattern(`selecting only static columns`)},
 	{name: "Null in IN", statement: pattern(`IN \(null`), cassandra: noRows},
@@ -52,6 +53,7 @@ var reasons = []reason{
 	{name: "Descending clustering columns", cassandra: pattern(`requires a .*argument, but found argument c\d`)},
 	{name: "Descending clustering columns", statement: pattern(`mask_replace\(c\d, `), cassandra: invalid},
 	{name: "Descending clustering columns", statement: pattern(`\(c\d\.f\d\)`), cassandra: pattern(`Invalid call to`)},
+	{name: "Descending clustering columns", statement: pattern(`\[c\d\[`), cassandra: pattern(`Cannot infer type`)},
 	{name: "Descending clustering columns", statement: pattern(`CAST\(c\d AS `),
 		cassandra: pattern(`\bcast\(c\d as|Invalid call to function system.cast`)},
 	{name: "Descending clustering columns", statement: pattern(`(max|min)\(\[c\d`)},
@@ -112,10 +114,10 @@ func sortedLines(s string) string {
 // keys of maps (docs/compatibility.md, decimal-clustering).
 func keyForms(result string) string {
 	result = strings.ReplaceAll(strings.ReplaceAll(result, "1E+10", "10000000000"), ", null)", ")")
-	return trailingZeros.ReplaceAllString(result, "$1")
+	return trailingZeros.ReplaceAllString(result, "$1$2")
 }
 
-var trailingZeros = regexp.MustCompile(`(\.\d*?)0+\b`)
+var trailingZeros = regexp.MustCompile(`\b(\d+)(?:\.0+|(\.\d*[1-9])0+)\b`)
 
 // keyed reports whether a column stores decimals or tuples by their value.
 func (c column) keyed(clustering bool) bool {
