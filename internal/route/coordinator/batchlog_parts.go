@@ -42,8 +42,8 @@ func (o *Options) ackWindow() time.Duration { return 2*o.WriteTimeout + time.Sec
 const clockSkewMax = 3 * time.Second
 
 // abandoned reports whether the batch's own coordinator has certainly abandoned it.
-func (c *Coordinator) abandoned(r *batchlogEntry) bool {
-	return c.opts.Clock.Wall().UnixMicro()-r.stamp > (c.opts.ackWindow() + clockSkewMax).Microseconds()
+func (o *Options) abandoned(r *batchlogEntry) bool {
+	return o.Clock.Wall().UnixMicro()-r.stamp > (o.ackWindow() + clockSkewMax).Microseconds()
 }
 
 // applyParts applies all parts of a batch log entry that have not been applied. It uses a copy of request e for each

@@ -157,7 +157,7 @@ func (c *Coordinator) replay(ctx context.Context, r *batchlogEntry) error {
 	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
 	defer cancel()
 	by := leaderStamp
-	if c.abandoned(r) {
+	if c.opts.abandoned(r) {
 		by = batchStamp
 	}
 	if err := c.applyParts(ctx, r, c.newRequest(dberr.Quorum, c.opts.WriteTimeout), by, nil); err != nil {
