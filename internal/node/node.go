@@ -71,56 +71,90 @@ type Node struct {
 	*engines.Engines
 	life *lifecycle.Lifecycle
 
-	opts Options
-	log  *slog.Logger
+	opts  Options
+	log   *slog.Logger
+	began time.Time
+	clock *peers.NodeClock
+
+	versions
+	data
+	definition
+	routes
+	operators
+	observation
+	frontends
+}
+
+// versions determine which features and formats the node uses.
+type versions struct {
 	// compat is the Cassandra release with which the node is compatible.
 	compat *compat.Release
-
-	store *storage.Store
-	host  *partition.Host
-	clock *peers.NodeClock
 	// featureLevel is the level with which nodes write, and levels are the levels that this version supports.
 	featureLevel membership.Levels
 	levels       feature.Range
+	startup      *membership.Startup
+}
+
+// data is the node's store and its replicas.
+type data struct {
+	store *storage.Store
+	host  *partition.Host
 	// changes buffers changes for archives of backups.
 	changes *changebuffer.Buffer
+	reserve *diskfs.Reserve // of file descriptors
+	tables  int             // maximum number of tables that the store keeps open
+}
 
-	coordinator *coordinator.Coordinator
-	catalog     *catalog.Catalog
+// definition is the schema and the topology, and the parts that change them.
+type definition struct {
+	catalog *catalog.Catalog
 	// metadata holds the schema, topology, and nodes. changer changes them for statements, and local applies
 	// changes to the replicas on this node.
-	metadata *meta.Keeper
-	changer  *schemachange.Changer
-	local    *reconcile.LocalReconciler
-	builder  *backfill.Builder
-	replayer *coordinator.Replayer
+	metadata    *meta.Keeper
+	changer     *schemachange.Changer
+	local       *reconcile.LocalReconciler
+	builder     *backfill.Builder
+	views       *view.Keeper
+	definitions container.Definitions // parsed definitions of containers
+}
+
+// routes send requests to replicas and to other nodes.
+type routes struct {
+	coordinator *coordinator.Coordinator
+	replayer    *coordinator.Replayer
 	// cluster and queries are nil on a standalone node. queries sends queries to other nodes.
 	cluster *cluster
 	queries *clusterquery.Client
 	calls   rpc.Server // executes the calls of other nodes
+}
+
+// operators change partitions and nodes, by themselves or for an operator.
+type operators struct {
 	// standalone executes splits and merges on a standalone node. It is nil in a cluster. partitions executes the
 	// requests of operators.
-	standalone  *reconcile.Standalone
-	partitions  *operations.Partitions
-	maintenance *operations.Maintenance
+	standalone      *reconcile.Standalone
+	partitions      *operations.Partitions
+	maintenance     *operations.Maintenance
+	splitController *autosplit.SplitController
+}
+
+// observation describes the node and the cluster to operators and clients.
+type observation struct {
 	// reports and diagnostics describe the cluster for virtual tables, status pages, and metrics.
 	reports     *admin.Reporter
 	diagnostics diagnostics.Diagnostics
 	// usage and stats are statistics for clients and operators.
-	usage           *stats.UsageReporter
-	stats           stats.Statistics
-	splitController *autosplit.SplitController
-	definitions     container.Definitions // cache of parsed container definitions
-	views           *view.Keeper
-	cql             *cql.Server
-	clients         clients         // of cql
-	reserve         *diskfs.Reserve // of file descriptors
-	account         *account.Server // server for clients with account keys
-	info            catalog.NodeInfo
-	began           time.Time
-	startup         *membership.Startup
-	tables          int        // maximum number of tables that the store keeps open
-	audit           *audit.Log // nil if off
+	usage *stats.UsageReporter
+	stats stats.Statistics
+	info  catalog.NodeInfo
+	audit *audit.Log // nil if off
+}
+
+// frontends serve clients.
+type frontends struct {
+	cql     *cql.Server
+	clients clients         // of cql
+	account *account.Server // server for clients with account keys
 }
 
 // Start starts a node and returns when it serves requests. ctx limits only the duration of the start.
@@ -130,12 +164,12 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		opts:   o,
-		log:    o.Log,
-		began:  time.Now(),
-		levels: feature.Range{Oldest: feature.Oldest, Newest: max(o.Testing.NewestLevel, feature.Newest)},
-		life:   lifecycle.New(o.Data, o.Log),
+		opts:  o,
+		log:   o.Log,
+		began: time.Now(),
+		life:  lifecycle.New(o.Data, o.Log),
 	}
+	n.levels = feature.Range{Oldest: feature.Oldest, Newest: max(o.Testing.NewestLevel, feature.Newest)}
 	n.clients.log = n.log
 	var err error
 	if n.compat, err = compat.Parse(o.Compatibility); err != nil {
