@@ -71,9 +71,7 @@ func (s *Snapshot) WithReason(id PartitionID, r *Reason) *Snapshot {
 	}
 	changed := *p
 	changed.Reason = r
-	out := s.next()
-	out.put(&changed)
-	return out.Snapshot
+	return with(s, &changed)
 }
 
 func (r *Reason) append(w *codec.Writer) {

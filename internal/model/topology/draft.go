@@ -18,6 +18,13 @@ func (s *Snapshot) next() draft {
 	return draft{&out}
 }
 
+// with returns a topology in which a partition replaces the one with the same ID.
+func with(s *Snapshot, p *Partition) *Snapshot {
+	out := s.next()
+	out.put(p)
+	return out.Snapshot
+}
+
 // sets returns replica sets with a new replica on every node of the places.
 func (d draft) sets(places []Place) []ReplicaSet {
 	out := make([]ReplicaSet, len(places))

@@ -118,10 +118,8 @@ func changeSet(s *Snapshot, id PartitionID, region string, f func(p *Partition, 
 	if err := f(&changed, set); err != nil {
 		return nil, err
 	}
-	out := s.next()
 	if changed.AtRest() {
 		changed.Reason = nil
 	}
-	out.put(&changed)
-	return out.Snapshot, nil
+	return with(s, &changed), nil
 }

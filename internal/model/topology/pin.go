@@ -51,11 +51,9 @@ func (s *Snapshot) WithPin(id PartitionID, w *PlacementPin) (*Snapshot, error) {
 		}
 		w = &PlacementPin{slices.Clone(w.Nodes), w.Until, w.MergeWith, w.Cause}
 	}
-	out := s.next()
 	changed := *p
 	changed.Pin = w
-	out.put(&changed)
-	return out.Snapshot, nil
+	return with(s, &changed), nil
 }
 
 // WithLead sets the node that should preferably lead a partition. The zero node removes the preference.
@@ -64,11 +62,9 @@ func (s *Snapshot) WithLead(id PartitionID, node NodeID) (*Snapshot, error) {
 	if p == nil {
 		return nil, fmt.Errorf("partition %d does not exist", id)
 	}
-	out := s.next()
 	changed := *p
 	changed.Lead = node
-	out.put(&changed)
-	return out.Snapshot, nil
+	return with(s, &changed), nil
 }
 
 func (w *PlacementPin) validate() error {

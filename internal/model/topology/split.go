@@ -130,12 +130,10 @@ func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	case p.Split.Canceled:
 		return s, nil
 	}
-	out := s.next()
 	changed, cut := *p, *p.Split
 	cut.Canceled = true
 	changed.Split = &cut
-	out.put(&changed)
-	return out.Snapshot, nil
+	return with(s, &changed), nil
 }
 
 // EndSplitCancel ends a canceled split once the partition's log has reached the next epoch without a split. The IDs of
@@ -145,13 +143,11 @@ func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, err
 	if p == nil || p.Split == nil || !p.Split.Canceled {
 		return nil, fmt.Errorf("partition %d has no canceled split", id)
 	}
-	out := s.next()
 	whole := *p
 	whole.Split, whole.Reason, whole.Pin = nil, nil, p.Pin.withoutMerge()
 	whole.Epoch++
 	whole.Since = now.UnixMilli()
-	out.put(&whole)
-	return out.Snapshot, nil
+	return with(s, &whole), nil
 }
 
 // These are the fields of a partition. The first two require feature level 2.
