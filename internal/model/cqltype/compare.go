@@ -87,22 +87,14 @@ func (k Kind) wellFormed(v []byte) bool {
 	return k != Decimal || len(v) > 4
 }
 
-// width returns the length, in bytes, of every non-empty value of a fixed-length kind, or 0 for other kinds.
-func (k Kind) width() int {
-	switch k {
-	case Boolean, Tinyint:
-		return 1
-	case Smallint:
-		return 2
-	case Int, Float, Date:
-		return 4
-	case Bigint, Counter, Timestamp, Time, Double:
-		return 8
-	case UUID, Timeuuid:
-		return 16
-	}
-	return 0
+// widths holds the lengths of values by kind; see width.
+var widths = [256]uint8{
+	Boolean: 1, Tinyint: 1, Smallint: 2, Int: 4, Float: 4, Date: 4, Bigint: 8, Counter: 8, Timestamp: 8, Time: 8,
+	Double: 8, UUID: 16, Timeuuid: 16,
 }
+
+// width returns the length, in bytes, of every non-empty value of a fixed-length kind, or 0 for other kinds.
+func (k Kind) width() int { return int(widths[k]) }
 
 // orderFloat maps the bits of a float to a number in Java's order. In this order, -0.0 precedes 0.0, and all NaNs are
 // equal and last.
