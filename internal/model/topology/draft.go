@@ -56,26 +56,17 @@ func (d draft) replace(table uint32, from, to int, ps ...*Partition) {
 	old := d.Partitions(table)
 	list := make([]*Partition, 0, len(old)-(to-from)+len(ps))
 	list = append(append(append(list, old[:from]...), ps...), old[to:]...)
-	d.setList(table, list)
-	d.register(old[from:to], ps)
+	d.set(table, list, old[from:to], ps)
 }
 
-// setTable replaces the partitions of a table. An empty list removes the table.
-func (d draft) setTable(table uint32, old, ps []*Partition) {
-	d.setList(table, ps)
-	d.register(old, ps)
-}
-
-func (d draft) setList(table uint32, list []*Partition) {
-	if len(list) == 0 {
-		d.tables = d.tables.with(uint64(table), nil)
-		return
+// set makes list the partitions of a table, of which come are new, and gone are no longer in the table. An empty list
+// removes the table.
+func (d draft) set(table uint32, list, gone, come []*Partition) {
+	var stored *[]*Partition
+	if len(list) > 0 {
+		stored = &list
 	}
-	d.tables = d.tables.with(uint64(table), &list)
-}
-
-// register removes partitions from the indexes by ID and adds others.
-func (d draft) register(gone, come []*Partition) {
+	d.tables = d.tables.with(uint64(table), stored)
 	for _, p := range gone {
 		d.byID, d.moving = d.byID.with(uint64(p.ID), nil), d.moving.with(uint64(p.ID), nil)
 	}
@@ -120,6 +111,5 @@ func (d draft) edit(table uint32, e *edit) {
 			e.touched, gone = append(e.touched, len(list)), gone[1:]
 		}
 	}
-	d.setList(table, append(list, old[at:]...))
-	d.register(e.gone, e.come)
+	d.set(table, append(list, old[at:]...), e.gone, e.come)
 }

@@ -13,7 +13,7 @@ func (s *Snapshot) Recovered(tables map[uint32][]*Partition, meta *Partition, pa
 	out := s.next()
 	out.nextPartition, out.nextReplica = max(s.nextPartition, partition), max(s.nextReplica, replica)
 	for table, ps := range tables {
-		out.setTable(table, s.Partitions(table), ps)
+		out.set(table, ps, s.Partitions(table), ps)
 	}
 	out.meta = meta
 	return out.Snapshot, out.Validate()

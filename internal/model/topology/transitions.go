@@ -84,7 +84,7 @@ func (s *Snapshot) CutTable(table uint32, pieces []Piece) (*Snapshot, error) {
 		out.nextPartition++
 		ps = append(ps, p)
 	}
-	out.setTable(table, nil, ps)
+	out.set(table, ps, nil, ps)
 	if err := newValidator(out.Snapshot).table(table); err != nil {
 		return nil, err
 	}
@@ -107,6 +107,6 @@ func (s *Snapshot) AddMeta(places []Place) (*Snapshot, error) {
 // DropTable removes a table and its partitions. If the table does not exist, only the version changes.
 func (s *Snapshot) DropTable(table uint32) *Snapshot {
 	out := s.next()
-	out.setTable(table, s.Partitions(table), nil)
+	out.set(table, nil, s.Partitions(table), nil)
 	return out.Snapshot
 }
