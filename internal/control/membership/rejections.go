@@ -34,7 +34,7 @@ func NewRejections(log *slog.Logger, silence time.Duration, fail func(error)) *R
 	return &Rejections{log: log, fail: fail, duplicate: duplicateWatch{threshold: duplicateIntervals * silence}}
 }
 
-// silence is the time after which a connection without traffic is closed. It limits the rate for each host and reason.
+// LogRejected logs a rejected connection. It limits the rate for each host and reason.
 func (s *Rejections) LogRejected(remote string, err error) {
 	host, _, e := net.SplitHostPort(remote)
 	if e != nil {

@@ -261,7 +261,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// integer converts a number without a fraction to an integer.
+// units returns the length of s in UTF-16 units.
 func units(s string) int {
 	if isASCII(s) {
 		return len(s)

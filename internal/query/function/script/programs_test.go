@@ -5,6 +5,7 @@ package script
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -18,29 +19,25 @@ func TestCompileTime(t *testing.T) {
 	}
 	e := New(Bounds{CompileTime: 20 * time.Millisecond})
 	program := new(Program)
-	end := make(chan struct{})
+	var ended atomic.Bool
 	busy := func() (*Program, error) {
-		for {
-			select {
-			case <-end:
-				return program, nil
-			default:
-			}
+		for !ended.Load() {
 		}
+		return program, nil
 	}
+	end := make(chan struct{})
 	idle := func() (*Program, error) { <-end; return program, nil }
 	for _, body := range []string{"busy", "waiting"} {
 		if _, err := e.compiled(t.Context(), body, body, busy); err == nil {
 			t.Errorf("%s: the script was compiled", body)
 		}
 	}
-	close(end)
+	ended.Store(true)
 	e.programs.compiling <- struct{}{} // waits for the end of the compilation
 	<-e.programs.compiling
 	if p, err := e.compiled(t.Context(), "busy", "busy", nil); p != program || err != nil {
 		t.Errorf("after the compilation: %v", err)
 	}
-	end = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	limit := time.AfterFunc(100*time.Millisecond, cancel) // several times CompileTime
 	defer limit.Stop()
