@@ -43,8 +43,8 @@
 //
 // The package knows nothing of rows, spans, or clients. A StateMachine interprets entries, and a Log stores them.
 //
-// Start reading at Host.Step, then Host.processReady. Each part of a group has its own file: pending proposals
+// Start reading at Host.Step, then Group.processReady. Each part of a group has its own file: pending proposals
 // (pending.go), reads (read.go, indexquery.go), lease and vote lease, commit notifications, freshness (staleness.go),
-// the log tail, applying, snapshots, and leadership transfer (transfer.go). Peers, batching, and elections belong to
-// the node. rawnode.go wraps the Raft library.
+// the log tail, applying, snapshots, elections, quiescence, and leadership transfer (transfer.go). Peers, batching, and
+// the leadership policy (abstain.go) belong to the node. rawnode.go wraps the Raft library.
 package raftgroup

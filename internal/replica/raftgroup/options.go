@@ -76,7 +76,8 @@ type Options struct {
 	// WakesPerTick bounds the quiescent groups of a dead peer that are woken in one tick; 64 if 0.
 	WakesPerTick int
 
-	Events Events
+	// Observer is notified of events. It may be nil.
+	Observer Observer
 }
 
 func (o Options) withDefaults() Options {
@@ -100,6 +101,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.OutcomeTicks, 2*o.ElectionTicks)
 	setDefault(&o.OutcomeEntries, 64)
 	setDefault(&o.WakesPerTick, 64)
+	if o.Observer == nil {
+		o.Observer = NoObserver{}
+	}
 	return o
 }
 
@@ -108,27 +112,4 @@ func setDefault[T comparable](p *T, value T) {
 	if *p == zero {
 		*p = value
 	}
-}
-
-// Events are callbacks for logging, counting, and reacting. Each may be nil. They are called from within the steps and
-// must not block.
-type Events struct {
-	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 without a leader, and its Node is
-	// zero while the node is unknown.
-	LeaderChanged func(group uint64, leader Member, term uint64)
-	// Quiesced is called when the group becomes quiescent or wakes.
-	Quiesced func(group uint64, quiet bool)
-	// PeerDown is called when nothing was received from the node for an election timeout, and when the node is back.
-	PeerDown func(node NodeID, down bool)
-	// UnknownGroup is called for a message to a group that is not here, or to a newer replica of it than the one here.
-	UnknownGroup func(group, replica uint64, from NodeID)
-	// SnapshotSent and SnapshotInstalled are called with the result of a transfer or an installation.
-	SnapshotSent      func(group, to uint64, err error)
-	SnapshotInstalled func(group, index uint64)
-	// Truncated is called when the log starts after index.
-	Truncated func(group, index uint64)
-	// Dropped is called when messages were dropped because a limit was reached.
-	Dropped func(bound string, n int)
-	// Failed is called when the runner stopped because of err.
-	Failed func(err error)
 }
