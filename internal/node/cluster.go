@@ -88,8 +88,8 @@ func (n *Node) newCluster() (*cluster, error) {
 	nodeTLS, _ := n.certificates.Nodes()
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
-		Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster, KeepAlive: keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.Overloaded,
+		Admission: c.directoryGuard, KeepAlive: keepAlive, IdleTimeout: silence,
+		SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.Overloaded,
 		Observer: peerObserver{c},
 	})
 	if err != nil {

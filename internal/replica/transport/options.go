@@ -5,7 +5,6 @@ package transport
 import (
 	"context"
 	"crypto/tls"
-	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -24,8 +23,8 @@ type Self struct {
 	// Address is where other nodes reach this node; they add it to their address books. If it is empty, they keep the
 	// known address. It has at most 255 bytes.
 	Address string
-	// History identifies the node's data directory for Options.Admit of other nodes, at most 1024 bytes. It is empty if
-	// they do not check it.
+	// History identifies the node's data directory for Admission.Admit of other nodes. It has at most 1024 bytes. It is
+	// empty if they do not check it.
 	History string
 }
 
@@ -63,14 +62,8 @@ type Options struct {
 	// Secret, if not nil, makes both sides of every connection prove first, inside of TLS if enabled, that they have
 	// the secret. It has at least SecretMin bytes.
 	Secret []byte
-	// Admit, if not nil, may reject a node whose handshake is otherwise valid, for example a removed node. Both sides
-	// call it. If its error is ErrLevel or ErrCopiedDirectory, that is the reason; otherwise the reason is
-	// ErrNotAdmitted.
-	Admit func(Peer) error
-	// Former, if not nil, returns the text for a node of another cluster if this node belonged to that cluster before:
-	// the data directory of the other node is an earlier state of this one. It returns "" otherwise. The reason is then
-	// ErrCopiedDirectory instead of ErrCluster.
-	Former func(ClusterID, NodeID) string
+	// Admission may reject nodes whose handshake is otherwise valid. Nil means that all of them are admitted.
+	Admission Admission
 	// Levels are the feature levels that this node's build supports, up to 65535.
 	Levels feature.Range
 
@@ -89,11 +82,9 @@ type Options struct {
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
 	// BackoffMin and BackoffMax are the minimum and maximum delays after failed connection attempts; 20 ms and 2 s if
-	// 0. Jitter shortens a delay by up to half.
+	// 0. A random part of up to half of a delay is subtracted.
 	BackoffMin time.Duration
 	BackoffMax time.Duration
-	// Jitter returns numbers in [0, 1) and must be safe for concurrent use; math/rand/v2 if nil.
-	Jitter func() float64
 	// KeepAlive is the silence after which a side sends a keep-alive. IdleTimeout is the silence after which a
 	// connection is closed. They are 1 s and 5 s if 0.
 	KeepAlive   time.Duration
@@ -134,8 +125,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Handshakes, 64)
 	setDefault(&o.BackoffMin, 20*time.Millisecond)
 	setDefault(&o.BackoffMax, 2*time.Second)
-	if o.Jitter == nil {
-		o.Jitter = rand.Float64
+	if o.Admission == nil {
+		o.Admission = admitAll{}
 	}
 	if o.Observer == nil {
 		o.Observer = noObserver{}
