@@ -88,8 +88,8 @@ func (n *Node) newCluster() (*cluster, error) {
 	nodeTLS, _ := n.certificates.Nodes()
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
-		Admit: c.directoryGuard.Admit, Former: c.directoryGuard.FormerCluster, KeepAlive: keepAlive,
-		IdleTimeout: silence, SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.Overloaded,
+		Admission: c.directoryGuard, KeepAlive: keepAlive, IdleTimeout: silence,
+		SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.Overloaded,
 		Observer: peerObserver{c},
 	})
 	if err != nil {
@@ -104,56 +104,8 @@ func (n *Node) newCluster() (*cluster, error) {
 
 // options returns the cluster options of the replicas' host.
 func (c *cluster) options() *partition.Cluster {
-	return &partition.Cluster{
-		Node: c.self, Log: c.log, Transport: c.transport,
-		Raft: raftgroup.Options{ElectionTicks: c.n.opts.Testing.ElectionTicks, Events: raftgroup.Events{
-			PeerDown: c.peers.SetDown,
-			Failed:   c.directoryGuard.HandleGroupFailure,
-			SnapshotSent: func(group, to uint64, err error) {
-				if err != nil {
-					c.n.log.LogAttrs(
-						c.ctx,
-						slog.LevelWarn,
-						"snapshot not sent",
-						slog.Uint64("partition", group),
-						slog.Uint64("replica", to),
-						slog.String("error", err.Error()),
-					)
-					return
-				}
-				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot sent", slog.Uint64("partition", group),
-					slog.Uint64("replica", to))
-			},
-			SnapshotInstalled: func(group, index uint64) {
-				c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot installed", slog.Uint64("partition", group),
-					slog.Uint64("index", index))
-			},
-			Dropped: func(bound string, n int) {
-				c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", bound),
-					slog.Int("messages", n))
-			},
-		}},
-		RecordsChanged: func(version uint64) {
-			c.version.Store(version)
-			if k := c.keeper.Load(); k != nil {
-				k.Reload(version)
-			}
-		},
-		RecordsPut: func(version uint64, put []command.Record) {
-			if k := c.keeper.Load(); k != nil {
-				k.NoteChange(version, put)
-			}
-		},
-		LeaderChanged: c.leaderChanged,
-		Replaced: func(replica topology.ReplicaID) { // it may be called repeatedly
-			if c.returning.TryLock() {
-				c.run(func() {
-					defer c.returning.Unlock()
-					c.rejoinMeta(replica)
-				})
-			}
-		},
-	}
+	return &partition.Cluster{Node: c.self, Log: c.log, Transport: c.transport,
+		Raft: raftgroup.Options{ElectionTicks: c.n.opts.Testing.ElectionTicks}, Observer: replicaObserver{cluster: c}}
 }
 
 // rejoinMeta makes the node rejoin the meta partition with a new replica.
@@ -222,7 +174,7 @@ func (c *cluster) listen(l net.Listener) error {
 	calls := &c.n.calls
 	calls.HandleManual(remote.NewServer(c.n.host, c.transport, nil), remote.Calls...)
 	c.member.Register(calls)
-	return c.transport.Start(l, c.n.host, calls)
+	return c.transport.Start(l, c.n.host.ReplicaSets(), calls)
 }
 
 // removed stops the node because the other nodes have removed it. This is expected if the node was leaving.
@@ -234,24 +186,6 @@ func (c *cluster) removed() {
 		}
 	}
 	c.n.life.Fail(errors.New("the node was removed from the cluster while it was down: you can delete its data"))
-}
-
-// leaderChanged is called when the leader of a partition changes.
-func (c *cluster) leaderChanged(id topology.PartitionID, leader topology.NodeID, here bool) {
-	select {
-	case <-c.started:
-	default:
-		return
-	}
-	c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "leader changed", slog.Uint64("partition", uint64(id)),
-		slog.String("leader", leader.Short()), slog.Bool("here", here))
-	c.n.coordinator.LeaderChanged(id, leader)
-	if here {
-		c.reconcilers.Enqueue(id)
-	}
-	if id == topology.MetaPartition {
-		c.n.builder.Wake()
-	}
 }
 
 // start starts the background work.
@@ -293,7 +227,7 @@ func (c *cluster) handover() error {
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTime)
 	defer cancel()
 	c.peers.AnnounceStop(ctx)
-	if err := c.n.host.TransferAll(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := c.n.host.ReplicaSets().TransferAll(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
+	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/process"
 	"github.com/ilion-db/ilion/internal/replica/partition"
@@ -76,7 +77,7 @@ func (c peerObserver) Removed() { c.removed() }
 // and expirations of this node.
 func (c peerObserver) ClockSkewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
-		h.Abstain(partition.ClockWrong, skewed)
+		h.ReplicaSets().Abstain(partition.ClockWrong, skewed)
 	}
 	if ahead == 0 {
 		level := slog.LevelInfo
@@ -109,7 +110,7 @@ func (c peerObserver) DialFailed(node topology.NodeID, address string, err error
 func (c peerObserver) Refused(p transport.Peer) {
 	c.peers.SetDown(p.Node, true)
 	if h := c.host.Load(); h != nil {
-		h.NodeRefused(p.Node)
+		h.ReplicaSets().NodeRefused(p.Node)
 	}
 }
 
@@ -117,11 +118,84 @@ func (c peerObserver) Refused(p transport.Peer) {
 func (c peerObserver) Departed(p transport.Peer) {
 	c.peers.SetDown(p.Node, true)
 	if h := c.host.Load(); h != nil {
-		h.NodeDeparted(p.Node)
+		h.ReplicaSets().NodeDeparted(p.Node)
 	}
 }
 
 // HandshakeRefused logs that a peer that connected to this node was rejected.
 func (c peerObserver) HandshakeRefused(remote string, err error) {
 	c.rejections.LogRejected(remote, err)
+}
+
+// replicaObserver handles the events of the replicas of this node. It implements partition.Observer.
+type replicaObserver struct {
+	partition.NoObserver
+	*cluster
+}
+
+// PeerDown implements raftgroup.Observer, as do the methods below.
+func (c replicaObserver) PeerDown(node topology.NodeID, down bool) { c.peers.SetDown(node, down) }
+func (c replicaObserver) Failed(err error)                         { c.directoryGuard.HandleGroupFailure(err) }
+
+func (c replicaObserver) SnapshotSent(group, to uint64, err error) {
+	attrs := []slog.Attr{slog.Uint64("partition", group), slog.Uint64("replica", to)}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+		c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "snapshot not sent", attrs...)
+		return
+	}
+	c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot sent", attrs...)
+}
+
+func (c replicaObserver) SnapshotInstalled(group, index uint64) {
+	c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "snapshot installed", slog.Uint64("partition", group),
+		slog.Uint64("index", index))
+}
+
+func (c replicaObserver) Dropped(limit string, n int) {
+	c.n.log.LogAttrs(c.ctx, slog.LevelWarn, "messages between nodes dropped", slog.String("bound", limit),
+		slog.Int("messages", n))
+}
+
+// RecordsChanged makes the node read the changed metadata records.
+func (c replicaObserver) RecordsChanged(version uint64) {
+	c.version.Store(version)
+	if k := c.keeper.Load(); k != nil {
+		k.Reload(version)
+	}
+}
+
+// RecordsPut passes changed metadata records to the keeper.
+func (c replicaObserver) RecordsPut(version uint64, put []command.Record) {
+	if k := c.keeper.Load(); k != nil {
+		k.NoteChange(version, put)
+	}
+}
+
+// Replaced makes the node rejoin the meta partition. It may be called repeatedly.
+func (c replicaObserver) Replaced(replica topology.ReplicaID) {
+	if c.returning.TryLock() {
+		c.run(func() {
+			defer c.returning.Unlock()
+			c.rejoinMeta(replica)
+		})
+	}
+}
+
+// LeadershipChanged passes a new leader to the coordinator and the reconcilers.
+func (c replicaObserver) LeadershipChanged(id topology.PartitionID, leader topology.NodeID, here bool) {
+	select {
+	case <-c.started:
+	default:
+		return
+	}
+	c.n.log.LogAttrs(c.ctx, slog.LevelDebug, "leader changed", slog.Uint64("partition", uint64(id)),
+		slog.String("leader", leader.Short()), slog.Bool("here", here))
+	c.n.coordinator.LeaderChanged(id, leader)
+	if here {
+		c.reconcilers.Enqueue(id)
+	}
+	if id == topology.MetaPartition {
+		c.n.builder.Wake()
+	}
 }

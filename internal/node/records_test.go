@@ -29,7 +29,7 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 	}
 	defer k.Close()
 	c := &cluster{n: &Node{}}
-	o := c.options()
+	o := c.options().Observer
 	version = 5
 	o.RecordsPut(5, nil)
 	o.RecordsChanged(5)

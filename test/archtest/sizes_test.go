@@ -29,9 +29,6 @@ type exception struct {
 	reason string
 }
 
-// reduce is the reason of types that must still be reduced. Their sizes may only decrease.
-const reduce = "to be reduced"
-
 // javaTable is the reason of functions that only declare Java classes.
 const javaTable = "a table of Java methods in the form of code"
 
@@ -45,14 +42,9 @@ var sizeExceptions = map[string]exception{
 	"query/function/java.defBuilders": {size{lines: 82}, javaTable},
 	"query/function/java.defMaps":     {size{lines: 84}, javaTable},
 	"query/function/java.init":        {size{lines: 128}, javaTable},
-	"model/compat.Release":            {size{fields: 34}, "a table of differences between Cassandra releases: one field for each"},
+	"model/compat.Release":            {size{fields: 35}, "a table of differences between Cassandra releases: one field for each"},
 	"replica/storage.Metrics":         {size{fields: 28}, "a table of counters: one field for each metric"},
 	"node/options.Options":            {size{fields: 30}, "the configuration file: one field for each option at its top level"},
-	"replica/raftgroup.Host":          {size{methods: 69, fields: 27}, reduce},
-	"replica/raftgroup.Group":         {size{fields: 42}, reduce},
-	"replica/partition.Host":          {size{methods: 63, fields: 27}, reduce},
-	"replica/transport.Transport":     {size{methods: 51, fields: 27}, reduce},
-	"replica/transport.Options":       {size{fields: 27}, reduce},
 }
 
 // TestSizes checks that types and functions of the product can be held in mind, and that no exception is larger than

@@ -87,7 +87,7 @@ func (n peerObserver) ClockSkewed(skewed bool, ahead time.Duration) {
 	}
 	n.w.Note("node %d: the clock is ahead by %v", n.ID, ahead)
 	if !n.w.plan.Bugs.SkewedLeader && n.parts != nil {
-		n.parts.Abstain(partition.ClockWrong, skewed)
+		n.parts.ReplicaSets().Abstain(partition.ClockWrong, skewed)
 	}
 }
 
@@ -613,7 +613,7 @@ func (n *node) stop() {
 		ctx, cancel := n.Scheduler().WithTimeout(context.Background(), handoverTime)
 		defer cancel()
 		n.peers.AnnounceStop(ctx)
-		if err := n.parts.TransferAll(ctx); !t.Dead() {
+		if err := n.parts.ReplicaSets().TransferAll(ctx); !t.Dead() {
 			n.w.Note("node %d has handed over: %v", n.ID, err)
 			n.AfterLife(1, n.depart)
 		}
@@ -630,7 +630,7 @@ func (n *node) depart() {
 		w.Net.Send(n.ID, other.ID, nil, func([]byte) {
 			if other.Up {
 				other.peers.SetDown(id, true)
-				other.parts.NodeDeparted(id)
+				other.parts.ReplicaSets().NodeDeparted(id)
 			}
 		})
 	}

@@ -110,64 +110,77 @@ func (w *simulation) nodeOf(id topology.NodeID) *node {
 }
 
 func (n *node) options() partition.Options {
-	w, life := n.w, n.Life
 	return partition.Options{
 		Now: n.plantNow(), DedupeReach: dedupeReach,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
 			SimHooks: &partition.SimHooks{Runner: n.runner, Scheduler: n.Scheduler()},
-			RecordsChanged: func(version uint64) {
-				if n.keeper != nil {
-					n.keeper.Reload(version)
-				}
-			},
-			RecordsPut: func(version uint64, put []command.Record) {
-				if n.keeper != nil {
-					n.keeper.NoteChange(version, put)
-				}
-			},
-			Replaced: n.comeBack,
-			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, here bool) {
-				if n.Life != life {
-					return
-				}
-				if n.coord != nil {
-					n.coord.LeaderChanged(id, leader)
-				}
-				if here && n.loops != nil {
-					n.loops.Enqueue(id)
-				}
-				if id == topology.MetaPartition && n.builder != nil {
-					n.builder.Wake()
-				}
-				if here {
-					w.counts.Leaders++
-					w.newTerm(id)
-					w.Note("node %d leads partition %d", n.ID, id)
-				}
-			},
+			Observer: replicaObserver{node: n, life: n.Life},
 			Raft: raftgroup.Options{
 				Tick: tick, ElectionTicks: elections, TruncateEntries: 14, TruncateKeep: 4, UnappliedEntries: 2,
 				UnappliedNode: 3,
-				Events: raftgroup.Events{
-					SnapshotInstalled: func(group, index uint64) {
-						w.counts.Snapshots++
-						w.Note("node %d installed partition %d at %d", n.ID, group, index)
-					},
-					Truncated: func(uint64, uint64) { w.counts.Truncations++ },
-					Quiesced: func(_ uint64, quiet bool) {
-						if quiet {
-							w.counts.Quiesced++
-						}
-					},
-					PeerDown: func(peer raftgroup.NodeID, down bool) {
-						if n.Life == life && n.peers != nil {
-							n.peers.SetDown(topology.NodeID(peer), down)
-						}
-					},
-				},
 			},
 		},
+	}
+}
+
+// replicaObserver handles the events of the replicas of a node during one of its lives.
+type replicaObserver struct {
+	partition.NoObserver
+	*node
+	life int
+}
+
+func (n replicaObserver) RecordsChanged(version uint64) {
+	if n.keeper != nil {
+		n.keeper.Reload(version)
+	}
+}
+
+func (n replicaObserver) RecordsPut(version uint64, put []command.Record) {
+	if n.keeper != nil {
+		n.keeper.NoteChange(version, put)
+	}
+}
+
+func (n replicaObserver) Replaced(replica topology.ReplicaID) { n.comeBack(replica) }
+
+func (n replicaObserver) LeadershipChanged(id topology.PartitionID, leader topology.NodeID, here bool) {
+	if n.Life != n.life {
+		return
+	}
+	if n.coord != nil {
+		n.coord.LeaderChanged(id, leader)
+	}
+	if here && n.loops != nil {
+		n.loops.Enqueue(id)
+	}
+	if id == topology.MetaPartition && n.builder != nil {
+		n.builder.Wake()
+	}
+	if here {
+		n.w.counts.Leaders++
+		n.w.newTerm(id)
+		n.w.Note("node %d leads partition %d", n.ID, id)
+	}
+}
+
+func (n replicaObserver) SnapshotInstalled(group, index uint64) {
+	n.w.counts.Snapshots++
+	n.w.Note("node %d installed partition %d at %d", n.ID, group, index)
+}
+
+func (n replicaObserver) Truncated(uint64, uint64) { n.w.counts.Truncations++ }
+
+func (n replicaObserver) Quiesced(_ uint64, quiet bool) {
+	if quiet {
+		n.w.counts.Quiesced++
+	}
+}
+
+func (n replicaObserver) PeerDown(peer raftgroup.NodeID, down bool) {
+	if n.Life == n.life && n.peers != nil {
+		n.peers.SetDown(peer, down)
 	}
 }
 
@@ -268,10 +281,10 @@ func (n *node) refuses(id topology.NodeID) func(by *world.Machine) {
 		other := n.w.nodes[by.ID]
 		other.peers.SetDown(id, true)
 		if n.w.plan.Bugs.RefusalIsDeath {
-			other.parts.NodeDeparted(id)
+			other.parts.ReplicaSets().NodeDeparted(id)
 			return
 		}
-		other.parts.NodeRefused(id)
+		other.parts.ReplicaSets().NodeRefused(id)
 	}
 }
 

@@ -33,10 +33,11 @@ func (m *Member) FollowDisks(ctx context.Context) {
 		maps.DeleteFunc(abstaining, func(_ topology.NodeID, wrong bool) bool { return !wrong })
 		maps.Copy(abstaining, r.lowSpace)
 		if is := len(abstaining) > 0; is || was {
-			m.Host.SetFullDisks(r.full)
-			m.Host.SetLowDisk(r.lowSpace[m.Self])
-			m.Host.Abstain(partition.DiskFull, r.lowSpace[m.Self])
-			m.Host.Abstaining(abstaining)
+			sets := m.Host.ReplicaSets()
+			sets.SetFullDisks(r.full)
+			sets.SetLowDisk(r.lowSpace[m.Self])
+			sets.Abstain(partition.DiskFull, r.lowSpace[m.Self])
+			sets.Abstaining(abstaining)
 			was = is
 		}
 	}

@@ -60,6 +60,27 @@ type node struct {
 	puts map[uint64][]command.Record
 }
 
+// recordsObserver keeps the changes of the records for tests.
+type recordsObserver struct {
+	NoObserver
+	n *node
+}
+
+func (o recordsObserver) RecordsPut(version uint64, put []command.Record) {
+	o.n.mu.Lock()
+	defer o.n.mu.Unlock()
+	if o.n.puts == nil {
+		o.n.puts = map[uint64][]command.Record{}
+	}
+	o.n.puts[version] = put
+}
+
+func (o recordsObserver) RecordsChanged(version uint64) {
+	o.n.mu.Lock()
+	defer o.n.mu.Unlock()
+	o.n.records = append(o.n.records, version)
+}
+
 func nodeID(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
 
 func newWorld(t testing.TB, n int) *world {
@@ -101,19 +122,7 @@ func (w *world) start(i int) {
 		Node: nodeID(i), Log: n.log, Transport: n, StalenessMax: n.staleness,
 		Raft: raftgroup.Options{Tick: 20 * time.Millisecond, ElectionTicks: election, TruncateEntries: 200,
 			TruncateKeep: 20},
-		RecordsPut: func(version uint64, put []command.Record) {
-			n.mu.Lock()
-			if n.puts == nil {
-				n.puts = map[uint64][]command.Record{}
-			}
-			n.puts[version] = put
-			n.mu.Unlock()
-		},
-		RecordsChanged: func(version uint64) {
-			n.mu.Lock()
-			n.records = append(n.records, version)
-			n.mu.Unlock()
-		},
+		Observer: recordsObserver{n: n},
 	}})
 	if err != nil {
 		w.t.Fatal(err)
@@ -169,7 +178,7 @@ func (n *node) to(id raftgroup.NodeID) *Host {
 // Send implements raftgroup.Transport.
 func (n *node) Send(to raftgroup.NodeID, frame []byte) bool {
 	if h := n.to(to); h != nil {
-		return h.Receive(nodeID(n.index), bytes.Clone(frame)) == nil
+		return h.ReplicaSets().Receive(nodeID(n.index), bytes.Clone(frame)) == nil
 	}
 	return true
 }
@@ -180,7 +189,8 @@ func (n *node) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, 
 	if h == nil {
 		return errors.New("unreachable")
 	}
-	return h.ReceiveSnapshot(nodeID(n.index), io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, size)),
+	snapshot := io.MultiReader(bytes.NewReader(head), io.NewSectionReader(data, 0, size))
+	return h.ReplicaSets().ReceiveSnapshot(nodeID(n.index), snapshot,
 		size)
 }
 

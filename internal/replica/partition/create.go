@@ -65,8 +65,8 @@ func (h *Host) Create(ps ...*topology.Partition) error {
 // Join durably creates an empty replica that waits for its first snapshot. The leader sends a snapshot when it adds the
 // replica to its configuration. An existing replica is not changed.
 func (h *Host) Join(id topology.PartitionID, replica topology.ReplicaID) error {
-	if _, err := h.replicaSets(); err != nil {
-		return err
+	if h.ReplicaSets() == nil {
+		return errNoReplicaSet
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,7 +104,7 @@ func (h *Host) createReplicas(list []replicaInit) error {
 func (h *Host) storeReplicas(list []replicaInit) error {
 	h.listing.Lock()
 	defer h.listing.Unlock()
-	replicas := h.copyReplicas(len(list))
+	replicas := h.clone()
 	tables := map[uint32]bool{}
 	b := h.store.NewBatch()
 	defer b.Close()
@@ -140,32 +140,12 @@ func (h *Host) storeReplicas(list []replicaInit) error {
 	return nil
 }
 
-// removeFromMap removes replicas whose sequencers failed to open.
-func (h *Host) removeFromMap(list []replicaInit) {
-	h.listing.Lock()
-	defer h.listing.Unlock()
-	stay := h.copyReplicas(0)
-	for i := range list {
-		delete(stay, list[i].id)
-	}
-	h.replicas.Store(&stay)
-}
-
 func ofTables(replicas map[topology.PartitionID]*Replica, tables map[uint32]bool) []*Replica {
 	var out []*Replica
 	for _, r := range replicas {
 		if tables[r.Table()] {
 			out = append(out, r)
 		}
-	}
-	return out
-}
-
-func (h *Host) copyReplicas(more int) map[topology.PartitionID]*Replica {
-	old := *h.replicas.Load()
-	out := make(map[topology.PartitionID]*Replica, len(old)+more)
-	for id, r := range old {
-		out[id] = r
 	}
 	return out
 }
@@ -198,7 +178,7 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	// The rows of a dead replica belong to another partition. A child that has split off from a replica until now
 	// stays.
 	gone = slices.DeleteFunc(gone, func(r *Replica) bool { return r.dead.Load() })
-	stay := h.copyReplicas(0)
+	stay := h.clone()
 	for _, r := range gone {
 		delete(stay, r.id)
 	}

@@ -17,7 +17,7 @@ type Batches interface {
 }
 
 // SetBatches sets the source of this information. Before that, old parts of batches are rejected.
-func (h *Host) SetBatches(b Batches) { h.batches.Store(&b) }
+func (e *extensions) SetBatches(b Batches) { e.batches.Store(&b) }
 
 // askingMax bounds the concurrent queries of a node to Batches.
 const askingMax = 16
@@ -51,10 +51,10 @@ func (h *Host) recordMissing(ctx context.Context, c *command.Conditional) (*comm
 }
 
 // recorded reports whether a batch is in the batch log. An error becomes ErrUncertain.
-func (h *Host) recorded(ctx context.Context, batch [16]byte) (bool, error) {
-	b := h.batches.Load()
-	defer h.asking.Add(-1)
-	if h.asking.Add(1) > askingMax || b == nil {
+func (e *extensions) recorded(ctx context.Context, batch [16]byte) (bool, error) {
+	b := e.batches.Load()
+	defer e.asking.Add(-1)
+	if e.asking.Add(1) > askingMax || b == nil {
 		return false, ErrUncertain
 	}
 	recorded, err := (*b).Recorded(ctx, batch)

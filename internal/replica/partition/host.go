@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,9 +75,10 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	if o.Cluster != nil && o.Cluster.StalenessMax == 0 {
+	if o.Cluster != nil {
 		c := *o.Cluster
-		c.StalenessMax = 500 * time.Millisecond
+		c.StalenessMax = cmp.Or(c.StalenessMax, 500*time.Millisecond)
+		c.Observer = cmp.Or[Observer](c.Observer, NoObserver{})
 		o.Cluster = &c
 	}
 	return o
@@ -95,36 +95,22 @@ type Host struct {
 	clock raftgroup.Clock
 	// budgetClock is the clock of budgets. Every request with a budget reads it.
 	budgetClock func() budget.Instant
-	throughputs atomic.Pointer[Throughputs]
-	programs    atomic.Pointer[Programs]
-	batches     atomic.Pointer[Batches]
-	asking      atomic.Int32 // queries to batches in flight
-	aggregator  atomic.Pointer[Aggregator]
-	pushdown    atomic.Int64 // aggregations in progress
-	views       atomic.Pointer[Views]
+	extensions
 	// sim is nil except in simulations.
 	sim *SimHooks
 	// dedupeEpoch counts how often replicas have started new dedupe windows; see DedupeEpoch.
-	dedupeEpoch atomic.Uint64
-	// abstains holds the current AbstainReasons.
-	abstains      atomic.Uint32
+	dedupeEpoch   atomic.Uint64
 	readers       sync.Pool // *readMeter
 	pendingWrites sync.Pool // *pendingWrite
 	// writeSamplesReady is signaled when Load.WriteSamples should be called.
 	writeSamplesReady chan struct{}
 
-	// mu serializes changes of replicas, except for the children of splits, which the machine creates. listing
-	// serializes all changes. The map is never modified, only replaced. While listing is held, the holder waits only
-	// for the disk.
-	mu       sync.Mutex
-	listing  sync.Mutex
-	closed   bool
-	ended    chan struct{} // closed with the host
-	tidied   sync.WaitGroup
-	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
-	// retired holds replicas whose spans belong to other replicas now, by ID, as long as the machine may receive
-	// entries for them.
-	retired sync.Map
+	// mu serializes changes of replicas, except for the children of splits, which the machine creates.
+	mu sync.Mutex
+	replicaMap
+	closed bool
+	ended  chan struct{} // closed with the host
+	tidied sync.WaitGroup
 }
 
 // Open opens all replicas in the store. The host must be closed before the store.
@@ -139,7 +125,7 @@ func Open(s Store, o Options) (*Host, error) {
 		h.machine.close()
 		return nil, fmt.Errorf("open replicas: %w", err)
 	}
-	var g *raft
+	var g *ReplicaSets
 	if h.opts.Cluster != nil {
 		g = newRaft(h)
 		h.seqs = g
@@ -262,53 +248,6 @@ func checkSpans(all []*Replica) error {
 	return nil
 }
 
-// Replica returns the replica of a partition, or nil if it is not here.
-func (h *Host) Replica(id topology.PartitionID) *Replica { return (*h.replicas.Load())[id] }
-
-// Replicas returns all replicas, ordered by ID.
-func (h *Host) Replicas() []*Replica { return values(*h.replicas.Load()) }
-
-func values(replicas map[topology.PartitionID]*Replica) []*Replica {
-	out := make([]*Replica, 0, len(replicas))
-	for _, r := range replicas {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *Replica) int { return cmp.Compare(a.id, b.id) })
-	return out
-}
-
-// Len returns the number of replicas.
-func (h *Host) Len() int { return len(*h.replicas.Load()) }
-
-// Member returns the ID of the local replica of a partition, or 0 if none exists.
-func (h *Host) Member(id topology.PartitionID) topology.ReplicaID {
-	if r := h.Replica(id); r != nil {
-		return r.Member()
-	}
-	return 0
-}
-
-// IDs returns the IDs of the partitions with a replica here, in ascending order.
-func (h *Host) IDs() []topology.PartitionID { return slices.Sorted(maps.Keys(*h.replicas.Load())) }
-
-// TableOf returns the table of a local replica, or 0 if none exists or it waits for its first snapshot.
-func (h *Host) TableOf(id topology.PartitionID) uint32 {
-	if r := h.Replica(id); r != nil {
-		return r.Table()
-	}
-	return 0
-}
-
-// Holds reports whether a local replica holds a part of a span of a table.
-func (h *Host) Holds(table uint32, span topology.Span) bool {
-	for _, r := range *h.replicas.Load() {
-		if s := r.state.Load(); s.keys.Table == table && s.span.Overlaps(span) {
-			return true
-		}
-	}
-	return false
-}
-
 // Close waits for requests in progress and stops the host's goroutines. It does not close the store.
 func (h *Host) Close() error {
 	h.mu.Lock()
@@ -330,15 +269,6 @@ func (h *Host) Close() error {
 // Failed returns the reason why the node rejects writes, or nil.
 func (h *Host) Failed() error { return h.seqs.failed() }
 
-// NewestStamp returns the highest timestamp that any replica has assigned or applied, in microseconds, or 0 if none
-// exists.
-func (h *Host) NewestStamp() (newest int64) {
-	for _, r := range *h.replicas.Load() {
-		newest = max(newest, r.stamps.last.Load())
-	}
-	return newest
-}
-
 // DedupeEpoch returns the dedupe epoch of the node. It increases whenever a replica of the node forgets which writes it
 // has applied, as all replicas do when the process starts. Epochs of different processes are never equal. Consider a
 // write that is first sent after the node has reported an epoch. It has not been applied by any replica whose dedupe
@@ -346,18 +276,6 @@ func (h *Host) NewestStamp() (newest int64) {
 func (h *Host) DedupeEpoch() uint64 { return h.dedupeEpoch.Load() }
 
 func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
-
-// Spans returns the parts of tables that the node's replicas lead and may sweep, ordered by partition ID.
-func (h *Host) Spans() []keys.Span {
-	rs := h.Replicas()
-	out := make([]keys.Span, 0, len(rs))
-	for _, r := range rs {
-		if r.Leading() && !r.isMeta() && r.Frozen() == 0 {
-			out = append(out, r.state.Load().keys)
-		}
-	}
-	return out
-}
 
 // Sweep makes the replica that holds the sweep's keys execute it, and waits. The keys must belong to one replica, like
 // those found in one of Spans. logged reports whether their table has a change log.

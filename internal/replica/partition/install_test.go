@@ -126,11 +126,7 @@ func TestSnapshotOverOthers(t *testing.T) {
 		}
 	}
 	of := func(h *Host, i int) *snapshots {
-		g, err := h.replicaSets()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &snapshots{raft: g, store: w.nodes[i].store}
+		return &snapshots{ReplicaSets: h.ReplicaSets(), store: w.nodes[i].store}
 	}
 	from, to := of(sender, 0), of(receiver, 1)
 	receive := func(id topology.PartitionID) (*pb.SnapshotMetadata, raftgroup.SnapshotData, error) {

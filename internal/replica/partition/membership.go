@@ -21,9 +21,9 @@ func (r *Replica) Membership() Membership { return Membership{r.host, &r.replica
 
 // Status returns the replica's view of its replica set.
 func (m Membership) Status() (s raftgroup.Status, err error) {
-	g, err := m.host.replicaSets()
-	if err != nil {
-		return s, err
+	g := m.host.ReplicaSets()
+	if g == nil {
+		return s, errNoReplicaSet
 	}
 	known := false
 	err = g.runner.Do(func(h *raftgroup.Host) { s, known = h.Status(uint64(m.set.id)) })
@@ -36,10 +36,11 @@ func (m Membership) Status() (s raftgroup.Status, err error) {
 // Transfer asks another replica to lead. It returns once the request is sent, or *NotLeader if this replica does not
 // lead.
 func (m Membership) Transfer(to topology.ReplicaID) error {
-	g, err := m.host.replicaSets()
-	if err != nil {
-		return err
+	g := m.host.ReplicaSets()
+	if g == nil {
+		return errNoReplicaSet
 	}
+	var err error
 	closed := g.runner.Do(func(h *raftgroup.Host) { err = h.Transfer(uint64(m.set.id), uint64(to)) })
 	if closed != nil {
 		return ErrClosed
@@ -52,7 +53,7 @@ func (m Membership) Transfer(to topology.ReplicaID) error {
 
 // Campaign makes a replica set without a leader elect one now.
 func (m Membership) Campaign() {
-	if g, err := m.host.replicaSets(); err == nil {
+	if g := m.host.ReplicaSets(); g != nil {
 		g.runner.Call(func(h *raftgroup.Host) { h.Campaign(uint64(m.set.id)) })
 	}
 }
@@ -60,9 +61,9 @@ func (m Membership) Campaign() {
 // ChangeMembers changes the members of the replica set. It returns when this replica, the leader, has applied the
 // change. Errors are *NotLeader, raftgroup.ErrMembersBusy, and ErrUncertain.
 func (m Membership) ChangeMembers(ctx context.Context, changes []raftgroup.Change) error {
-	g, err := m.host.replicaSets()
-	if err != nil {
-		return err
+	g := m.host.ReplicaSets()
+	if g == nil {
+		return errNoReplicaSet
 	}
 	done := make(outcomeWaiter, 1)
 	if !g.runner.Call(func(h *raftgroup.Host) { h.ChangeMembers(uint64(m.set.id), changes, done) }) {

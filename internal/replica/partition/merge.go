@@ -61,13 +61,13 @@ func (c Control) Merge(ctx context.Context, epoch uint64, m *command.Merge) erro
 // Absorber returns the partition whose local replica may still take over the span of a frozen local replica, with its
 // epoch. It returns 0 if none exists, or if the replica is not frozen. Until then, the frozen replica must stay: its
 // rows become the rows of the other replica and are not copied from elsewhere.
-func (h *Host) Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64) {
-	r := h.Replica(id)
+func (m *replicaMap) Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64) {
+	r := m.Replica(id)
 	if r == nil || r.Frozen() == 0 {
 		return 0, 0
 	}
 	own := r.state.Load()
-	for _, o := range *h.replicas.Load() {
+	for _, o := range *m.replicas.Load() {
 		if s := o.state.Load(); s.adjoins(own) {
 			return o.id, s.epoch
 		}
@@ -213,29 +213,6 @@ func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 	r.stamps.observe(m.MaxTimestamp) // before the other span can be written
 	r.schema.raise(m.SchemaVersion)
 	r.state.Store(wide)
-	return nil
-}
-
-// retire removes replicas whose spans are taken over from the host's map. The caller must hold listing, and discards
-// their sequencers when their state is gone. Later entries for them are ignored by the machine.
-func (h *Host) retire(dead ...*Replica) {
-	replicas := h.copyReplicas(0)
-	for _, r := range dead {
-		h.retired.Store(r.id, r)
-		r.dead.Store(true)
-		delete(replicas, r.id)
-	}
-	h.replicas.Store(&replicas)
-	for _, r := range dead {
-		r.requests.refuseNew()
-	}
-}
-
-// retiredReplica returns a replica whose span was taken over while its entries may still arrive, or nil.
-func (h *Host) retiredReplica(id topology.PartitionID) *Replica {
-	if r, ok := h.retired.Load(id); ok {
-		return r.(*Replica)
-	}
 	return nil
 }
 

@@ -37,7 +37,7 @@ type Aggregation interface {
 var ErrNoPushdown = errors.New("this replica does not aggregate the rows")
 
 // SetAggregator sets the aggregator. Before that, rows are passed on.
-func (h *Host) SetAggregator(f Aggregator) { h.aggregator.Store(&f) }
+func (e *extensions) SetAggregator(f Aggregator) { e.aggregator.Store(&f) }
 
 // The limits of one aggregation. An aggregation that reaches them returns its result so far, and its reader continues
 // with another read.

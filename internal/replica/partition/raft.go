@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
@@ -27,33 +28,54 @@ type Cluster struct {
 	Transport raftgroup.Transport
 	// Clock is the clock of leases; raftgroup.BootClock if nil.
 	Clock raftgroup.Clock
-	// Raft configures the groups. The host sets its Node and calls its events in addition to its own.
+	// Raft configures the groups. The host sets its Node and Observer.
 	Raft raftgroup.Options
 	// StalenessMax is the maximum time since a follower that serves reads has heard from its leader; 500 ms if 0.
 	StalenessMax time.Duration
-	// RecordsChanged is called when the local replica of the meta partition has applied a change or installed a
-	// snapshot. Its records are at the given version or a later one. It must not block.
-	RecordsChanged func(version uint64)
-	// RecordsPut is called before it for each individually applied change, which led from the previous version to
-	// version. The receiver owns put. It must not block.
-	RecordsPut func(version uint64, put []command.Record)
-	// LeaderChanged is called when the partition follows a leader on the given node, or the zero NodeID if none is
-	// known. here reports whether the leader is the local replica. It must not block.
-	LeaderChanged func(id topology.PartitionID, leader topology.NodeID, here bool)
-	// Replaced is called when a member of the meta partition sends messages to another replica on this node than the
-	// one here. The other replica was assigned to the node later. The local replica was removed while the node was away
-	// and will receive no more messages. The owner must drop it and join as the other replica. Replaced must not block.
-	Replaced func(replica topology.ReplicaID)
+	// Observer is notified of events. It may be nil.
+	Observer Observer
 	// SimHooks, for simulations, runs the steps instead of goroutines. Transport is then not used.
 	SimHooks *SimHooks
 }
 
-// raft provides the sequencers of a node with several replicas per partition: one Raft group per replica.
-type raft struct {
+// Observer is notified of events of the replicas of a node and of their groups. Its methods must not block. An
+// implementation that embeds NoObserver needs only the methods for the events that it uses.
+type Observer interface {
+	raftgroup.Observer
+	// RecordsChanged is called when the local replica of the meta partition has applied a change or installed a
+	// snapshot. Its records are at the given version or a later one.
+	RecordsChanged(version uint64)
+	// RecordsPut is called before it for each individually applied change, which led from the previous version to
+	// version. The receiver owns put.
+	RecordsPut(version uint64, put []command.Record)
+	// LeadershipChanged is called when the partition follows a leader on the given node, or the zero NodeID if none is
+	// known. here reports whether the leader is the local replica.
+	LeadershipChanged(id topology.PartitionID, leader topology.NodeID, here bool)
+	// Replaced is called when a member of the meta partition sends messages to another replica on this node than the
+	// one here. The other replica was assigned to the node later. The local replica was removed while the node was away
+	// and will receive no more messages. The owner must drop it and join as the other replica.
+	Replaced(replica topology.ReplicaID)
+}
+
+// NoObserver is an Observer that ignores all events.
+type NoObserver struct{ raftgroup.NoObserver }
+
+// RecordsChanged implements Observer, as do the methods below.
+func (NoObserver) RecordsChanged(uint64)                                         {}
+func (NoObserver) RecordsPut(uint64, []command.Record)                           {}
+func (NoObserver) LeadershipChanged(topology.PartitionID, topology.NodeID, bool) {}
+func (NoObserver) Replaced(topology.ReplicaID)                                   {}
+
+// ReplicaSets holds the Raft groups of a node's replicas and connects them with other nodes. It provides the sequencers
+// of a node with several replicas per partition. The methods for other packages do nothing if it is nil, or return an
+// error.
+type ReplicaSets struct {
 	host         *Host
 	opts         *Cluster
 	runner       Runner
 	indexWaiters sync.Pool // idle *indexWaiter
+	// abstains holds the current AbstainReasons.
+	abstains atomic.Uint32
 
 	// closed ends waits. cancel ends the reading and writing of snapshots. stopped is closed when the runner has
 	// stopped because of an error.
@@ -63,15 +85,15 @@ type raft struct {
 	stopped chan struct{}
 }
 
-func newRaft(h *Host) *raft {
-	g := &raft{host: h, opts: h.opts.Cluster, closed: make(chan struct{}), stopped: make(chan struct{})}
+func newRaft(h *Host) *ReplicaSets {
+	g := &ReplicaSets{host: h, opts: h.opts.Cluster, closed: make(chan struct{}), stopped: make(chan struct{})}
 	g.indexWaiters.New = func() any { return newIndexWaiter() }
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	return g
 }
 
 // load implements sequencers. It returns the replicas in the registry.
-func (g *raft) load(metas []keys.Meta) ([]replicaInit, error) {
+func (g *ReplicaSets) load(metas []keys.Meta) ([]replicaInit, error) {
 	registry, err := g.host.store.Replicas()
 	if err != nil {
 		return nil, fmt.Errorf("open replicas: %w", err)
@@ -94,7 +116,7 @@ func (g *raft) load(metas []keys.Meta) ([]replicaInit, error) {
 }
 
 // destroyOrphans removes the logs of replicas whose state was removed before a crash.
-func (g *raft) destroyOrphans(list []replicaInit) error {
+func (g *ReplicaSets) destroyOrphans(list []replicaInit) error {
 	groups, err := g.opts.Log.Groups()
 	if err != nil {
 		return fmt.Errorf("open logs: %w", err)
@@ -123,17 +145,17 @@ func (g *raft) destroyOrphans(list []replicaInit) error {
 }
 
 // start opens the groups of the loaded replicas and starts the runner.
-func (g *raft) start(list []replicaInit) error {
+func (g *ReplicaSets) start(list []replicaInit) error {
 	o := g.opts.Raft
 	o.Node = g.opts.Node
-	o.Events.LeaderChanged, o.Events.UnknownGroup, o.Events.Failed = g.leaderChanged, g.unknownGroup, g.runnerFailed
+	o.Observer = groupObserver{g.opts.Observer, g}
 	host := raftgroup.NewHost(g.opts.Log, g.opts.Log.NewBatch(), o)
 	groups, err := host.Open(configsOf(list, false)...)
 	if err != nil {
 		return err
 	}
 	g.setGroups(groups)
-	snaps := &snapshots{raft: g, store: g.host.store}
+	snaps := &snapshots{ReplicaSets: g, store: g.host.store}
 	if d := g.opts.SimHooks; d != nil {
 		g.runner = d.Runner(host, g.host.machine, snaps)
 	} else {
@@ -160,49 +182,47 @@ func configsOf(list []replicaInit, fresh bool) []raftgroup.GroupConfig {
 	return configs
 }
 
-func (g *raft) setGroups(groups []*raftgroup.Group) {
+func (g *ReplicaSets) setGroups(groups []*raftgroup.Group) {
 	for _, group := range groups {
 		g.of(group.ID()).group.Store(group)
 	}
 }
 
 // of returns the sequencer of a group, or nil if it has no replica here.
-func (g *raft) of(group uint64) *raftSequencer {
+func (g *ReplicaSets) of(group uint64) *raftSequencer {
 	if r := g.host.Replica(topology.PartitionID(group)); r != nil {
 		return r.seq.(*raftSequencer)
 	}
 	return nil
 }
 
-func (g *raft) leaderChanged(group uint64, leader raftgroup.Member, term uint64) {
-	if f := g.opts.Raft.Events.LeaderChanged; f != nil {
-		f(group, leader, term)
-	}
-	if f := g.opts.LeaderChanged; f != nil {
-		r := g.host.Replica(topology.PartitionID(group))
-		f(topology.PartitionID(group), leader.Node, r != nil && leader.Replica != 0 &&
-			leader.Replica == uint64(r.member))
+// groupObserver handles the events of groups, in addition to the host's Observer.
+type groupObserver struct {
+	Observer
+	raft *ReplicaSets
+}
+
+func (o groupObserver) LeaderChanged(group uint64, leader raftgroup.Member, term uint64) {
+	o.Observer.LeaderChanged(group, leader, term)
+	r := o.raft.host.Replica(topology.PartitionID(group))
+	o.LeadershipChanged(topology.PartitionID(group), leader.Node, r != nil && leader.Replica != 0 &&
+		leader.Replica == uint64(r.member))
+}
+
+func (o groupObserver) UnknownGroup(group, replica uint64, from raftgroup.NodeID) {
+	o.Observer.UnknownGroup(group, replica, from)
+	if topology.PartitionID(group) == topology.MetaPartition && o.raft.of(group) != nil {
+		o.Replaced(topology.ReplicaID(replica))
 	}
 }
 
-func (g *raft) unknownGroup(group, replica uint64, from raftgroup.NodeID) {
-	if f := g.opts.Raft.Events.UnknownGroup; f != nil {
-		f(group, replica, from)
-	}
-	if f := g.opts.Replaced; f != nil && topology.PartitionID(group) == topology.MetaPartition && g.of(group) != nil {
-		f(topology.ReplicaID(replica))
-	}
-}
-
-func (g *raft) runnerFailed(err error) {
-	close(g.stopped)
-	if f := g.opts.Raft.Events.Failed; f != nil {
-		f(err)
-	}
+func (o groupObserver) Failed(err error) {
+	close(o.raft.stopped)
+	o.Observer.Failed(err)
 }
 
 // failed implements sequencers.
-func (g *raft) failed() error {
+func (g *ReplicaSets) failed() error {
 	if err := g.runner.Failed(); err != nil {
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	}
@@ -210,7 +230,7 @@ func (g *raft) failed() error {
 }
 
 // close closes the groups. Requests in progress get an unknown outcome.
-func (g *raft) close() error {
+func (g *ReplicaSets) close() error {
 	close(g.closed)
 	g.cancel()
 	if g.runner == nil {
@@ -222,7 +242,7 @@ func (g *raft) close() error {
 // initialReplicas implements sequencers. It returns the voters in the topology that are on this node. All replicas of a
 // partition are created with the same state on their nodes, so they agree without communication. The first voter
 // campaigns immediately.
-func (g *raft) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
+func (g *ReplicaSets) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 	for _, p := range ps {
 		if len(p.Sets) == 0 {
 			continue
@@ -238,7 +258,7 @@ func (g *raft) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 }
 
 // open implements sequencers. It waits until the logs of earlier replicas are removed.
-func (g *raft) open(list []replicaInit) error {
+func (g *ReplicaSets) open(list []replicaInit) error {
 	const pause = 10 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
 		var err error
@@ -270,7 +290,7 @@ func (g *raft) open(list []replicaInit) error {
 
 // openChild implements sequencers. The log of the child starts like the log of every new replica, unless it has one:
 // its leader may have sent entries before.
-func (g *raft) openChild(child *replicaInit, leader topology.NodeID) {
+func (g *ReplicaSets) openChild(child *replicaInit, leader topology.NodeID) {
 	list := []replicaInit{*child}
 	g.runner.Call(func(h *raftgroup.Host) {
 		c := configsOf(list, true)
@@ -293,7 +313,7 @@ const leavingMax = 10 * time.Second
 var never chan struct{}
 
 // discard implements sequencers.
-func (g *raft) discard(r *Replica) {
+func (g *ReplicaSets) discard(r *Replica) {
 	g.runner.Call(func(h *raftgroup.Host) {
 		h.Close(uint64(r.id), func(group *raftgroup.Group) {
 			g.host.retired.Delete(r.id)
@@ -304,7 +324,7 @@ func (g *raft) discard(r *Replica) {
 
 // stopSequencers implements sequencers. It closes groups. Their logs are destroyed after the state, because in the
 // reverse order a crash could leave a replica that has forgotten its votes.
-func (g *raft) stopSequencers(rs []*Replica) (finish func() error, err error) {
+func (g *ReplicaSets) stopSequencers(rs []*Replica) (finish func() error, err error) {
 	groups := make(chan *raftgroup.Group, len(rs))
 	for _, r := range rs {
 		id := uint64(r.id)
@@ -336,45 +356,41 @@ func (g *raft) stopSequencers(rs []*Replica) (finish func() error, err error) {
 	}, nil
 }
 
-// replicaSets returns the Raft part of the host, or errNoReplicaSet.
-func (h *Host) replicaSets() (*raft, error) {
-	if g, ok := h.seqs.(*raft); ok {
-		return g, nil
-	}
-	return nil, errNoReplicaSet
+// ReplicaSets returns the Raft groups of the host, or nil if the node does not belong to a cluster.
+func (h *Host) ReplicaSets() *ReplicaSets {
+	g, _ := h.seqs.(*ReplicaSets)
+	return g
 }
 
 // errNoReplicaSet is returned for operations that require a replica set.
 var errNoReplicaSet = errors.New("this node does not belong to a replica set")
 
 // Receive processes a frame from another node and keeps it.
-func (h *Host) Receive(from topology.NodeID, frame []byte) error {
-	g, err := h.replicaSets()
-	if err != nil {
-		return err
+func (g *ReplicaSets) Receive(from topology.NodeID, frame []byte) error {
+	if g == nil {
+		return errNoReplicaSet
 	}
 	return g.runner.Receive(from, frame)
 }
 
 // ReceiveSnapshot receives a snapshot from another node, of size bytes including its head. It returns nil when the
 // snapshot is on this node's disk.
-func (h *Host) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) error {
-	g, err := h.replicaSets()
-	if err != nil {
-		return err
+func (g *ReplicaSets) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) error {
+	if g == nil {
+		return errNoReplicaSet
 	}
 	return g.runner.ReceiveSnapshot(from, r)
 }
 
 // NodeRefused handles a hint that a node's process may have ended: its address refused a connection.
-func (h *Host) NodeRefused(node topology.NodeID) {
-	h.onLoop(func(r *raftgroup.Host) { r.NodeRefused(node) })
+func (g *ReplicaSets) NodeRefused(node topology.NodeID) {
+	g.onLoop(func(r *raftgroup.Host) { r.NodeRefused(node) })
 }
 
 // NodeDeparted handles the announcement of a node's process that it no longer serves anything. The groups that it led
 // elect new leaders immediately.
-func (h *Host) NodeDeparted(node topology.NodeID) {
-	h.onLoop(func(r *raftgroup.Host) { r.NodeDeparted(node) })
+func (g *ReplicaSets) NodeDeparted(node topology.NodeID) {
+	g.onLoop(func(r *raftgroup.Host) { r.NodeDeparted(node) })
 }
 
 // AbstainReason is a reason why a node leaves leadership to other nodes.
@@ -388,45 +404,48 @@ const (
 
 // Abstain makes the node leave the leadership of partitions to other voters that can lead, or ends that if no other
 // reason remains.
-func (h *Host) Abstain(why AbstainReason, on bool) {
+func (g *ReplicaSets) Abstain(why AbstainReason, on bool) {
+	if g == nil {
+		return
+	}
 	for {
-		old := h.abstains.Load()
+		old := g.abstains.Load()
 		reasons := old &^ uint32(why)
 		if on {
 			reasons |= uint32(why)
 		}
-		if h.abstains.CompareAndSwap(old, reasons) {
+		if g.abstains.CompareAndSwap(old, reasons) {
 			break
 		}
 	}
-	h.onLoop(func(r *raftgroup.Host) { r.Abstain(h.abstains.Load() != 0) })
+	g.onLoop(func(r *raftgroup.Host) { r.Abstain(g.abstains.Load() != 0) })
 }
 
 // Abstaining sets the nodes that abstain, as far as this node knows, and keeps the map. If all voters of a partition
 // abstain, all of them may lead.
-func (h *Host) Abstaining(nodes map[topology.NodeID]bool) {
-	h.onLoop(func(r *raftgroup.Host) { r.Abstaining(nodes) })
+func (g *ReplicaSets) Abstaining(nodes map[topology.NodeID]bool) {
+	g.onLoop(func(r *raftgroup.Host) { r.Abstaining(nodes) })
 }
 
 // SetLowDisk sets whether the disk of this node has little space left. The logs of its replicas are then kept short.
-func (h *Host) SetLowDisk(on bool) {
-	h.onLoop(func(r *raftgroup.Host) { r.SetLowDisk(on) })
+func (g *ReplicaSets) SetLowDisk(on bool) {
+	g.onLoop(func(r *raftgroup.Host) { r.SetLowDisk(on) })
 }
 
 // SetFullDisks sets the nodes whose disks are almost full, and keeps the map. Partitions led here reject writes that
 // take space if fewer than a quorum of their voters have space for them: a node that runs out of space stops, and reads
 // need a quorum.
-func (h *Host) SetFullDisks(full map[topology.NodeID]bool) {
-	h.onLoop(func(g *raftgroup.Host) {
-		for _, r := range h.Replicas() {
-			r.quorumLowDisk.Store(!g.QuorumWithout(uint64(r.id), full))
+func (g *ReplicaSets) SetFullDisks(full map[topology.NodeID]bool) {
+	g.onLoop(func(h *raftgroup.Host) {
+		for _, r := range g.host.Replicas() {
+			r.quorumLowDisk.Store(!h.QuorumWithout(uint64(r.id), full))
 		}
 	})
 }
 
 // onLoop runs f on the loop of the groups, asynchronously, if there are any.
-func (h *Host) onLoop(f func(*raftgroup.Host)) {
-	if g, err := h.replicaSets(); err == nil {
+func (g *ReplicaSets) onLoop(f func(*raftgroup.Host)) {
+	if g != nil {
 		g.runner.Call(f)
 	}
 }
@@ -434,9 +453,8 @@ func (h *Host) onLoop(f func(*raftgroup.Host)) {
 // TransferAll transfers every leadership of the node to a voter with the complete log, and waits until requests in
 // progress have completed. It is called before Close. If its context ends first, the remaining leaderships are decided
 // by elections.
-func (h *Host) TransferAll(ctx context.Context) error {
-	g, err := h.replicaSets()
-	if err != nil {
+func (g *ReplicaSets) TransferAll(ctx context.Context) error {
+	if g == nil {
 		return nil // no other node could take over
 	}
 	for {
@@ -455,7 +473,7 @@ func (h *Host) TransferAll(ctx context.Context) error {
 		if left == 0 {
 			return nil
 		}
-		if _, err := await(h.sim, waitLimit{ctx: ctx, max: 20 * time.Millisecond}, never); ctx.Err() != nil {
+		if _, err := await(g.host.sim, waitLimit{ctx: ctx, max: 20 * time.Millisecond}, never); ctx.Err() != nil {
 			return fmt.Errorf("%d leaderships or requests remain: %w", left, err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // raftSequencer is the sequencer of a replica that is a member of a Raft group.
 type raftSequencer struct {
-	*raft
+	*ReplicaSets
 	replica *Replica
 	// group is nil until the group is open.
 	group atomic.Pointer[raftgroup.Group]
@@ -24,8 +24,8 @@ type raftSequencer struct {
 }
 
 // sequencer implements sequencers.
-func (g *raft) sequencer(r *Replica, _ *keys.Meta) sequencer {
-	return &raftSequencer{raft: g, replica: r}
+func (g *ReplicaSets) sequencer(r *Replica, _ *keys.Meta) sequencer {
+	return &raftSequencer{ReplicaSets: g, replica: r}
 }
 
 func (s *raftSequencer) evaluating() uint64 {

@@ -32,14 +32,10 @@ func (r *Replica) showRecords() {
 	if o == nil {
 		return
 	}
-	if o.RecordsPut != nil {
-		for _, c := range changes {
-			o.RecordsPut(c.version, c.put)
-		}
+	for _, c := range changes {
+		o.Observer.RecordsPut(c.version, c.put)
 	}
-	if o.RecordsChanged != nil {
-		o.RecordsChanged(p.version)
-	}
+	o.Observer.RecordsChanged(p.version)
 }
 
 // records applies a compare-and-set. The result is the new version or a *Conflict.

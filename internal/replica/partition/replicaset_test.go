@@ -334,7 +334,7 @@ func TestTransferAll(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	h := w.nodes[0].host.Load()
-	if err := h.TransferAll(ctx); err != nil {
+	if err := h.ReplicaSets().TransferAll(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range h.Replicas() {

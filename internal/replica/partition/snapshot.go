@@ -22,7 +22,7 @@ var errSnapshot = errors.New("the snapshot does not match the replica")
 
 // snapshots implements raftgroup.SnapshotStore.
 type snapshots struct {
-	*raft
+	*ReplicaSets
 	store snapshotStore
 	// incoming holds the snapshots that were received and are neither installed nor discarded. Invariant: none of them
 	// overlaps a replica, or a snapshot, of another partition. mu guards it.

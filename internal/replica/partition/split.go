@@ -140,7 +140,7 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) 
 	if err := errors.Join(b.CommitLogged(), h.store.Sync()); err != nil {
 		return nil, err
 	}
-	replicas := h.copyReplicas(1)
+	replicas := h.clone()
 	replicas[child.id] = child
 	h.replicas.Store(&replicas)
 	child.local.markFound(h.clock.Now())

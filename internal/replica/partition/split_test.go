@@ -144,11 +144,7 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 	parent := capture(p.ID)
 	w.split(p.ID, splitAt(halfway, childID, 0))
 	child := capture(childID)
-	g, err := w.nodes[1].host.Load().replicaSets()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &snapshots{raft: g, store: w.nodes[1].store}
+	s := &snapshots{ReplicaSets: w.nodes[1].host.Load().ReplicaSets(), store: w.nodes[1].store}
 	for _, pair := range [][2]topology.PartitionID{{p.ID, childID}, {childID, p.ID}} {
 		data := map[topology.PartitionID]*storage.SnapshotFile{p.ID: parent, childID: child}
 		first, err := receive(s, pair[0], data[pair[0]])

@@ -249,8 +249,8 @@ func (h *Host) SetThroughputs(t Throughputs) {
 }
 
 // throughputOf returns the limit of a partition, or 0 if none exists.
-func (h *Host) throughputOf(id topology.PartitionID) int64 {
-	if t := h.throughputs.Load(); t != nil {
+func (e *extensions) throughputOf(id topology.PartitionID) int64 {
+	if t := e.throughputs.Load(); t != nil {
 		return t.PerSecond[id]
 	}
 	return 0

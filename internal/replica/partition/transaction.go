@@ -47,14 +47,14 @@ type LargeResult interface {
 }
 
 // SetPrograms sets the interpreter of programs. Before that, transactions are rejected.
-func (h *Host) SetPrograms(p Programs) { h.programs.Store(&p) }
+func (e *extensions) SetPrograms(p Programs) { e.programs.Store(&p) }
 
 // program prepares the program of a transaction. It returns nil for other conditionals.
-func (h *Host) program(ctx context.Context, c *command.Conditional) (Program, error) {
+func (e *extensions) program(ctx context.Context, c *command.Conditional) (Program, error) {
 	if c.Program == nil {
 		return nil, nil
 	}
-	p := h.programs.Load()
+	p := e.programs.Load()
 	if p == nil {
 		return nil, &dberr.Overloaded{Message: "The leader of the partition is starting and cannot execute " +
 			"transactions yet. Retry later"}

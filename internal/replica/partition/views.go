@@ -19,11 +19,11 @@ type Views interface {
 }
 
 // SetViews sets the receiver of hints for all writes from now on.
-func (h *Host) SetViews(v Views) { h.views.Store(&v) }
+func (e *extensions) SetViews(v Views) { e.views.Store(&v) }
 
 // hintsOf appends the keys that a mutation writes under keys.HintStale. Nearly all writes have none.
-func (h *Host) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
-	if h.views.Load() == nil {
+func (e *extensions) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
+	if e.views.Load() == nil {
 		return hints
 	}
 	for i := range m.Ops {

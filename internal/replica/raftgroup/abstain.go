@@ -12,32 +12,44 @@ package raftgroup
 // group without a leader. It is longer than the time for which a node distrusts its clock after a start.
 const abstainTimeouts = 6
 
+// leadershipPolicy determines which nodes may lead, as far as this node knows.
+type leadershipPolicy struct {
+	node  NodeID // this node
+	peers *peers
+	// transferring is true from the first TransferAll on: the node accepts no leadership.
+	transferring bool
+	// abstains and abstaining are the last values passed to Abstain and Abstaining.
+	abstains   bool
+	abstaining map[NodeID]bool
+}
+
+// canLead reports whether a node is up and does not abstain.
+func (p *leadershipPolicy) canLead(node NodeID) bool {
+	if node == p.node {
+		return !p.abstains
+	}
+	return !p.abstaining[node] && !p.peers.of(node).down
+}
+
 // Abstain sets whether this node leaves leadership to other nodes. In both cases, the node votes, applies entries, and
 // serves requests. It must be called on the loop.
-func (h *Host) Abstain(on bool) { h.abstains = on }
+func (h *Host) Abstain(on bool) { h.policy.abstains = on }
 
 // Abstaining sets the other nodes that abstain, according to this node's information. It must be called on the loop.
-func (h *Host) Abstaining(nodes map[NodeID]bool) { h.abstaining = nodes }
+func (h *Host) Abstaining(nodes map[NodeID]bool) { h.policy.abstaining = nodes }
 
 // avoidsLeading reports whether this node leaves the leadership of a group to other nodes. The node except is not
 // considered.
-func (h *Host) avoidsLeading(g *Group, except NodeID) bool {
-	if !h.abstains || g.lead == 0 && h.ticks-g.leaderless > uint64(abstainTimeouts*h.opts.ElectionTicks) {
+func (e *election) avoidsLeading(except NodeID) bool {
+	g, h := e.g, e.g.host
+	if !h.policy.abstains || g.lead == 0 && h.ticks-e.leaderless > uint64(abstainTimeouts*h.opts.ElectionTicks) {
 		return false
 	}
-	for _, id := range g.conf.GetVoters() {
+	for _, id := range g.membership.conf.GetVoters() {
 		r := g.route(id)
-		if r != nil && r.Node != h.opts.Node && r.Node != except && h.canLead(r.Node) {
+		if r != nil && r.Node != h.opts.Node && r.Node != except && h.policy.canLead(r.Node) {
 			return true
 		}
 	}
 	return false
-}
-
-// canLead reports whether a node is up and does not abstain, according to this node's information.
-func (h *Host) canLead(node NodeID) bool {
-	if node == h.opts.Node {
-		return !h.abstains
-	}
-	return !h.abstaining[node] && !h.peers.of(node).down
 }

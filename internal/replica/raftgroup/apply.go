@@ -205,16 +205,15 @@ func (y *applying) changeMembers(item *Apply) {
 	}
 	g.lease.revoke() // the lease depends on a quorum of the old members
 	g.addRoutes(where)
-	g.conf = g.raft.ApplyConfChange(cc)
-	g.pruneRoutes()
+	g.membership.conf = g.raft.ApplyConfChange(cc)
+	g.membership.prune()
 	g.invariants.members++
-	item.members, item.sequence = proto.CloneOf(g.conf), sequence
-	item.where = EncodeMembers(nil, g.members())
+	item.members, item.sequence = proto.CloneOf(g.membership.conf), sequence
+	item.where = EncodeMembers(nil, g.membership.members())
 }
 
-// applied processes the applier's report. Proposers receive their results, and readers see the new state.
-func (h *Host) applied(a *Applied) {
-	g := a.g
+// handleApplied processes the applier's report. Proposers receive their results, and readers see the new state.
+func (g *Group) handleApplied(a *Applied) {
 	if a.truncate != 0 {
 		g.tail.truncate(a.truncate)
 		return
@@ -241,14 +240,10 @@ func (h *Host) applied(a *Applied) {
 	g.reads.serve()
 	g.commits.applied()
 	g.tail.maybeTruncate()
-	h.mark(g)
+	g.host.mark(g)
 }
 
 func (g *Group) moveApplied(index, term uint64) {
-	g.applied, g.appliedTerm = index, term
-	g.appliedShown.Store(index)
+	g.setApplied(index, term)
 	g.fresh.refresh()
-	if g.leading && term == g.term {
-		g.evaluating.Store(term)
-	}
 }

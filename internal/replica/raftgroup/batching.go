@@ -41,7 +41,7 @@ func (w *batcher) applied(f *pendingProposal) {
 		w.full = false
 		for i, g := range w.waiting {
 			w.waiting[i] = nil
-			g.batched = false
+			g.pending.held = false
 			w.host.mark(g)
 		}
 		w.waiting = w.waiting[:0]
@@ -53,8 +53,8 @@ func (w *batcher) endStep() { w.full = w.full || w.unapplied >= w.host.opts.Unap
 
 // holds reports whether the group must wait before it proposes.
 func (w *batcher) holds(g *Group) bool {
-	if w.full && !g.batched {
-		g.batched = true
+	if w.full && !g.pending.held {
+		g.pending.held = true
 		w.waiting = append(w.waiting, g)
 	}
 	return w.full
@@ -73,9 +73,11 @@ func (w *batcher) tick(g *Group) {
 
 // proposalWaits reports whether a proposal would wait for entries in flight. The end of these entries wakes the loop in
 // any case. It must be called between steps.
-func (h *Host) proposalWaits(g *Group) bool {
+func (g *Group) proposalWaits() bool {
+	h := g.host
 	return h.batcher.full || len(g.pending.inflight) >= h.opts.UnappliedEntries
 }
 
-// readWaits reports whether a read at a follower would wait for the reply to a query in flight.
-func (h *Host) readWaits(g *Group) bool { return !g.leading && g.reads.round != 0 }
+// readWaits reports whether a read at a follower would wait for the reply to a query in flight. It must be called
+// between steps.
+func (g *Group) readWaits() bool { return !g.leading && g.reads.round != 0 }

@@ -5,6 +5,7 @@ package raftgroup_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -41,6 +42,60 @@ type member struct {
 	quiet  atomic.Int64
 }
 
+// quietCounter counts the quiescent groups of a member.
+type quietCounter struct {
+	raftgroup.Observer
+	m *member
+}
+
+func (c quietCounter) Quiesced(_ uint64, quiet bool) {
+	if quiet {
+		c.m.quiet.Add(1)
+	} else {
+		c.m.quiet.Add(-1)
+	}
+}
+
+// observer calls the functions that are set.
+type observer struct {
+	raftgroup.NoObserver
+	leaderChanged func(group uint64, leader raftgroup.Member)
+	peerDown      func(node raftgroup.NodeID, down bool)
+	unknownGroup  func(group, replica uint64, from raftgroup.NodeID)
+	dropped       func()
+	failed        func(err error)
+}
+
+func (o *observer) LeaderChanged(group uint64, leader raftgroup.Member, _ uint64) {
+	if o.leaderChanged != nil {
+		o.leaderChanged(group, leader)
+	}
+}
+
+func (o *observer) PeerDown(node raftgroup.NodeID, down bool) {
+	if o.peerDown != nil {
+		o.peerDown(node, down)
+	}
+}
+
+func (o *observer) UnknownGroup(group, replica uint64, from raftgroup.NodeID) {
+	if o.unknownGroup != nil {
+		o.unknownGroup(group, replica, from)
+	}
+}
+
+func (o *observer) Dropped(string, int) {
+	if o.dropped != nil {
+		o.dropped()
+	}
+}
+
+func (o *observer) Failed(err error) {
+	if o.failed != nil {
+		o.failed(err)
+	}
+}
+
 func nodeID(i int) (id raftgroup.NodeID) { id[0] = byte(i + 1); return id }
 
 // newCluster starts four nodes with groups 1..n. The leader of group g is on node g%4.
@@ -61,13 +116,7 @@ func newCluster(tb testing.TB, fs vfs.FS, dir string, groups int, o raftgroup.Op
 		}
 		o := o
 		o.Node = m.id
-		o.Events.Quiesced = func(_ uint64, quiet bool) {
-			if quiet {
-				m.quiet.Add(1)
-			} else {
-				m.quiet.Add(-1)
-			}
-		}
+		o.Observer = quietCounter{cmp.Or[raftgroup.Observer](o.Observer, raftgroup.NoObserver{}), m}
 		host := raftgroup.NewHost(m.log, m.log.NewBatch(), o)
 		var configs []raftgroup.GroupConfig
 		for g := 1; g <= groups; g++ {

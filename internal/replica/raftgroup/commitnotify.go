@@ -138,12 +138,12 @@ func (h *Host) notifyAll() {
 
 // notifyNow sends the held messages of a group whose indexes have been applied.
 func (n *commitNotifier) notifyNow() {
-	g, h := n.g, n.g.host
+	g := n.g
 	untold := n.held
 	n.held = nil
 	for _, m := range untold {
 		if g.leading && m.GetTerm() == g.term && n.limitCommit(m) {
-			h.send(g, m)
+			g.send(m)
 		}
 	}
 }

@@ -43,8 +43,8 @@
 //
 // The package does not depend on rows, spans, or clients. A StateMachine interprets entries, and a Log stores them.
 //
-// Start reading at Host.Step, then read Host.processReady. Each part of a group has its own file. The parts are pending
+// Start reading at Host.Step, then Group.processReady. Each part of a group has its own file. The parts are pending
 // proposals (pending.go), reads (read.go, indexquery.go), lease and vote lease, commit notifications, freshness
-// (staleness.go), the log tail, applying, snapshots, and leadership transfer (transfer.go). Peers, batching, and
-// elections are parts of the node. rawnode.go wraps the Raft library.
+// (staleness.go), the log tail, applying, snapshots, elections, quiescence, and leadership transfer (transfer.go). Peers, batching, and
+// the leadership policy (abstain.go) are parts to the node. rawnode.go wraps the Raft library.
 package raftgroup

@@ -8,8 +8,19 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
+// election is the part of a group that replaces a lost leader.
+type election struct {
+	g         *Group
+	voteLease voteLease
+	// leaderless is the tick since which no leader is known, while lead is 0.
+	leaderless uint64
+	// urgent is the number of ticks for which the replica still campaigns; see tick.
+	urgent int
+}
+
 // leaderDown reports whether the leader of the group is on another node that is down.
-func (h *Host) leaderDown(g *Group) bool {
+func (e *election) leaderDown() bool {
+	g, h := e.g, e.g.host
 	leader := g.route(g.lead)
 	return !g.leading && leader != nil && leader.Node != h.opts.Node && h.peers.of(leader.Node).down
 }
@@ -18,19 +29,21 @@ func (h *Host) leaderDown(g *Group) bool {
 // campaigns, repeatedly for some time. Without this method, all voters would campaign after random delays. Two of them
 // would sometimes campaign at the same time, and neither would win. The other voters may have received a message from
 // the leader slightly later, so the successor campaigns for several ticks.
-func (h *Host) electSuccessor(g *Group, ticks int) {
+func (e *election) electSuccessor(ticks int) {
+	g := e.g
 	_ = g.raft.ForgetLeader()
-	if g.successor() == g.replica {
-		g.urgent = ticks
-		h.campaign(g)
+	if e.successor() == g.replica {
+		e.urgent = ticks
+		e.campaign()
 	}
-	h.mark(g)
+	g.host.mark(g)
 }
 
 // campaign requests votes, first from this replica itself. The replica votes for itself under the same condition as for
 // other candidates (RG6).
-func (h *Host) campaign(g *Group) {
-	if !g.voteLease.binds(h.ticks, h.opts.Node) && !h.avoidsLeading(g, NodeID{}) {
+func (e *election) campaign() {
+	g, h := e.g, e.g.host
+	if !e.voteLease.binds(h.ticks, h.opts.Node) && !e.avoidsLeading(NodeID{}) {
 		before := g.voteState()
 		_ = g.raft.Campaign()
 		g.checkVote(before, h.opts.Node)
@@ -39,9 +52,9 @@ func (h *Host) campaign(g *Group) {
 
 // successor returns the first voter after the leader, in ID order, whose node is up. A voter whose node abstains is
 // only chosen if no other voter is available.
-func (g *Group) successor() (next uint64) {
-	h := g.host
-	voters := g.conf.GetVoters()
+func (e *election) successor() (next uint64) {
+	g, h := e.g, e.g.host
+	voters := g.membership.conf.GetVoters()
 	at := slices.Index(voters, g.lead)
 	if at < 0 {
 		return 0
@@ -50,7 +63,7 @@ func (g *Group) successor() (next uint64) {
 		id := voters[(at+n)%len(voters)]
 		switch r := g.route(id); {
 		case r == nil || r.Node != h.opts.Node && h.peers.of(r.Node).down:
-		case h.canLead(r.Node):
+		case h.policy.canLead(r.Node):
 			return id
 		case next == 0:
 			next = id
@@ -66,9 +79,9 @@ func (g *Group) successor() (next uint64) {
 // the election timeout.
 func (h *Host) NodeRefused(node NodeID) {
 	for _, g := range h.order {
-		if !g.voteLease.binds(h.ticks, h.opts.Node) && h.followsLeaderOn(g, node) {
-			h.awake(g)
-			h.electSuccessor(g, urgentTicks)
+		if !g.election.voteLease.binds(h.ticks, h.opts.Node) && g.election.followsLeaderOn(node) {
+			g.quiescence.active()
+			g.election.electSuccessor(urgentTicks)
 		}
 	}
 }
@@ -78,16 +91,17 @@ func (h *Host) NodeRefused(node NodeID) {
 // after the old leader campaigns. Without the announcement, this would break leases.
 func (h *Host) NodeDeparted(node NodeID) {
 	for _, g := range h.order {
-		if h.followsLeaderOn(g, node) {
-			h.awake(g)
-			g.voteLease.release()
-			h.electSuccessor(g, urgentTicks)
+		if g.election.followsLeaderOn(node) {
+			g.quiescence.active()
+			g.election.voteLease.release()
+			g.election.electSuccessor(urgentTicks)
 		}
 	}
 }
 
 // followsLeaderOn reports whether the group follows a leader on the given other node.
-func (h *Host) followsLeaderOn(g *Group, node NodeID) bool {
+func (e *election) followsLeaderOn(node NodeID) bool {
+	g := e.g
 	leader := g.route(g.lead)
 	return !g.leading && leader != nil && leader.Node == node
 }
@@ -96,17 +110,19 @@ func (h *Host) followsLeaderOn(g *Group, node NodeID) bool {
 // of ticks for which the group waits for votes that may still arrive.
 const urgentTicks = 8
 
-func (h *Host) tickUrgent(g *Group) {
-	if g.urgent == 0 {
+// tick campaigns for a group without a leader.
+func (e *election) tick() {
+	g := e.g
+	if e.urgent == 0 {
 		return
 	}
-	if g.urgent--; g.lead != raft.None {
-		g.urgent = 0
+	if e.urgent--; g.lead != raft.None {
+		e.urgent = 0
 		return
 	}
 	// Another campaign would discard votes that are delayed by disks.
-	if !g.raft.campaigns() || g.urgent%urgentTicks == 0 {
-		h.campaign(g)
+	if !g.raft.campaigns() || e.urgent%urgentTicks == 0 {
+		e.campaign()
 	}
 }
 
@@ -114,11 +130,11 @@ func (h *Host) tickUrgent(g *Group) {
 // is known.
 func (h *Host) Campaign(id uint64) {
 	g := h.groups[id]
-	if g == nil || g.lead != raft.None || g.voteLease.binds(h.ticks, h.opts.Node) || g.applied == 0 {
+	if g == nil || g.lead != raft.None || g.election.voteLease.binds(h.ticks, h.opts.Node) || g.applied == 0 {
 		return
 	}
-	h.awake(g)
-	g.urgent = urgentTicks
-	h.campaign(g)
+	g.quiescence.active()
+	g.election.urgent = urgentTicks
+	g.election.campaign()
 	h.mark(g)
 }

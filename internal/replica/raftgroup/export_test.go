@@ -3,10 +3,10 @@
 package raftgroup
 
 // TransferAnyway transfers the leadership without checking the target.
-func (h *Host) TransferAnyway(id, to uint64) { h.transfer(h.groups[id], to) }
+func (h *Host) TransferAnyway(id, to uint64) { h.groups[id].offer.offer(to) }
 
 // Stamp returns the value of an instant in this process's frames.
-func (h *Host) Stamp(at Instant) Instant { return h.clocks.stamp(at) }
+func (h *Host) Stamp(at Instant) Instant { return h.peers.clocks.stamp(at) }
 
 // Inconsistent makes the library detect an impossible state in the next step.
 func (r *Runner) Inconsistent() {

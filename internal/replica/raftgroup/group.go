@@ -6,73 +6,78 @@ import (
 	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
-	pb "go.etcd.io/raft/v3/raftpb"
 )
 
 // Group is one replica of a group. Exported methods are safe for concurrent use. The fields below the comment "loop"
-// belong to the loop. Each part of the group has its own file.
+// belong to the loop, as do the group of a group except their atomic fields. Each part has its own file.
 type Group struct {
 	host        *Host
 	id, replica uint64
-
-	lease  lease
-	routes routes
-	// evaluating is the term in which this replica leads and has applied all older entries, or 0.
-	evaluating atomic.Uint64
-	leadShown  atomic.Uint64
-	// appliedShown is the applied index for readers. freshAt is the result of FreshAt.
-	appliedShown atomic.Uint64
-	freshAt      atomic.Int64
-	proposals    atomic.Int64 // number of admitted and uncompleted proposals
-	reading      atomic.Int64
-	gone         atomic.Bool
+	replicaState
+	membership membership
+	lease      lease
+	gone       atomic.Bool
 
 	// loop
 
-	// raft is the library's state of this replica. log is its log. initial and conf are its initial state.
-	raft    rawNode
-	log     raft.Storage
-	initial *pb.HardState
-	conf    *pb.ConfState
-	term    uint64
-	commit  uint64
-	lead    uint64
-	leading bool
-	// leaderless is the tick since which no leader has been known, if lead is 0.
-	leaderless uint64
-	// applied is the index of the last entry that is visible to readers. Invariant: tail.cut <= applied <= commit.
-	applied, appliedTerm uint64
+	// raft is the library's state of this replica. log is its log.
+	raft       rawNode
+	log        raft.Storage
+	election   election
+	offer      transferOffer
+	pending    pendingProposals
+	reads      reads
+	commits    commitNotifier
+	fresh      freshness
+	tail       logTail
+	applying   applying
+	snapshots  snapshots
+	quiescence quiescence
 
-	voteLease voteLease
-	urgent    int // used by tickUrgent
-	offer     transferOffer
-	queue     []Proposal // proposals that have not been proposed yet
-	pending   pendingProposals
-	reads     reads
-	commits   commitNotifier
-	fresh     freshness
-	tail      logTail
-	applying  applying
-	snapshots snapshots
-
-	dirty    bool // the group is in Host.dirty
-	batched  bool // the group is in batcher.waiting
-	closed   bool
-	idleThen func(*Group) // set by Close
-	quiet    bool
-	// lastActive is the tick of the last activity.
-	lastActive uint64
-
+	dirty      bool // in Host.dirty
+	closed     bool
+	idleThen   func(*Group) // set by Close
 	invariants invariants
 
-	// appliedBy is the index of the last entry applied by the applier. Only the applier uses it.
+	// appliedBy is the last entry applied by the applier. Only the applier uses it.
 	appliedBy uint64
+}
+
+// replicaState is the position of a replica in its group, with the copies for readers on other goroutines.
+type replicaState struct {
+	term   uint64
+	commit uint64
+	// lead is the leader, or 0. leading reports whether it is this replica.
+	lead    uint64
+	leading bool
+	// applied is the last entry visible to readers. Invariant: logTail.cut <= applied <= commit.
+	applied, appliedTerm uint64
+
+	// leadShown and appliedShown are lead and applied for readers. evaluating is the term the group is in which this replica leads
+	// and has applied all older entries, or 0.
+	leadShown, appliedShown, evaluating atomic.Uint64
+}
+
+// setLeader records a leader and whether it is this replica.
+func (s *replicaState) setLeader(lead uint64, leading bool) {
+	s.lead, s.leading = lead, leading
+	s.leadShown.Store(lead)
+}
+
+// setApplied makes the entries up to index visible to readers.
+func (s *replicaState) setApplied(index, term uint64) {
+	s.applied, s.appliedTerm = index, term
+	s.appliedShown.Store(index)
+	if s.leading && term == s.term {
+		s.evaluating.Store(term)
+	}
 }
 
 // newGroup returns a group with initialized parts.
 func newGroup(h *Host, id, replica uint64) *Group {
 	g := &Group{host: h, id: id, replica: replica}
-	g.pending.g, g.reads.g, g.commits.g, g.fresh.g, g.tail.g, g.applying.g, g.snapshots.g = g, g, g, g, g, g, g
+	g.election.g, g.offer.g, g.pending.g, g.reads.g, g.commits.g, g.fresh.g = g, g, g, g, g, g
+	g.tail.g, g.applying.g, g.snapshots.g, g.quiescence.g = g, g, g, g
 	g.lease.epoch.Store(1)
 	return g
 }
@@ -102,6 +107,34 @@ func (g *Group) Evaluating() (term uint64, ok bool) {
 // Applied returns the index of the last entry that is visible to readers.
 func (g *Group) Applied() uint64 { return g.appliedShown.Load() }
 
+// tick advances the time of a group by one tick.
+func (g *Group) tick() {
+	h := g.host
+	if g.applied == 0 { // It waits for its first snapshot: it never campaigns, and votes once its leader is silent.
+		g.raft.Tick()
+		return
+	}
+	before := g.voteState()
+	g.raft.Tick()
+	g.checkVote(before, h.opts.Node)
+	if g.leading {
+		g.reads.tick()
+	} else {
+		g.reads.tickQueries()
+	}
+	g.pending.tick()
+	h.batcher.tick(g)
+	if g.leading && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
+		g.fresh.tick()
+	}
+	g.election.tick()
+	g.offer.tick()
+	if g.leading && !h.opts.AlwaysTick {
+		g.quiescence.trySleep()
+	}
+	h.mark(g)
+}
+
 // checkIdle notifies the caller of Close once the group has no work in progress.
 func (g *Group) checkIdle() {
 	if g.closed && g.applying.items == 0 && !g.snapshots.installing && g.idleThen != nil {
@@ -117,9 +150,9 @@ func (g *Group) close() {
 	g.gone.Store(true)
 	g.reads.failWaiting(ErrClosed)
 	g.pending.abandon()
-	g.freshAt.Store(0)
+	g.fresh.at.Store(0)
 	for i := range g.snapshots.appends {
 		g.host.discard(g.snapshots.appends[i].data)
 	}
-	g.queue, g.applying.held, g.snapshots.appends, g.applying.rest = nil, nil, nil, nil
+	g.pending.queue, g.applying.held, g.snapshots.appends, g.applying.rest = nil, nil, nil, nil
 }

@@ -7,9 +7,8 @@ import "sync/atomic"
 // Host holds the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop.
 // Methods for other goroutines are in Group.
 type Host struct {
-	opts  Options
-	log   Log
-	batch LogBatch // only used by Open
+	opts Options
+	logs logs
 
 	groups map[uint64]*Group // iterate over order instead of this map
 	// leaving holds closed groups whose log may still be written or has not been destroyed. Their IDs cannot be opened
@@ -26,20 +25,13 @@ type Host struct {
 	dirty, spareDirty []*Group
 	work              Work
 
-	peers  peers
-	clocks clocks
-	// queriesSent is the number of queries that followers on this node have sent. It starts at a random number, so that
-	// replies to an earlier process are ignored.
-	queriesSent uint64
-	batcher     batcher
+	peers   peers
+	policy  leadershipPolicy
+	batcher batcher
 	// early holds vote requests for groups that do not exist yet.
 	early earlyVotes
 	// notifying holds groups whose followers must be notified of a commit (see commitNotifier).
 	notifying []*Group
-	// transferring is true after the first TransferAll. The node then accepts no leadership. abstains and abstaining
-	// are the last values passed to Abstain and Abstaining.
-	transferring, abstains bool
-	abstaining             map[NodeID]bool
 	// lowDisk is true while the disk has little free space (see SetLowDisk).
 	lowDisk bool
 	// waking is true while some groups of a dead peer are still quiescent.
@@ -57,11 +49,12 @@ type Host struct {
 // NewHost returns a host without groups. The host owns batch and uses it in Open.
 func NewHost(log Log, batch LogBatch, o Options) *Host {
 	h := &Host{
-		opts: o.withDefaults(), log: log, batch: batch, groups: map[uint64]*Group{}, leaving: map[uint64]bool{},
-		clocks: newClocks(),
+		opts: o.withDefaults(), logs: logs{log, batch}, groups: map[uint64]*Group{}, leaving: map[uint64]bool{},
 	}
-	h.queriesSent = uint64(uint32(h.clocks.salt))
+	h.peers.clocks = newClocks()
+	h.peers.at, h.peers.queriesSent = h.peers.clocks.stamp(0), uint64(uint32(h.peers.clocks.salt))
 	h.batcher.host = h
+	h.policy.node, h.policy.peers = o.Node, &h.peers
 	return h
 }
 
@@ -77,22 +70,21 @@ func (h *Host) Groups() []*Group { return h.order }
 // Step processes the events in the inbox and returns the resulting work.
 func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.now, h.ticking, h.coarse = now, in.Ticks > 0, in.Coarse
-	h.clocks.begin(now)
-	h.peers.begin()
+	h.peers.begin(now)
 	for _, call := range in.Calls {
 		call(h)
 	}
 	for i := range in.Logged {
-		h.logged(&in.Logged[i])
+		in.Logged[i].g.tail.logged(&in.Logged[i])
 	}
 	for i := range in.Applied {
-		h.applied(&in.Applied[i])
+		in.Applied[i].g.handleApplied(&in.Applied[i])
 	}
 	for i := range in.Installed {
-		h.installed(&in.Installed[i])
+		in.Installed[i].g.snapshots.installed()
 	}
 	for i := range in.Shipped {
-		h.shipped(&in.Shipped[i])
+		in.Shipped[i].g.snapshots.shipped(&in.Shipped[i])
 	}
 	for i := range in.Frames {
 		h.receive(&in.Frames[i])
@@ -101,7 +93,7 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 		h.unreachable(node)
 	}
 	for i := range in.Proposals {
-		h.propose(in.Proposals[i])
+		in.Proposals[i].g.pending.enter(in.Proposals[i])
 	}
 	for i := range in.Reads {
 		in.Reads[i].g.reads.enter(in.Reads[i])
@@ -112,7 +104,7 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.processDirty()
 	h.notifyAll()
 	h.batcher.endStep()
-	h.work.Frames = h.peers.frames(h.work.Frames)
+	h.work.Frames = h.peers.frames()
 	w := h.work
 	// Other goroutines own the returned slices. The next step probably needs the same amount of memory.
 	h.work = Work{Appends: make([]Append, 0, len(w.Appends)), Applies: make([]Apply, 0, len(w.Applies))}
@@ -127,7 +119,7 @@ func (h *Host) processDirty() {
 		for i, g := range dirty {
 			dirty[i] = nil
 			g.dirty = false
-			h.processReady(g)
+			g.processReady()
 		}
 		h.spareDirty = dirty
 		for _, p := range h.peers.list {
@@ -148,38 +140,14 @@ func (h *Host) tick() {
 	h.ticks++
 	silenced := h.tickPeers()
 	for _, g := range h.order {
-		if g.quiet {
-			continue
+		if !g.quiescence.quiet {
+			g.tick()
 		}
-		// This replica waits for its first snapshot. It never campaigns, and it votes once its leader is silent.
-		if g.applied == 0 {
-			g.raft.Tick()
-			continue
-		}
-		before := g.voteState()
-		g.raft.Tick()
-		g.checkVote(before, h.opts.Node)
-		if g.leading {
-			g.reads.tick()
-		} else {
-			g.reads.tickQueries()
-		}
-		g.pending.tick()
-		h.batcher.tick(g)
-		if g.leading && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
-			g.fresh.tick()
-		}
-		h.tickUrgent(g)
-		h.tickOffer(g)
-		if g.leading && !h.opts.AlwaysTick {
-			h.tryQuiesce(g)
-		}
-		h.mark(g)
 	}
 	if silenced {
 		for _, g := range h.order {
-			if !g.quiet && g.applied > 0 && h.leaderDown(g) {
-				h.electSuccessor(g, h.opts.ElectionTicks)
+			if !g.quiescence.quiet && g.applied > 0 && g.election.leaderDown() {
+				g.election.electSuccessor(h.opts.ElectionTicks)
 			}
 		}
 	}
@@ -188,7 +156,7 @@ func (h *Host) tick() {
 	}
 	// Offers must be made more often than once per election timeout. The library resets its record of active replicas
 	// at that interval. Offers at the same interval might never find an active replica.
-	if h.abstains && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
+	if h.policy.abstains && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 		h.offerAll()
 	}
 }
@@ -202,7 +170,7 @@ func (h *Host) Close(id uint64, idle func(g *Group)) {
 	if g == nil {
 		return
 	}
-	g.stepDown(h)
+	g.stepDown()
 	g.close()
 	delete(h.groups, id)
 	h.leaving[id] = true

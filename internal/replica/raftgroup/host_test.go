@@ -785,7 +785,7 @@ func TestLogQueueBound(t *testing.T) {
 		t,
 		vfs.NewMem(),
 		1,
-		raftgroup.Options{LogQueueBytes: 1000, Events: raftgroup.Events{Dropped: func(string, int) { dropped++ }}},
+		raftgroup.Options{LogQueueBytes: 1000, Observer: &observer{dropped: func() { dropped++ }}},
 	)
 	b.run()
 	o := b.propose(g, 0, ledger.Set("k", make([]byte, 2000)))

@@ -84,14 +84,14 @@ func (h *Host) sendQueries(p *peer) {
 			h.mark(g) // the group now follows another leader
 			continue
 		}
-		h.queriesSent++
+		h.peers.queriesSent++
 		if p.queries.first == 0 {
-			p.queries.first, p.queries.tick = h.queriesSent, h.ticks
+			p.queries.first, p.queries.tick = h.peers.queriesSent, h.ticks
 		}
-		r.round, r.beganTick = h.queriesSent, h.ticks
+		r.round, r.beganTick = h.peers.queriesSent, h.ticks
 		r.asking, r.queue = r.queue, nil
-		to, from, term, number := g.lead, g.replica, g.term, h.queriesSent
-		h.send(g, &pb.Message{Type: MsgIndexQuery.Enum(), To: &to, From: &from, Term: &term, Index: &number})
+		to, from, term, number := g.lead, g.replica, g.term, h.peers.queriesSent
+		g.send(&pb.Message{Type: MsgIndexQuery.Enum(), To: &to, From: &from, Term: &term, Index: &number})
 	}
 	p.queries.wanting = p.queries.wanting[:0]
 }
@@ -101,7 +101,7 @@ func (r *reads) handleQuery(m *pb.Message) {
 	g, h := r.g, r.g.host
 	a := indexQuery{m.GetFrom(), m.GetIndex()}
 	full := len(r.newQueries)+len(r.activeQueries) >= routesMax
-	if !g.leading || !g.has(a.replica) || m.GetTerm() > g.term || full {
+	if !g.leading || !g.membership.has(a.replica) || m.GetTerm() > g.term || full {
 		r.replyQuery(a, 0)
 		return
 	}
@@ -116,13 +116,13 @@ func (r *reads) handleQuery(m *pb.Message) {
 
 // replyQuery sends the reply to a query. The index 0 means that this replica cannot reply.
 func (r *reads) replyQuery(a indexQuery, index uint64) {
-	g, h := r.g, r.g.host
+	g := r.g
 	if index > 0 {
 		g.commits.awaited = max(g.commits.awaited, index)
 		g.commits.applied()
 	}
 	to, from, term, reject := a.replica, g.replica, g.term, index == 0
-	h.send(g, &pb.Message{
+	g.send(&pb.Message{
 		Type: MsgIndexReply.Enum(), To: &to, From: &from, Term: &term, Index: &a.number, Commit: &index,
 		Reject: &reject,
 	})
@@ -141,7 +141,7 @@ func (r *reads) rejectQueries() {
 // handleReply processes a reply. The reads that waited for the reply then wait until its index is applied.
 func (r *reads) handleReply(p *peer, m *pb.Message) {
 	g, h := r.g, r.g.host
-	if number := m.GetIndex(); p.queries.first != 0 && number >= p.queries.first && number <= h.queriesSent {
+	if number := m.GetIndex(); p.queries.first != 0 && number >= p.queries.first && number <= h.peers.queriesSent {
 		p.queries.first = 0 // the next queries may be sent while some groups in this frame wait for a quorum
 	}
 	h.mark(g)

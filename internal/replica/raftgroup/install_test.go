@@ -27,7 +27,7 @@ func (noData) Close() error { return nil }
 func TestInstallEndsWithHost(t *testing.T) {
 	broken := errors.New("broken")
 	for _, err := range []error{fmt.Errorf("install: %w", context.Canceled), broken} {
-		r := NewRunner(&Host{}, nil, nil, endedStore{err: err}, nil, nil)
+		r := NewRunner(&Host{opts: Options{Observer: NoObserver{}}}, nil, nil, endedStore{err: err}, nil, nil)
 		r.install(Install{g: &Group{id: 1}, message: &pb.Message{}, data: noData{}})
 		if got := r.Failed(); (got != nil) != errors.Is(err, broken) {
 			t.Errorf("after %v the runner reports %v", err, got)

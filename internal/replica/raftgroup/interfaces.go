@@ -107,3 +107,40 @@ type Member struct {
 	Replica uint64
 	Node    NodeID
 }
+
+// Observer is notified of events for logging, counting, and reacting. Its methods are called from within the steps and
+// must not block. An implementation that embeds NoObserver needs only the methods for the events that it uses.
+type Observer interface {
+	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 without a leader, and its Node is
+	// zero while the node is unknown.
+	LeaderChanged(group uint64, leader Member, term uint64)
+	// Quiesced is called when the group becomes quiescent or wakes.
+	Quiesced(group uint64, quiet bool)
+	// PeerDown is called when nothing was received from the node for an election timeout, and when the node is back.
+	PeerDown(node NodeID, down bool)
+	// UnknownGroup is called for a message to a group that is not here, or to a newer replica of it than the one here.
+	UnknownGroup(group, replica uint64, from NodeID)
+	// SnapshotSent and SnapshotInstalled are called with the result of a transfer or an installation.
+	SnapshotSent(group, to uint64, err error)
+	SnapshotInstalled(group, index uint64)
+	// Truncated is called when the log starts after index.
+	Truncated(group, index uint64)
+	// Dropped is called when n messages were dropped because a limit in Options was reached.
+	Dropped(limit string, n int)
+	// Failed is called when the runner stopped because of err.
+	Failed(err error)
+}
+
+// NoObserver is an Observer that ignores all events.
+type NoObserver struct{}
+
+// LeaderChanged implements Observer, as do the methods below.
+func (NoObserver) LeaderChanged(uint64, Member, uint64) {}
+func (NoObserver) Quiesced(uint64, bool)                {}
+func (NoObserver) PeerDown(NodeID, bool)                {}
+func (NoObserver) UnknownGroup(uint64, uint64, NodeID)  {}
+func (NoObserver) SnapshotSent(uint64, uint64, error)   {}
+func (NoObserver) SnapshotInstalled(uint64, uint64)     {}
+func (NoObserver) Truncated(uint64, uint64)             {}
+func (NoObserver) Dropped(string, int)                  {}
+func (NoObserver) Failed(error)                         {}

@@ -71,7 +71,7 @@ func (g *Group) voteState() voteState {
 // checkVote checks that no vote was given and no campaign was started since before. The exception is a candidate to
 // whose node the promise not to vote does not apply.
 func (g *Group) checkVote(before voteState, candidate NodeID) {
-	if !invariant.Enabled || !g.voteLease.binds(g.host.ticks, candidate) {
+	if !invariant.Enabled || !g.election.voteLease.binds(g.host.ticks, candidate) {
 		return
 	}
 	now := g.voteState()

@@ -46,21 +46,21 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 		if h.leaving[c.ID] {
 			return nil, fmt.Errorf("open group %d: %w", c.ID, ErrLeaving)
 		}
-		changed, err := h.repair(c)
+		changed, err := h.logs.repair(c)
 		if err != nil {
 			return nil, fmt.Errorf("open group %d: %w", c.ID, err)
 		}
 		repaired = repaired || changed
 	}
 	if repaired {
-		if err := h.batch.Commit(true); err != nil {
+		if err := h.logs.batch.Commit(true); err != nil {
 			return nil, fmt.Errorf("open groups: %w", err)
 		}
 	}
 	var err error
 	out := make([]*Group, 0, len(configs))
 	for i := range configs {
-		if stores[i], err = h.log.Storage(configs[i].ID); err != nil {
+		if stores[i], err = h.logs.Storage(configs[i].ID); err != nil {
 			return nil, fmt.Errorf("open group %d: %w", configs[i].ID, err)
 		}
 		g, err := h.start(&configs[i], stores[i])
@@ -75,15 +75,21 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	return out, nil
 }
 
+// logs opens the logs of groups and repairs them after a crash.
+type logs struct {
+	Log
+	batch LogBatch // only for repairs
+}
+
 // repair makes the log match the state. It reports whether it has made changes that must be committed.
-func (h *Host) repair(c *GroupConfig) (bool, error) {
+func (l *logs) repair(c *GroupConfig) (bool, error) {
 	if c.Initial {
-		born, err := h.batch.Create(c.ID, c.Applied, c.Term, c.Conf)
+		born, err := l.batch.Create(c.ID, c.Applied, c.Term, c.Conf)
 		if err != nil || born {
 			return born, err
 		}
 	}
-	s, err := h.log.Storage(c.ID)
+	s, err := l.Storage(c.ID)
 	if err != nil {
 		return false, err
 	}
@@ -96,13 +102,13 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 		return false, err
 	}
 	if c.Applied == 0 {
-		return h.dropLeftover(c, s, last)
+		return l.dropLeftover(c, s, last)
 	}
 	if c.Applied+1 < first {
 		return false, fmt.Errorf("the applied index is %d, but the log begins at %d: %w", c.Applied, first,
 			ErrBehindLog)
 	}
-	installing, err := h.log.Installing(c.ID)
+	installing, err := l.Installing(c.ID)
 	if err != nil {
 		return false, err
 	}
@@ -120,27 +126,27 @@ func (h *Host) repair(c *GroupConfig) (bool, error) {
 	case fits && installing == 0:
 		return false, nil
 	case fits: // the snapshot has not been installed, or the log has been reset and has grown since
-		return true, h.batch.Install(c.ID, 0)
+		return true, l.batch.Install(c.ID, 0)
 	case installing != c.Applied:
 		return false, fmt.Errorf("the log ends at %[3]d and lacks applied entry %[1]d of term %[2]d: %[4]w", c.Applied,
 			c.Term, last,
 			ErrLostLog)
 	}
-	return true, h.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)
+	return true, l.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)
 }
 
 // dropLeftover empties the log of a replica that waits for its first snapshot. Entries in it belong to an earlier
 // replica on this node. The vote is kept, which is safe.
-func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, error) {
+func (l *logs) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, error) {
 	if last == 0 {
 		return false, nil
 	}
 	hs, _, err := s.InitialState()
 	if err == nil {
-		err = h.batch.Reset(c.ID, 0, 0, &pb.ConfState{})
+		err = l.batch.Reset(c.ID, 0, 0, &pb.ConfState{})
 	}
 	if err == nil {
-		err = h.batch.SetHardState(c.ID, hs.GetTerm(), hs.GetVote(), 0)
+		err = l.batch.SetHardState(c.ID, hs.GetTerm(), hs.GetVote(), 0)
 	}
 	return true, err
 }
@@ -148,17 +154,18 @@ func (h *Host) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, 
 // start creates the group's RawNode.
 func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	g := newGroup(h, c.ID, c.Replica)
-	g.log, g.conf = log, proto.CloneOf(c.Conf)
-	g.applied, g.appliedTerm, g.appliedBy = c.Applied, c.Term, c.Applied
-	g.routes.set(append([]Member(nil), c.Where...))
+	g.log, g.membership.conf = log, proto.CloneOf(c.Conf)
+	g.setApplied(c.Applied, c.Term)
+	g.appliedBy = c.Applied
+	g.membership.set(append([]Member(nil), c.Where...))
 	for _, m := range c.Where {
 		if m.Node != h.opts.Node {
 			h.peers.of(m.Node)
 		}
 	}
 	if !c.Fresh {
-		g.voteLease.renew(h.ticks, h.opts.ElectionTicks)
-		g.voteLease.exempt = c.PreferredNode
+		g.election.voteLease.renew(h.ticks, h.opts.ElectionTicks)
+		g.election.voteLease.exempt = c.PreferredNode
 	}
 	hs, _, err := log.InitialState()
 	if err != nil {
@@ -169,16 +176,15 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 		return nil, err
 	}
 	g.tail.cut = first - 1
-	g.initial = raiseHardState(hs, c)
-	g.term = g.initial.GetTerm()
-	g.tail.hard = hardState{hs.GetTerm(), hs.GetVote(), g.initial.GetCommit()}
-	g.lastActive, g.leaderless = h.ticks, h.ticks
-	g.appliedShown.Store(c.Applied)
+	initial := raiseHardState(hs, c)
+	g.term = initial.GetTerm()
+	g.tail.hard = hardState{hs.GetTerm(), hs.GetVote(), initial.GetCommit()}
+	g.quiescence.lastActive, g.election.leaderless = h.ticks, h.ticks
 	node, err := raft.NewRawNode(&raft.Config{
 		ID:                        c.Replica,
 		ElectionTick:              h.opts.ElectionTicks,
 		HeartbeatTick:             h.opts.HeartbeatTicks,
-		Storage:                   storage{log, g},
+		Storage:                   storage{log, g, initial},
 		Applied:                   c.Applied,
 		AsyncStorageWrites:        true,
 		MaxSizePerMsg:             1 << 20,
@@ -220,11 +226,12 @@ func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 // storage provides the log to the library. Members and snapshots come from the state machine.
 type storage struct {
 	raft.Storage
-	g *Group
+	g       *Group
+	initial *pb.HardState
 }
 
 func (s storage) InitialState() (*pb.HardState, *pb.ConfState, error) {
-	return s.g.initial, pb.EnsureConfState(proto.CloneOf(s.g.conf)), nil
+	return s.initial, pb.EnsureConfState(proto.CloneOf(s.g.membership.conf)), nil
 }
 
 // Snapshot returns metadata only. Send.Capture replaces it with the metadata of the state that is sent.
@@ -233,6 +240,6 @@ func (s storage) Snapshot() (*pb.Snapshot, error) {
 	if index == 0 {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
-	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: proto.CloneOf(s.g.conf)}},
-		nil
+	conf := proto.CloneOf(s.g.membership.conf)
+	return &pb.Snapshot{Metadata: &pb.SnapshotMetadata{Index: &index, Term: &term, ConfState: conf}}, nil
 }

@@ -78,7 +78,8 @@ type Options struct {
 	// 64.
 	WakesPerTick int
 
-	Events Events
+	// Observer is notified of events. It may be nil.
+	Observer Observer
 }
 
 func (o Options) withDefaults() Options {
@@ -102,6 +103,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.OutcomeTicks, 2*o.ElectionTicks)
 	setDefault(&o.OutcomeEntries, 64)
 	setDefault(&o.WakesPerTick, 64)
+	if o.Observer == nil {
+		o.Observer = NoObserver{}
+	}
 	return o
 }
 
@@ -110,29 +114,4 @@ func setDefault[T comparable](p *T, value T) {
 	if *p == zero {
 		*p = value
 	}
-}
-
-// Events holds callbacks for logging, counting, and reacting. Each callback may be nil. They are called from within the
-// steps and must not block.
-type Events struct {
-	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 if the group has no leader, and
-	// its Node is zero while the node is unknown.
-	LeaderChanged func(group uint64, leader Member, term uint64)
-	// Quiesced is called when the group becomes quiescent or wakes.
-	Quiesced func(group uint64, quiet bool)
-	// PeerDown is called when no frame has been received from the node for an election timeout, and when the node is
-	// back.
-	PeerDown func(node NodeID, down bool)
-	// UnknownGroup is called for a message to a group that does not exist here, or to a newer replica of the group than
-	// the local replica.
-	UnknownGroup func(group, replica uint64, from NodeID)
-	// SnapshotSent and SnapshotInstalled are called with the result of a transfer or an installation.
-	SnapshotSent      func(group, to uint64, err error)
-	SnapshotInstalled func(group, index uint64)
-	// Truncated is called when the log has been truncated. The log then starts after index.
-	Truncated func(group, index uint64)
-	// Dropped is called when messages have been dropped because a limit was reached.
-	Dropped func(bound string, n int)
-	// Failed is called when the runner has stopped because of err.
-	Failed func(err error)
 }

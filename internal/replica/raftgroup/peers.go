@@ -31,8 +31,17 @@ func (p *peer) begin(at Instant) {
 	}
 }
 
-// peers holds all known nodes in the order of first contact.
-type peers struct{ list []*peer }
+// peers holds all known nodes in the order of first contact, and builds the frames of a step.
+type peers struct {
+	list   []*peer
+	clocks clocks
+	// at is the time of the step in frames. full holds the frames of the step to which no message is added.
+	at   Instant
+	full []Frame
+	// queriesSent counts the queries of followers here. It starts at a random number, so that replies to an earlier
+	// process are ignored.
+	queriesSent uint64
+}
 
 // of returns the peer of a node and creates it if necessary.
 func (ps *peers) of(node NodeID) *peer {
@@ -46,21 +55,36 @@ func (ps *peers) of(node NodeID) *peer {
 	return p
 }
 
-// begin empties the frames. Their memory is reused.
-func (ps *peers) begin() {
+// begin starts a step. It empties the frames. Their memory is reused.
+func (ps *peers) begin(now Instant) {
+	ps.clocks.begin(now)
+	ps.at = ps.clocks.stamp(now)
 	for _, p := range ps.list {
 		p.frame = reused(p.frame)
 	}
 }
 
-// frames appends the frames that contain a message or serve as a heartbeat.
-func (ps *peers) frames(to []Frame) []Frame {
+// send adds a message to the frame of a node.
+func (ps *peers) send(node NodeID, group uint64, m *pb.Message) {
+	p := ps.of(node)
+	if len(p.frame) > 0 && len(p.frame)+sizeOf(m) > frameSplit {
+		ps.full = append(ps.full, Frame{To: p.node, Data: p.frame})
+		p.frame = nil
+	}
+	p.begin(ps.at)
+	p.frame = AppendMessage(p.frame, group, m)
+}
+
+// frames returns the frames of a step that contain a message or serve as a heartbeat.
+func (ps *peers) frames() []Frame {
+	out := ps.full
+	ps.full = nil
 	for _, p := range ps.list {
 		if len(p.frame) > 0 {
-			to = append(to, Frame{To: p.node, Data: p.frame})
+			out = append(out, Frame{To: p.node, Data: p.frame})
 		}
 	}
-	return to
+	return out
 }
 
 // frameKept is the maximum size of a frame whose memory is reused.
@@ -108,27 +132,22 @@ func (c *clocks) update(p *peer, f *Received, now Instant) {
 
 // send adds a message to its peer's frame. A message to a replica on an unknown node is dropped. The route will be
 // learned later.
-func (h *Host) send(g *Group, m *pb.Message) {
+func (g *Group) send(m *pb.Message) {
+	h := g.host
 	r := g.route(m.GetTo())
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
 		return // a message that a former leader would forward to the new leader is not sent
 	}
-	if m.GetType() == pb.MsgPreVote && h.avoidsLeading(g, NodeID{}) {
+	if m.GetType() == pb.MsgPreVote && g.election.avoidsLeading(NodeID{}) {
 		return // the library sends the probe later, and the receiver would ignore this message
 	}
-	p := h.peers.of(r.Node)
 	if m.GetType() == pb.MsgHeartbeat {
 		g.fresh.claimIn(m)
 	}
 	if invariant.Enabled {
 		g.checkCommit(m)
 	}
-	if len(p.frame) > 0 && len(p.frame)+sizeOf(m) > frameSplit {
-		h.work.Frames = append(h.work.Frames, Frame{To: p.node, Data: p.frame})
-		p.frame = nil
-	}
-	p.begin(h.clocks.stamp(h.now))
-	p.frame = AppendMessage(p.frame, g.id, m)
+	h.peers.send(r.Node, g.id, m)
 }
 
 // frameSplit is the size of a frame, in bytes, above which no message is added. A transport limits the size of frames,
@@ -153,7 +172,7 @@ func (h *Host) tickPeers() (silenced bool) {
 			silenced = true
 		}
 		if h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
-			p.begin(h.clocks.stamp(h.now))
+			p.begin(h.peers.at)
 		}
 	}
 	return silenced
@@ -162,9 +181,7 @@ func (h *Host) tickPeers() (silenced bool) {
 func (h *Host) setDown(p *peer, down bool) {
 	p.down = down
 	h.waking = h.waking || down
-	if h.opts.Events.PeerDown != nil {
-		h.opts.Events.PeerDown(p.node, down)
-	}
+	h.opts.Observer.PeerDown(p.node, down)
 }
 
 // unreachable notifies the leaders on this node that the node may have missed a message.
@@ -173,7 +190,7 @@ func (h *Host) unreachable(node NodeID) {
 		if !g.leading {
 			continue
 		}
-		for _, m := range g.members() {
+		for _, m := range g.membership.members() {
 			if m.Node == node && m.Replica != g.replica {
 				g.raft.ReportUnreachable(m.Replica)
 				h.mark(g)

@@ -3,6 +3,8 @@
 package raftgroup
 
 import (
+	"sync/atomic"
+
 	pb "go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ilion-db/ilion/internal/model/invariant"
@@ -15,9 +17,14 @@ import (
 // not decrease along a log. The outcome remains unknown only if a snapshot replaces the index, the replica is closed,
 // or Options.OutcomeTicks pass.
 
-// pendingProposals holds the entries that a replica has proposed and whose proposers are waiting.
+// pendingProposals holds the proposals of a replica whose proposers are waiting.
 type pendingProposals struct {
 	g *Group
+	// admitted counts the proposals that have been admitted and are not completed. It is safe for concurrent use.
+	admitted atomic.Int64
+	// queue holds the proposals that are not yet in the log. held reports whether the group is in batcher.waiting.
+	queue []Proposal
+	held  bool
 	// sequence is the sequence of the last entry proposed by this replica.
 	sequence uint64
 	inflight []pendingProposal // in the order of the log
@@ -143,12 +150,17 @@ func (fs *pendingProposals) finish(e *appliedEntry, results []any) {
 }
 
 func (fs *pendingProposals) finishOrphans(e *appliedEntry, results []any) {
+	fs.settleOrphans(e.index, e.term, func(f *pendingProposal, what outcomeKind) { f.complete(what, e, results) })
+}
+
+// settleOrphans calls complete for the orphans whose outcome is determined by a committed entry.
+func (fs *pendingProposals) settleOrphans(index, term uint64, complete func(*pendingProposal, outcomeKind)) {
 	left := fs.orphans[:0]
 	for _, f := range fs.orphans {
-		if what := f.outcome(e.index, e.term); what == outcomeOpen {
+		if what := f.outcome(index, term); what == outcomeOpen {
 			left = append(left, f)
 		} else {
-			f.complete(what, e, results)
+			complete(&f, what)
 		}
 	}
 	clear(fs.orphans[len(left):])
@@ -182,19 +194,12 @@ func (f *pendingProposal) complete(what outcomeKind, e *appliedEntry, results []
 
 // passed handles a snapshot. Entries up to its index have been applied, but their outcomes are unknown.
 func (fs *pendingProposals) passed(index, term uint64) {
-	left := fs.orphans[:0]
-	for _, f := range fs.orphans {
-		switch what := f.outcome(index, term); what {
-		case outcomeOpen:
-			left = append(left, f)
-		case outcomeReplaced:
-			f.end(Outcome{Err: ErrReplaced})
-		default:
-			f.end(Outcome{Err: ErrUnknown}) // the entry may be in the snapshot, but its result is not
+	fs.settleOrphans(index, term, func(f *pendingProposal, what outcomeKind) {
+		if what == outcomeApplied {
+			what = outcomeUnknown // the entry may be in the snapshot, but its result is not
 		}
-	}
-	clear(fs.orphans[len(left):])
-	fs.orphans = left
+		f.complete(what, nil, nil)
+	})
 }
 
 // orphan keeps the pending proposals when the leadership is lost. The outcome of an entry without an index cannot be

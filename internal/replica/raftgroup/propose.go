@@ -33,13 +33,13 @@ func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, 
 	case len(data) > o.ProposalBytes:
 		return Proposal{}, &LimitError{"ProposalBytes", int64(o.ProposalBytes)}
 	}
-	if g.proposals.Add(1) > int64(o.ProposalsPerGroup) {
-		g.proposals.Add(-1)
+	if g.pending.admitted.Add(1) > int64(o.ProposalsPerGroup) {
+		g.pending.admitted.Add(-1)
 		return Proposal{}, &LimitError{"ProposalsPerGroup", int64(o.ProposalsPerGroup)}
 	}
 	if g.host.proposed.Add(int64(len(data))) > o.ProposalsNodeBytes {
 		g.host.proposed.Add(-int64(len(data)))
-		g.proposals.Add(-1)
+		g.pending.admitted.Add(-1)
 		return Proposal{}, &LimitError{"ProposalsNodeBytes", o.ProposalsNodeBytes}
 	}
 	return Proposal{g, term, data, waiter}, nil
@@ -47,31 +47,32 @@ func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, 
 
 // end releases the admitted resources and notifies the waiter.
 func (p *Proposal) end(o Outcome) {
-	p.g.proposals.Add(-1)
+	p.g.pending.admitted.Add(-1)
 	p.g.host.proposed.Add(-int64(len(p.data)))
 	p.waiter.Done(o)
 }
 
-// propose queues an admitted proposal.
-func (h *Host) propose(p Proposal) {
-	g := p.g
+// enter queues an admitted proposal.
+func (fs *pendingProposals) enter(p Proposal) {
+	g := fs.g
 	if g.closed || !g.leading {
 		p.end(Outcome{Err: ErrNotLeader})
 		return
 	}
-	h.awake(g)
-	g.queue = append(g.queue, p)
-	h.mark(g)
+	g.quiescence.active()
+	fs.queue = append(fs.queue, p)
+	g.host.mark(g)
 }
 
 // proposeQueued combines the queue into entries while few entries are unapplied. Later proposals are collected for the
 // next entry.
-func (h *Host) proposeQueued(g *Group) {
-	for len(g.queue) > 0 && len(g.pending.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
+func (fs *pendingProposals) proposeQueued() {
+	g, h := fs.g, fs.g.host
+	for len(fs.queue) > 0 && len(fs.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
 		!h.batcher.holds(g) {
 		n, size := 0, 16
-		for n < len(g.queue) {
-			p := &g.queue[n]
+		for n < len(fs.queue) {
+			p := &fs.queue[n]
 			if p.term != 0 && p.term != g.term {
 				break
 			}
@@ -82,39 +83,44 @@ func (h *Host) proposeQueued(g *Group) {
 			n++
 		}
 		if n == 0 { // required by RG5
-			g.queue[0].end(Outcome{Err: ErrStaleTerm})
-			g.queue = g.queue[1:]
+			fs.queue[0].end(Outcome{Err: ErrStaleTerm})
+			fs.queue = fs.queue[1:]
 			continue
 		}
-		ps := g.queue[:n:n]
-		g.pending.sequence++
+		ps := fs.queue[:n:n]
+		fs.sequence++
 		// A replica cannot become the leader between two Readys, because this requires a durable vote. If the library
 		// accepts the entry, the term is still g.term.
-		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), g.pending.sequence, ps)); err != nil {
-			h.refuseQueue(g, err)
+		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), fs.sequence, ps)); err != nil {
+			fs.refuseQueue(err)
 			return
 		}
 		if invariant.Enabled {
 			g.checkProposed(ps)
 		}
-		g.queue = g.queue[n:]
-		g.pending.inflight = append(g.pending.inflight, pendingProposal{term: g.term, sequence: g.pending.sequence,
+		fs.queue = fs.queue[n:]
+		fs.inflight = append(fs.inflight, pendingProposal{term: g.term, sequence: fs.sequence,
 			proposals: ps})
-		h.batcher.count(&g.pending.inflight[len(g.pending.inflight)-1])
+		h.batcher.count(&fs.inflight[len(fs.inflight)-1])
 	}
 }
 
 // refuseQueue fails proposals that the library did not accept, because the replica no longer leads, is transferring its
 // leadership, or has too much uncommitted data. In the last case the queue is kept, because the entries in flight will
 // free space.
-func (h *Host) refuseQueue(g *Group, err error) {
-	if errors.Is(err, raft.ErrProposalDropped) && len(g.pending.inflight) > 0 && g.offer.to == 0 {
+func (fs *pendingProposals) refuseQueue(err error) {
+	if errors.Is(err, raft.ErrProposalDropped) && len(fs.inflight) > 0 && fs.g.offer.to == 0 {
 		return
 	}
-	for i := range g.queue {
-		g.queue[i].end(Outcome{Err: ErrNotLeader})
+	fs.failQueue(ErrNotLeader)
+}
+
+// failQueue fails the proposals that are not in the log.
+func (fs *pendingProposals) failQueue(err error) {
+	for i := range fs.queue {
+		fs.queue[i].end(Outcome{Err: err})
 	}
-	g.queue = nil
+	fs.queue = nil
 }
 
 // Change is the change of one member.
@@ -142,11 +148,11 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	case g == nil || !g.leading:
 		waiter.Done(Outcome{Err: ErrNotLeader})
 		return
-	case g.pending.changing || g.appliedTerm != g.term || len(g.conf.GetVotersOutgoing()) > 0 || len(changes) == 0:
+	case g.pending.changing || g.appliedTerm != g.term || g.membership.joint() || len(changes) == 0:
 		waiter.Done(Outcome{Err: ErrMembersBusy})
 		return
 	}
-	h.awake(g)
+	g.quiescence.active()
 	cc := &pb.ConfChangeV2{}
 	var where []Member
 	for i := range changes {
@@ -172,7 +178,7 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g.pending.changing = true
 	g.pending.inflight = append(g.pending.inflight, pendingProposal{term: g.term, sequence: g.pending.sequence,
 		members: waiter})
-	h.processReady(g) // the index is assigned before any other event
+	g.processReady() // the index is assigned before any other event
 	h.mark(g)
 }
 

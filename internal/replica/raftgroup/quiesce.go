@@ -13,40 +13,44 @@ import (
 // silent, the groups that it led wake. A quiescent leader has no lease after its last lease has ended. The first read
 // wakes the group.
 
-// awake records activity in a group.
-func (h *Host) awake(g *Group) {
-	g.lastActive = h.ticks
-	if g.quiet {
-		h.wake(g)
+// quiescence records the activity of a replica and whether it is quiescent.
+type quiescence struct {
+	g     *Group
+	quiet bool
+	// lastActive is the tick of the last activity.
+	lastActive uint64
+}
+
+// active records activity in a group.
+func (q *quiescence) active() {
+	q.lastActive = q.g.host.ticks
+	if q.quiet {
+		q.wake()
 	}
 }
 
-func (h *Host) wake(g *Group) {
-	g.quiet = false
-	g.lastActive = h.ticks
-	if h.opts.Events.Quiesced != nil {
-		h.opts.Events.Quiesced(g.id, false)
-	}
+func (q *quiescence) wake() {
+	q.lastActive = q.g.host.ticks
+	q.set(false)
 }
 
-func (h *Host) sleep(g *Group) {
-	g.quiet = true
-	if h.opts.Events.Quiesced != nil {
-		h.opts.Events.Quiesced(g.id, true)
-	}
+func (q *quiescence) set(quiet bool) {
+	q.quiet = quiet
+	q.g.host.opts.Observer.Quiesced(q.g.id, quiet)
 }
 
 // idle reports whether the group has no work in progress.
 func (g *Group) idle(last uint64) bool {
-	return g.applied == last && g.applying.items == 0 && len(g.queue)+len(g.pending.inflight)+len(g.pending.orphans)+
-		len(g.snapshots.shipping)+len(g.snapshots.appends)+len(g.applying.held) == 0 &&
-		g.reads.idle() && !g.tail.cutting && !g.pending.changing && g.urgent == 0 &&
-		len(g.conf.GetVotersOutgoing()) == 0
+	f, x := &g.pending, &g.snapshots
+	return g.applied == last && g.applying.items == 0 && len(g.applying.held) == 0 &&
+		len(f.queue)+len(f.inflight)+len(f.orphans) == 0 && len(x.shipping)+len(x.appends) == 0 &&
+		g.reads.idle() && !g.tail.cutting && !f.changing && g.election.urgent == 0 && !g.membership.joint()
 }
 
-// tryQuiesce makes a group quiescent if possible. The leader notifies its followers.
-func (h *Host) tryQuiesce(g *Group) {
-	if g.quiet || h.ticks-g.lastActive <= 2*uint64(h.opts.ElectionTicks) {
+// trySleep makes a group quiescent if possible. The leader notifies its followers.
+func (q *quiescence) trySleep() {
+	g, h := q.g, q.g.host
+	if q.quiet || h.ticks-q.lastActive <= 2*uint64(h.opts.ElectionTicks) {
 		return
 	}
 	last, err := g.log.LastIndex()
@@ -63,25 +67,26 @@ func (h *Host) tryQuiesce(g *Group) {
 	if !matched {
 		return
 	}
-	h.sleep(g)
-	for _, m := range g.members() {
+	q.set(true)
+	for _, m := range g.membership.members() {
 		if m.Replica == g.replica {
 			continue
 		}
 		kind, to, from, term, index := msgQuiesce, m.Replica, g.replica, g.term, last
-		h.send(g, &pb.Message{Type: &kind, To: &to, From: &from, Term: &term, Index: &index})
+		g.send(&pb.Message{Type: &kind, To: &to, From: &from, Term: &term, Index: &index})
 	}
 }
 
-// quiesceWith makes this replica quiescent with its leader if the leader's information about this replica is correct.
+// sleepWith makes this replica quiescent with its leader if the leader's information about this replica is correct.
 // Otherwise the replica continues to tick, and its pre-vote will wake the leader.
-func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
+func (q *quiescence) sleepWith(p *peer, m *pb.Message) {
+	g := q.g
 	last, err := g.log.LastIndex()
-	if err != nil || g.quiet || p.down || g.leading || g.lead != m.GetFrom() || g.term != m.GetTerm() ||
+	if err != nil || q.quiet || p.down || g.leading || g.lead != m.GetFrom() || g.term != m.GetTerm() ||
 		last != m.GetIndex() || !g.idle(last) {
 		return
 	}
-	h.sleep(g)
+	q.set(true)
 }
 
 // wakeSome wakes quiescent groups whose leader's node is down. It wakes a few groups per tick, because a node may lead
@@ -89,19 +94,16 @@ func (h *Host) quiesceWith(g *Group, p *peer, m *pb.Message) {
 func (h *Host) wakeSome() {
 	left := h.opts.WakesPerTick
 	for _, g := range h.order {
-		if !g.quiet {
-			continue
-		}
-		if !h.leaderDown(g) {
+		if !g.quiescence.quiet || !g.election.leaderDown() {
 			continue
 		}
 		if left == 0 {
 			return
 		}
 		left--
-		h.wake(g)
+		g.quiescence.wake()
 		if g.applied > 0 {
-			h.electSuccessor(g, h.opts.ElectionTicks)
+			g.election.electSuccessor(h.opts.ElectionTicks)
 		}
 	}
 	h.waking = false

@@ -4,6 +4,7 @@ package raftgroup
 
 import (
 	"encoding/binary"
+	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
 )
@@ -23,23 +24,25 @@ func (g *Group) NewRead(waiter Waiter) (Read, error) {
 	case g.leadShown.Load() == raft.None:
 		return Read{}, ErrNotLeader
 	}
-	if limit := int64(g.host.opts.ReadsPerGroup); g.reading.Add(1) > limit {
-		g.reading.Add(-1)
+	if limit := int64(g.host.opts.ReadsPerGroup); g.reads.admitted.Add(1) > limit {
+		g.reads.admitted.Add(-1)
 		return Read{}, &LimitError{"ReadsPerGroup", limit}
 	}
 	return Read{g, waiter}, nil
 }
 
 func (r *Read) end(o Outcome) {
-	r.g.reading.Add(-1)
+	r.g.reads.admitted.Add(-1)
 	r.waiter.Done(o)
 }
 
 // reads holds the waiting reads of a replica. Only one round, or one query to the leader, is in progress at a time.
 // Reads that arrive in the meantime wait for the next round or query.
 type reads struct {
-	g     *Group
-	queue []Read
+	g *Group
+	// admitted counts the reads that have been admitted and are not completed. It is safe for concurrent use.
+	admitted atomic.Int64
+	queue    []Read
 	// round identifies the round or query in progress. It is 0 if none is in progress. began and beganTick are the
 	// instant and the tick at which it started.
 	round     uint64
@@ -76,7 +79,7 @@ func (r *reads) enter(read Read) {
 		read.end(Outcome{Err: ErrNotLeader})
 		return
 	}
-	h.awake(g)
+	g.quiescence.active()
 	r.queue = append(r.queue, read)
 	h.mark(g)
 }
@@ -141,7 +144,7 @@ func (r *reads) tick() {
 		r.asking, r.activeQueries, r.round = nil, nil, 0
 	}
 	if g.leading && g.lease.takeUsed() {
-		g.lastActive = h.ticks
+		g.quiescence.lastActive = h.ticks
 		if g.lease.left(h.now) < h.opts.leaseFor()/2 && !g.offer.made {
 			r.renew = true
 		}
@@ -150,20 +153,15 @@ func (r *reads) tick() {
 
 // fail fails the reads that neither a quorum nor a leader has confirmed.
 func (r *reads) fail(err error) {
-	for _, list := range [][]Read{r.asking, r.queue} {
-		for i := range list {
-			list[i].end(Outcome{Err: err})
-		}
-	}
+	endAll(r.asking, err)
+	endAll(r.queue, err)
 	r.asking, r.queue, r.round, r.renew = nil, nil, 0, false
 }
 
 // failWaiting fails the reads that wait for their index to be applied.
 func (r *reads) failWaiting(err error) {
 	for _, w := range r.waiting {
-		for i := range w.reads {
-			w.reads[i].end(Outcome{Err: err})
-		}
+		endAll(w.reads, err)
 	}
 	r.waiting = nil
 }

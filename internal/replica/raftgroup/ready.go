@@ -10,13 +10,13 @@ import (
 )
 
 // processReady proposes queued proposals and hands out all work that the library has ready.
-func (h *Host) processReady(g *Group) {
+func (g *Group) processReady() {
 	if g.closed {
 		return
 	}
 	for {
 		if g.leading {
-			h.proposeQueued(g)
+			g.pending.proposeQueued()
 			g.reads.start()
 		} else {
 			g.reads.queueQuery()
@@ -33,7 +33,7 @@ func (h *Host) processReady(g *Group) {
 			g.term, g.commit = rd.HardState.GetTerm(), rd.HardState.GetCommit()
 		}
 		if rd.SoftState != nil {
-			h.leaderChanged(g, rd.SoftState)
+			g.leaderChanged(rd.SoftState)
 		}
 		for i := range rd.ReadStates {
 			g.reads.confirmed(&rd.ReadStates[i])
@@ -49,52 +49,49 @@ func (h *Host) processReady(g *Group) {
 			case m.GetType() == pb.MsgSnap:
 				g.snapshots.ship(m)
 			case !g.commits.suppress(m, hushed) && g.commits.limitCommit(m):
-				h.send(g, m)
+				g.send(m)
 			}
 		}
 	}
 }
 
 // leaderChanged handles a new leader or role.
-func (h *Host) leaderChanged(g *Group, s *raft.SoftState) {
+func (g *Group) leaderChanged(s *raft.SoftState) {
+	h := g.host
 	leading := s.RaftState == raft.StateLeader
 	if g.leading && !leading {
-		g.stepDown(h)
+		g.stepDown()
 	}
 	changed := g.lead != s.Lead
 	if changed && s.Lead == raft.None {
-		g.leaderless = h.ticks
+		g.election.leaderless = h.ticks
 	}
-	g.lead, g.leading = s.Lead, leading
-	g.leadShown.Store(s.Lead)
+	g.setLeader(s.Lead, leading)
 	if changed {
 		g.commits.forget()
 		g.reads.forgetLeader()
 	}
 	if leading {
-		g.offer, g.pending.changing = transferOffer{}, false
+		g.offer, g.pending.changing = transferOffer{g: g}, false
 	}
 	g.fresh.support = nil
-	if changed && h.opts.Events.LeaderChanged != nil {
+	if changed {
 		leader := Member{Replica: g.lead}
 		if r := g.route(g.lead); r != nil {
 			leader = *r
 		}
-		h.opts.Events.LeaderChanged(g.id, leader, g.term)
+		h.opts.Observer.LeaderChanged(g.id, leader, g.term)
 	}
 }
 
 // stepDown ends all operations that only a leader may complete. Entries in the log may still be committed (see
 // pending.go).
-func (g *Group) stepDown(h *Host) {
+func (g *Group) stepDown() {
 	g.leading, g.pending.changing = false, false
 	g.evaluating.Store(0)
 	g.lease.revoke()
 	g.reads.fail(ErrNotLeader)
 	g.reads.rejectQueries()
-	for i := range g.queue {
-		g.queue[i].end(Outcome{Err: ErrNotLeader})
-	}
-	g.queue = nil
+	g.pending.failQueue(ErrNotLeader)
 	g.pending.orphan()
 }

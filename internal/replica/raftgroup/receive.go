@@ -8,7 +8,7 @@ import pb "go.etcd.io/raft/v3/raftpb"
 func (h *Host) receive(f *Received) {
 	p := h.peers.of(f.From)
 	p.silent = 0
-	h.clocks.update(p, f, h.now)
+	h.peers.clocks.update(p, f, h.now)
 	if p.down {
 		h.setDown(p, false)
 	}
@@ -27,32 +27,35 @@ func (h *Host) receive(f *Received) {
 		}
 		h.step(p, m)
 	}
-	if dropped > 0 && h.opts.Events.Dropped != nil {
-		h.opts.Events.Dropped("LogQueueBytes", dropped)
+	if dropped > 0 {
+		h.opts.Observer.Dropped("LogQueueBytes", dropped)
 	}
 }
 
-// step passes a message to the library unless this package handles or rejects it. It reports whether the message was
-// passed to the library.
+// step passes a message to its group. It reports whether the library has processed it.
 func (h *Host) step(p *peer, message Message) bool {
 	m := message.Raft
 	g := h.groups[message.Group]
 	if g == nil {
-		if h.opts.Events.UnknownGroup != nil {
-			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
-		}
+		h.opts.Observer.UnknownGroup(message.Group, m.GetTo(), p.node)
 		h.early.keep(p.node, message, h.ticks)
 		return false
 	}
 	// The message is for an earlier replica or for a future replica, because IDs are never reused.
 	if m.GetTo() != g.replica {
-		if m.GetTo() > g.replica && h.opts.Events.UnknownGroup != nil {
-			h.opts.Events.UnknownGroup(message.Group, m.GetTo(), p.node)
+		if m.GetTo() > g.replica {
+			h.opts.Observer.UnknownGroup(message.Group, m.GetTo(), p.node)
 		}
 		return false
 	}
+	return g.step(p, message)
+}
+
+// step passes a message to the library unless this package handles or rejects it. It reports whether it did.
+func (g *Group) step(p *peer, message Message) bool {
+	m := message.Raft
 	g.learn(m.GetFrom(), p.node)
-	if !h.admits(g, p, m) {
+	if !g.admits(p, m) {
 		return false
 	}
 	switch m.GetType() {
@@ -81,47 +84,49 @@ func (h *Host) step(p *peer, message Message) bool {
 	case pb.MsgHeartbeatResp:
 		g.fresh.supported(p, m)
 	}
-	h.mark(g)
+	g.host.mark(g)
 	return true
 }
 
 // admits does the work that must precede the library's processing of a message. It reports whether to pass the message
 // on.
-func (h *Host) admits(g *Group, p *peer, m *pb.Message) bool {
+func (g *Group) admits(p *peer, m *pb.Message) bool {
+	h := g.host
 	switch t := m.GetType(); t {
 	case msgQuiesce:
-		h.quiesceWith(g, p, m)
+		g.quiescence.sleepWith(p, m)
 		return false
 	case pb.MsgTimeoutNow:
 		if m.GetReject() {
-			h.handleDecline(g, m)
+			g.offer.handleDecline(m)
 			return false
 		}
-		if h.transferring || h.avoidsLeading(g, p.node) { // the leader does not know yet that this node declines
-			h.declineOffer(g, m)
+		if h.policy.transferring || g.election.avoidsLeading(p.node) {
+			// The leader does not know yet that this node declines.
+			g.decline(m)
 			return false
 		}
-		h.awake(g)
+		g.quiescence.active()
 	case pb.MsgVote, pb.MsgPreVote:
-		if g.voteLease.binds(h.ticks, p.node) && string(m.GetContext()) != transferContext {
+		if g.election.voteLease.binds(h.ticks, p.node) && string(m.GetContext()) != transferContext {
 			return false // required by RG6
 		}
-		h.awake(g)
+		g.quiescence.active()
 	case pb.MsgApp, pb.MsgHeartbeat, pb.MsgSnap:
 		if m.GetTerm() >= g.term {
-			g.voteLease.renew(h.ticks, h.opts.ElectionTicks)
+			g.election.voteLease.renew(h.ticks, h.opts.ElectionTicks)
 		}
 		if t != pb.MsgHeartbeat {
-			h.awake(g)
-		} else if g.quiet {
-			h.wake(g)
+			g.quiescence.active()
+		} else if g.quiescence.quiet {
+			g.quiescence.wake()
 		}
 	case pb.MsgHeartbeatResp:
-		if g.quiet {
-			h.wake(g)
+		if g.quiescence.quiet {
+			g.quiescence.wake()
 		}
 	default:
-		h.awake(g)
+		g.quiescence.active()
 	}
 	return true
 }

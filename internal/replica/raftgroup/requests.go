@@ -14,8 +14,8 @@ func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) erro
 	if err != nil {
 		return err
 	}
-	if !add(r, &r.inbox.Proposals, p, func() bool { return r.host.proposalWaits(g) }) {
-		g.proposals.Add(-1)
+	if !add(r, &r.inbox.Proposals, p, g.proposalWaits) {
+		g.pending.admitted.Add(-1)
 		g.host.proposed.Add(-int64(len(data)))
 		return ErrClosed
 	}
@@ -46,8 +46,8 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	if err != nil {
 		return err
 	}
-	if !add(r, &r.inbox.Reads, read, func() bool { return r.host.readWaits(g) }) {
-		g.reading.Add(-1)
+	if !add(r, &r.inbox.Reads, read, g.readWaits) {
+		g.reads.admitted.Add(-1)
 		return ErrClosed
 	}
 	return nil
@@ -103,8 +103,8 @@ func (r *Runner) Receive(from NodeID, frame []byte) error {
 		r.inbox.hasQueries = r.inbox.hasQueries || f.hasQueries
 	}
 	r.mu.Unlock()
-	if dropped > 0 && r.host.opts.Events.Dropped != nil {
-		r.host.opts.Events.Dropped("InboxBytes", dropped)
+	if dropped > 0 {
+		r.host.opts.Observer.Dropped("InboxBytes", dropped)
 	}
 	if ok {
 		r.signal()

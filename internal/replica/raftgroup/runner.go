@@ -99,8 +99,8 @@ func (r *Runner) Failed() error {
 
 // fail stops the node's groups. A failed write of a log or a state is not retried.
 func (r *Runner) fail(err error) {
-	if r.failure.CompareAndSwap(nil, &err) && r.host.opts.Events.Failed != nil {
-		r.host.opts.Events.Failed(err)
+	if r.failure.CompareAndSwap(nil, &err) {
+		r.host.opts.Observer.Failed(err)
 	}
 	r.halt()
 }
@@ -220,7 +220,7 @@ func (r *Runner) drain() {
 	r.inbox = Inbox{}
 	r.mu.Unlock()
 	for _, g := range r.host.order {
-		g.stepDown(r.host)
+		g.stepDown()
 		g.leadShown.Store(0)
 		g.close()
 	}

@@ -124,15 +124,16 @@ func TestEventsOfQuietGroups(t *testing.T) {
 	var mu sync.Mutex
 	var down, up bool
 	leaders := map[uint64]raftgroup.Member{}
-	o := raftgroup.Options{Tick: 10 * time.Millisecond}
-	o.Events.PeerDown = func(node raftgroup.NodeID, is bool) {
+	events := &observer{}
+	o := raftgroup.Options{Tick: 10 * time.Millisecond, Observer: events}
+	events.peerDown = func(node raftgroup.NodeID, is bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if node == nodeID(0) {
 			down, up = down || is, up || down && !is
 		}
 	}
-	o.Events.LeaderChanged = func(group uint64, leader raftgroup.Member, _ uint64) {
+	events.leaderChanged = func(group uint64, leader raftgroup.Member) {
 		mu.Lock()
 		defer mu.Unlock()
 		if leader.Replica != 0 {
@@ -232,7 +233,7 @@ func TestTransferAllIsFinal(t *testing.T) {
 // nodes continue.
 func TestInconsistent(t *testing.T) {
 	failed := make(chan error, 4)
-	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Events: raftgroup.Events{Failed: func(err error) {
+	c := newCluster(t, vfs.NewMem(), "data", 1, raftgroup.Options{Observer: &observer{failed: func(err error) {
 		failed <- err
 	}}})
 	c.elect()

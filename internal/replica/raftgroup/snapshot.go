@@ -92,7 +92,7 @@ func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err
 	}
 	m := &pb.Message{
 		Type: s.message.Type, To: s.message.To, From: s.message.From, Term: s.message.Term,
-		Snapshot: &pb.Snapshot{Metadata: meta, Data: EncodeMembers(nil, s.g.routes.all())},
+		Snapshot: &pb.Snapshot{Metadata: meta, Data: EncodeMembers(nil, s.g.membership.all())},
 	}
 	head = AppendMessage(NewFrame(make([]byte, 4, 256), 0, 0), s.g.id, m)
 	if len(head)-4 > headMax {
@@ -134,9 +134,7 @@ func (h *Host) Expect(f *Received) error {
 	g := h.groups[f.Messages[0].Group]
 	switch {
 	case g == nil:
-		if h.opts.Events.UnknownGroup != nil {
-			h.opts.Events.UnknownGroup(f.Messages[0].Group, m.GetTo(), f.From)
-		}
+		h.opts.Observer.UnknownGroup(f.Messages[0].Group, m.GetTo(), f.From)
 		return fmt.Errorf("group %d does not exist on this node: %w", f.Messages[0].Group, ErrUnwanted)
 	case m.GetTo() != g.replica:
 		return fmt.Errorf("group %d: replica %d does not exist on this node: %w", g.id, m.GetTo(), ErrUnwanted)
@@ -175,7 +173,7 @@ func (x *snapshots) arrived(message Message) {
 	g, h := x.g, x.g.host
 	x.arriving = message.Data
 	_ = g.raft.Step(message.Raft)
-	h.processReady(g)
+	g.processReady()
 	if x.arriving != nil { // the library ignored the snapshot
 		h.discard(x.arriving)
 		x.arriving = nil
@@ -204,24 +202,22 @@ func (x *snapshots) claimData(snapshot bool) SnapshotData {
 }
 
 // shipped always reports to the library, because the library sends nothing to the receiver until then.
-func (h *Host) shipped(s *Shipped) {
-	g := s.g
-	for i, to := range g.snapshots.shipping {
+func (x *snapshots) shipped(s *Shipped) {
+	g, h := x.g, x.g.host
+	for i, to := range x.shipping {
 		if to == s.to {
-			g.snapshots.shipping = append(g.snapshots.shipping[:i], g.snapshots.shipping[i+1:]...)
+			x.shipping = append(x.shipping[:i], x.shipping[i+1:]...)
 			break
 		}
 	}
-	if h.opts.Events.SnapshotSent != nil {
-		h.opts.Events.SnapshotSent(g.id, s.to, s.err)
-	}
+	h.opts.Observer.SnapshotSent(g.id, s.to, s.err)
 	if g.closed {
 		return
 	}
 	status := raft.SnapshotFinish
 	if s.err != nil {
 		status = raft.SnapshotFailure
-		g.snapshots.after = h.ticks + uint64(h.opts.ElectionTicks)/2 // capturing a state is expensive
+		x.after = h.ticks + uint64(h.opts.ElectionTicks)/2 // capturing a state is expensive
 	}
 	g.raft.ReportSnapshot(s.to, status)
 	h.mark(g)
@@ -285,22 +281,22 @@ func (i *Install) Run(store SnapshotStore) (Installed, error) {
 }
 
 // installed continues after an installation. It resets the log, and then publishes the new applied index.
-func (h *Host) installed(i *Installed) {
-	g := i.g
-	g.snapshots.installing = false
+func (x *snapshots) installed() {
+	g, h := x.g, x.g.host
+	x.installing = false
 	h.snapshotsHeld--
 	if g.closed {
 		g.checkIdle()
 		return
 	}
-	meta := g.snapshots.appends[0].message.GetSnapshot().GetMetadata()
-	g.conf = pb.EnsureConfState(proto.CloneOf(meta.GetConfState()))
-	appends := g.snapshots.appends
-	g.snapshots.appends = nil
+	meta := x.appends[0].message.GetSnapshot().GetMetadata()
+	g.membership.conf = pb.EnsureConfState(proto.CloneOf(meta.GetConfState()))
+	appends := x.appends
+	x.appends = nil
 	for n, w := range appends {
 		if n > 0 && !raft.IsEmptySnap(w.message.GetSnapshot()) {
-			g.snapshots.appends = appends[n:]
-			g.snapshots.tryInstall()
+			x.appends = appends[n:]
+			x.tryInstall()
 			return
 		}
 		g.tail.write(w.message, true)

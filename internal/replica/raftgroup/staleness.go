@@ -4,6 +4,7 @@ package raftgroup
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/raft/v3/raftpb"
@@ -29,18 +30,20 @@ import (
 // called before the read, because the time between the call and the read adds to the age. Leaders and learners may be
 // fresh, too.
 func (g *Group) Fresh(now Instant, max time.Duration) bool {
-	at := g.freshAt.Load()
+	at := g.fresh.at.Load()
 	return at != 0 && int64(now)-at <= int64(max)
 }
 
 // FreshAt returns the instant as of which this replica has applied all writes that had succeeded, or 0 if the instant
 // is unknown. A caller that calls FreshAt before a read, and reads the clock afterward, can compute the maximum age of
 // the result.
-func (g *Group) FreshAt() Instant { return Instant(g.freshAt.Load()) }
+func (g *Group) FreshAt() Instant { return Instant(g.fresh.at.Load()) }
 
 // freshness is the loop's knowledge of the age of the replica's state.
 type freshness struct {
 	g *Group
+	// at is the published result of FreshAt. It is safe for concurrent use.
+	at atomic.Int64
 	// support is used by a leader. It holds the time at which each voter last supported the leader in this term.
 	support []support
 	// claim is used by a follower. It is the claim that waits for its index. next is the latest claim after claim.
@@ -84,8 +87,8 @@ func (f *freshness) sole() Instant {
 	if !g.leading || g.appliedTerm != g.term {
 		return 0
 	}
-	at := f.quorum(g.conf.GetVoters())
-	if old := g.conf.GetVotersOutgoing(); len(old) > 0 {
+	at := f.quorum(g.membership.conf.GetVoters())
+	if old := g.membership.conf.GetVotersOutgoing(); len(old) > 0 {
 		at = min(at, f.quorum(old))
 	}
 	return at
@@ -148,8 +151,8 @@ func (f *freshness) handleClaim(p *peer, m *pb.Message) {
 func (f *freshness) refresh() {
 	g := f.g
 	for f.claim.at != 0 && f.claim.index <= g.applied {
-		if at := int64(f.claim.at); at > g.freshAt.Load() {
-			g.freshAt.Store(at)
+		if at := int64(f.claim.at); at > f.at.Load() {
+			f.at.Store(at)
 		}
 		f.claim, f.next = f.next, claimed{}
 	}
@@ -157,8 +160,7 @@ func (f *freshness) refresh() {
 
 // tick updates the published freshness of a leader.
 func (f *freshness) tick() {
-	g := f.g
-	if at := f.sole(); at != 0 && int64(at) > g.freshAt.Load() {
-		g.freshAt.Store(int64(at))
+	if at := f.sole(); at != 0 && int64(at) > f.at.Load() {
+		f.at.Store(int64(at))
 	}
 }

@@ -59,9 +59,9 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	s = Status{
 		Group: g.id, Replica: g.replica, Leader: g.lead, Leading: g.leading, Term: g.term, Commit: g.commit,
 		Applied: g.applied,
-		First:   first, Last: last, Quiet: g.quiet, Members: proto.CloneOf(g.conf),
+		First:   first, Last: last, Quiet: g.quiescence.quiet, Members: proto.CloneOf(g.membership.conf),
 		LeaseLeft: max(0, int64(g.lease.left(h.now))),
-		Waiting:   g.proposals.Load(), Reads: g.reading.Load(),
+		Waiting:   g.pending.admitted.Load(), Reads: g.reads.admitted.Load(),
 	}
 	if !g.leading {
 		return s, true
@@ -74,8 +74,8 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 		s.Peers = append(s.Peers, PeerStatus{
 			Replica: id, Match: p.Match, Lag: last - min(last, p.Match), State: p.State.String(),
 			Learner:  kind == raft.ProgressTypeLearner,
-			Active:   r != nil && h.active(g, r, &p),
-			Abstains: r != nil && h.abstaining[r.Node] || slices.Contains(g.offer.refused, id),
+			Active:   r != nil && g.active(r, &p),
+			Abstains: r != nil && h.policy.abstaining[r.Node] || slices.Contains(g.offer.refused, id),
 		})
 	})
 	return s, true
@@ -89,7 +89,7 @@ func (h *Host) QuorumWithout(id uint64, without map[NodeID]bool) bool {
 	if g == nil || len(without) == 0 {
 		return true
 	}
-	for _, voters := range [][]uint64{g.conf.GetVoters(), g.conf.GetVotersOutgoing()} {
+	for _, voters := range [][]uint64{g.membership.conf.GetVoters(), g.membership.conf.GetVotersOutgoing()} {
 		left := 0
 		for _, v := range voters {
 			if r := g.route(v); r == nil || !without[r.Node] {

@@ -45,7 +45,7 @@ func (t *logTail) append(m *pb.Message, sync bool) {
 // answerWithoutWrite handles messages that need no write. These are a new commit index, and responses to other nodes
 // whose dependencies are durable. It reports whether nothing remains to be written.
 func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
-	g, h := t.g, t.g.host
+	g := t.g
 	if t.writing > 0 {
 		return false
 	}
@@ -56,7 +56,7 @@ func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
 		if r.GetTo() == g.replica {
 			_ = g.raft.Step(r)
 		} else {
-			h.send(g, r)
+			g.send(r)
 		}
 	}
 	return true
@@ -86,8 +86,8 @@ func (t *logTail) write(m *pb.Message, sync bool) {
 const entryOverhead = 64
 
 // logged notifies the library of the entries in the log.
-func (h *Host) logged(l *Logged) {
-	g := l.g
+func (t *logTail) logged(l *Logged) {
+	g, h := t.g, t.g.host
 	h.logQueued -= l.bytes
 	if l.destroy {
 		delete(h.leaving, g.id)
@@ -100,22 +100,18 @@ func (h *Host) logged(l *Logged) {
 		return
 	}
 	if l.truncate != 0 {
-		g.tail.cutting = false
-		g.tail.cut, g.tail.bytes = max(g.tail.cut, l.truncate), 0
-		if h.opts.Events.Truncated != nil {
-			h.opts.Events.Truncated(g.id, l.truncate)
-		}
+		t.cutting = false
+		t.cut, t.bytes = max(t.cut, l.truncate), 0
+		h.opts.Observer.Truncated(g.id, l.truncate)
 		return
 	}
-	g.tail.writing--
+	t.writing--
 	if s := l.message.GetSnapshot(); !raft.IsEmptySnap(s) {
 		meta := s.GetMetadata()
-		g.tail.cut, g.tail.bytes = meta.GetIndex(), 0
+		t.cut, t.bytes = meta.GetIndex(), 0
 		g.pending.passed(meta.GetIndex(), meta.GetTerm())
 		g.moveApplied(meta.GetIndex(), meta.GetTerm())
-		if h.opts.Events.SnapshotInstalled != nil {
-			h.opts.Events.SnapshotInstalled(g.id, meta.GetIndex())
-		}
+		h.opts.Observer.SnapshotInstalled(g.id, meta.GetIndex())
 	}
 	for _, m := range l.message.GetResponses() {
 		if m.GetTo() == g.replica {

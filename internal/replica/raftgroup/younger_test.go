@@ -15,8 +15,8 @@ import (
 // Messages for a removed replica must not be reported.
 func TestYoungerReplica(t *testing.T) {
 	var heard [][2]uint64
-	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{Events: raftgroup.Events{
-		UnknownGroup: func(group, replica uint64, from raftgroup.NodeID) {
+	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{Observer: &observer{
+		unknownGroup: func(group, replica uint64, from raftgroup.NodeID) {
 			if from != nodeID(1) {
 				t.Errorf("received from %x", from)
 			}

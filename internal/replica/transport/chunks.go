@@ -82,7 +82,7 @@ func (a *reassembly) whole(sum uint32) error {
 }
 
 // Shipment transfers a snapshot over one or more connections, and contains both ends. It is used by callers that
-// transfer the bytes by other means. It processes the bytes like SendSnapshotFrom and its receiver, and never blocks.
+// transfer the bytes by other means. It processes the bytes like SendSnapshot and its receiver, and never blocks.
 type Shipment struct {
 	out   chunks
 	in    reassembly

@@ -115,7 +115,7 @@ func (t *Transport) start(c *call, to NodeID, request []byte, ahead int) (*link,
 	if len(request) > t.opts.FrameBytes {
 		return nil, fmt.Errorf("%w: request of %d bytes", ErrTooLong, len(request))
 	}
-	p := t.peerOf(to)
+	p := t.book.of(to)
 	if p == nil {
 		return nil, fmt.Errorf("%w: %w: %x", ErrUnreachable, ErrNoAddress, to)
 	}

@@ -25,12 +25,12 @@ var (
 	// ErrDuplicateNode means that another process with the same node ID is connected. It may be an earlier process of
 	// the same node whose end has not been detected.
 	ErrDuplicateNode = errors.New("another process has this identity")
-	// ErrNotAdmitted means that Options.Admit rejected the node.
+	// ErrNotAdmitted means that Admission.Admit rejected the node.
 	ErrNotAdmitted = errors.New("the node was not admitted")
-	// ErrLevel means that Options.Admit rejected the node because its build does not support the cluster's feature
+	// ErrLevel means that Admission.Admit rejected the node because its build does not support the cluster's feature
 	// level.
 	ErrLevel = errors.New("the node does not support the feature level of the cluster")
-	// ErrCopiedDirectory means that Options.Admit has seen another state of the node's data directory. The directory is
+	// ErrCopiedDirectory means that Admission.Admit has seen another state of the node's data directory. The directory is
 	// a copy or an earlier state.
 	ErrCopiedDirectory = errors.New("the data directory is a copy, or was restored to an earlier state")
 	// ErrHandshake is the error for bytes that are not a handshake.

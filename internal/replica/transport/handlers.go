@@ -70,3 +70,20 @@ func (noObserver) DialFailed(NodeID, string, error) {}
 func (noObserver) Refused(Peer)                     {}
 func (noObserver) Departed(Peer)                    {}
 func (noObserver) HandshakeRefused(string, error)   {}
+
+// Admission decides which nodes may connect. Both sides of a connection call it. It must be safe for concurrent use.
+type Admission interface {
+	// Admit returns an error for a node that is rejected, for example a removed node. If the error is ErrLevel or
+	// ErrCopiedDirectory, that is the reason; otherwise the reason is ErrNotAdmitted.
+	Admit(p Peer) error
+	// FormerCluster returns the text for a node of another cluster if this node belonged to that cluster before: the
+	// data directory of the other node is an earlier state of this one. It returns "" otherwise. The reason is then
+	// ErrCopiedDirectory instead of ErrCluster.
+	FormerCluster(cluster ClusterID, node NodeID) string
+}
+
+// admitAll admits all nodes.
+type admitAll struct{}
+
+func (admitAll) Admit(Peer) error                       { return nil }
+func (admitAll) FormerCluster(ClusterID, NodeID) string { return "" }

@@ -4,10 +4,15 @@ package transport
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
+
+	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
 // stream is a connection after its handshake.
@@ -18,38 +23,58 @@ type stream struct {
 	peer Peer
 }
 
-func (t *Transport) hello(c Class, to NodeID) hello {
+// handshaker performs handshakes (TR1). It knows who this process is, and whom it accepts.
+type handshaker struct {
+	self        Self
+	incarnation uint64
+	levels      feature.Range
+	admission   Admission
+	timeout     time.Duration // of an accepted handshake
+	security    atomic.Pointer[security]
+	present     processes
+}
+
+func (k *handshaker) init(self Self, o *Options, s *security) {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	k.self, k.incarnation = self, binary.LittleEndian.Uint64(b[:])
+	k.levels, k.admission, k.timeout = o.Levels, o.Admission, o.HandshakeTimeout
+	k.security.Store(s)
+	k.present.self, k.present.byNode = self.Node, map[NodeID]*peerProcess{}
+}
+
+func (k *handshaker) hello(c Class, to NodeID) hello {
 	return hello{
-		class: c, least: VersionMin, most: Version, cluster: t.self.Cluster, node: t.self.Node, to: to,
-		levels: t.opts.Levels, incarnation: t.incarnation, address: t.self.Address, history: t.self.History,
+		class: c, least: VersionMin, most: Version, cluster: k.self.Cluster, node: k.self.Node, to: to,
+		levels: k.levels, incarnation: k.incarnation, address: k.self.Address, history: k.self.History,
 	}
 }
 
 // checkHello validates the other side's hello. Both sides call it. want is the node that was dialed, or zero for any
 // node.
-func (t *Transport) checkHello(h hello, proof proven, want NodeID) (p Peer, err error) {
+func (k *handshaker) checkHello(h hello, proof proven, want NodeID) (p Peer, err error) {
 	refuse := func(reason error, format string, args ...any) (Peer, error) {
 		return p, &Refused{Reason: reason, Text: fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case !overlap(h.least, h.most):
-		return refuse(ErrVersion, "node %x supports versions %d to %d, but node %x supports %d to %d", t.self.Node,
+		return refuse(ErrVersion, "node %x supports versions %d to %d, but node %x supports %d to %d", k.self.Node,
 			VersionMin, Version,
 			h.node, h.least, h.most)
-	case h.cluster != t.self.Cluster && t.former(h) != "":
-		return refuse(ErrCopiedDirectory, "%s", t.former(h))
-	case h.cluster != t.self.Cluster:
-		return refuse(ErrCluster, "node %x belongs to cluster %x, but node %x belongs to cluster %x", t.self.Node,
-			t.self.Cluster,
+	case h.cluster != k.self.Cluster && k.admission.FormerCluster(h.cluster, h.node) != "":
+		return refuse(ErrCopiedDirectory, "%s", k.admission.FormerCluster(h.cluster, h.node))
+	case h.cluster != k.self.Cluster:
+		return refuse(ErrCluster, "node %x belongs to cluster %x, but node %x belongs to cluster %x", k.self.Node,
+			k.self.Cluster,
 			h.node, h.cluster)
 	case h.node == NodeID{}:
 		return refuse(ErrHandshake, "the node ID is missing")
-	case h.node == t.self.Node:
-		return refuse(ErrSelf, "node %x", t.self.Node)
+	case h.node == k.self.Node:
+		return refuse(ErrSelf, "node %x", k.self.Node)
 	case want != NodeID{} && h.node != want:
 		return refuse(ErrOtherNode, "expected node %x, but node %x responded", want, h.node)
-	case h.to != NodeID{} && h.to != t.self.Node:
-		return refuse(ErrOtherNode, "expected node %x, but node %x responded", h.to, t.self.Node)
+	case h.to != NodeID{} && h.to != k.self.Node:
+		return refuse(ErrOtherNode, "expected node %x, but node %x responded", h.to, k.self.Node)
 	}
 	if err := proof.check(h.node); err != nil {
 		return p, err
@@ -58,61 +83,31 @@ func (t *Transport) checkHello(h hello, proof proven, want NodeID) (p Peer, err 
 		Node: h.node, Incarnation: h.incarnation, Address: h.address, History: h.history, Levels: h.levels,
 		Version: min(Version, h.most),
 	}
-	if t.opts.Admit != nil {
-		if err := t.opts.Admit(p); err != nil {
-			reason := ErrNotAdmitted
-			switch {
-			case errors.Is(err, ErrCopiedDirectory):
-				return refuse(ErrCopiedDirectory, "%v", err)
-			case errors.Is(err, ErrLevel):
-				reason = ErrLevel
-			}
-			return refuse(reason, "node %x: %v", h.node, err)
+	if err := k.admission.Admit(p); err != nil {
+		reason := ErrNotAdmitted
+		switch {
+		case errors.Is(err, ErrCopiedDirectory):
+			return refuse(ErrCopiedDirectory, "%v", err)
+		case errors.Is(err, ErrLevel):
+			reason = ErrLevel
 		}
+		return refuse(reason, "node %x: %v", h.node, err)
 	}
 	return p, nil
 }
 
-// former returns the text for a node of the cluster to which this node belonged before, or an empty string.
-func (t *Transport) former(h hello) string {
-	if t.opts.Former == nil {
-		return ""
-	}
-	return t.opts.Former(h.cluster, h.node)
-}
-
-// connect dials and performs the handshake. The connection is tracked. The caller must end it with t.release.
-func (t *Transport) connect(ctx context.Context, address string, c Class, want NodeID) (*stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
-	defer cancel()
-	raw, err := t.dial(ctx, address)
-	if err != nil {
-		return nil, err
-	}
-	if !t.track(raw) {
-		return nil, ErrClosed
-	}
-	s, err := t.greet(ctx, raw, c, want)
-	if err != nil {
-		t.release(raw)
-		return nil, err
-	}
-	s.peer.Address = address
-	return s, nil
-}
-
 // greet performs the handshake of the dialing side.
-func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeID) (*stream, error) {
+func (k *handshaker) greet(ctx context.Context, raw net.Conn, c Class, want NodeID) (*stream, error) {
 	deadline, _ := ctx.Deadline()
 	_ = raw.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	conn, proof, err := t.security.Load().dialled(ctx, raw, t.self.Node)
+	conn, proof, err := k.security.Load().dialled(ctx, raw, k.self.Node)
 	if err != nil {
 		return nil, err
 	}
 	s := &stream{Conn: conn, raw: raw}
-	mine := t.hello(c, want)
+	mine := k.hello(c, want)
 	if _, err := s.Write(mine.append(nil)); err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
@@ -125,7 +120,7 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 	}
 	// This side validates the hello first, because it knows which node was wanted. However, a node of another cluster
 	// may know this node from its earlier membership.
-	s.peer, err = t.checkHello(theirs, proof, want)
+	s.peer, err = k.checkHello(theirs, proof, want)
 	if err != nil && !(errors.Is(err, ErrCluster) && theirs.status == statusCopy) {
 		return nil, err
 	}
@@ -137,50 +132,50 @@ func (t *Transport) greet(ctx context.Context, raw net.Conn, c Class, want NodeI
 
 // receive performs the accepting side of the handshake up to the verdict. reply sends the verdict. If receive returns
 // an error, the rejection has been sent.
-func (t *Transport) receive(ctx context.Context, raw net.Conn) (*stream, Class, error) {
-	_ = raw.SetDeadline(time.Now().Add(t.opts.HandshakeTimeout))
-	conn, proof, err := t.security.Load().accepted(ctx, raw, t.self.Node)
+func (k *handshaker) receive(ctx context.Context, raw net.Conn) (*stream, Class, error) {
+	_ = raw.SetDeadline(time.Now().Add(k.timeout))
+	conn, proof, err := k.security.Load().accepted(ctx, raw, k.self.Node)
 	s := &stream{Conn: conn, raw: raw}
 	if err != nil {
 		if conn != nil && (errors.Is(err, ErrHandshake) || errors.Is(err, ErrSecret)) {
-			t.reject(s, err)
+			k.reject(s, err)
 		}
 		return nil, 0, err
 	}
 	theirs, err := readHello(s)
 	if err != nil {
 		if errors.Is(err, ErrHandshake) {
-			_ = t.reply(s, theirs.class, NodeID{}, &Refused{Reason: ErrHandshake, Text: err.Error()})
+			_ = k.reply(s, theirs.class, NodeID{}, &Refused{Reason: ErrHandshake, Text: err.Error()})
 		}
 		return nil, 0, fmt.Errorf("handshake: %w", err)
 	}
 	if theirs.class == classIdentify {
-		return s, classIdentify, t.answerIdentify(s, theirs)
+		return s, classIdentify, k.answerIdentify(s, theirs)
 	}
-	s.peer, err = t.checkHello(theirs, proof, NodeID{})
+	s.peer, err = k.checkHello(theirs, proof, NodeID{})
 	if c := theirs.class; err == nil && c != Raft && c != Snapshot && c != Command {
 		err = &Refused{Reason: ErrHandshake, Text: c.String()}
 	}
 	if err == nil {
-		err = t.enter(s.peer, theirs.class)
+		err = k.present.enter(s.peer, theirs.class)
 	}
 	if err != nil {
-		_ = t.reply(s, theirs.class, theirs.node, err)
+		_ = k.reply(s, theirs.class, theirs.node, err)
 		return nil, 0, err
 	}
 	return s, theirs.class, nil
 }
 
 // reject sends a peer that has proven nothing only the reason for its rejection.
-func (t *Transport) reject(s *stream, verdict error) {
+func (k *handshaker) reject(s *stream, verdict error) {
 	h := hello{class: prove, least: VersionMin, most: Version, status: statusOf(verdict),
 		text: clip(verdict.Error(), textMax)}
 	_, _ = s.Write(h.append(nil)) // the connection is closed in any case
 }
 
 // reply sends this side's hello with the verdict.
-func (t *Transport) reply(s *stream, c Class, to NodeID, verdict error) error {
-	mine := t.hello(c, to)
+func (k *handshaker) reply(s *stream, c Class, to NodeID, verdict error) error {
+	mine := k.hello(c, to)
 	if verdict != nil {
 		mine.status, mine.text = statusOf(verdict), verdict.Error()
 		if r := (*Refused)(nil); errors.As(verdict, &r) {
@@ -190,15 +185,4 @@ func (t *Transport) reply(s *stream, c Class, to NodeID, verdict error) error {
 	}
 	_, err := s.Write(mine.append(nil))
 	return err
-}
-
-// Discover performs a handshake with any node at an address, adds it to the address book, and returns it.
-func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) {
-	s, err := t.connect(ctx, address, Command, NodeID{})
-	if err != nil {
-		return Peer{}, fmt.Errorf("discover %s: %w", address, err)
-	}
-	t.release(s.raw)
-	t.SetAddress(s.peer.Node, address)
-	return s.peer, nil
 }

@@ -73,7 +73,7 @@ func TestHandshakeMatrix(t *testing.T) {
 			bubble(t, func(t *testing.T, n *memnet.Network) {
 				var seen error
 				start(t, n, 1, handlers{},
-					Options{Admit: admit, Former: former, Observer: events{handshakeRefused: func(err error) {
+					Options{Admission: admission{admit, former}, Observer: events{handshakeRefused: func(err error) {
 						seen = err
 					}}})
 				conn, err := n.Dialler("stranger")(t.Context(), host(1))
@@ -108,7 +108,7 @@ func TestHandshakeMatrix(t *testing.T) {
 				}
 				defer l.Close()
 				answerHello(l, c.peer)
-				tr := start(t, n, 1, handlers{}, Options{Admit: admit, Former: former})
+				tr := start(t, n, 1, handlers{}, Options{Admission: admission{admit, former}})
 				s, err := tr.connect(t.Context(), host(2), Raft, id(2))
 				if !errors.Is(err, c.dialled) {
 					t.Fatalf("%v, want %v", err, c.dialled)
@@ -143,7 +143,9 @@ func answerHello(l net.Listener, h hello) {
 // TestRefusalIsHeard checks that the dialer receives the text of the other side's rejection.
 func TestRefusalIsHeard(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		start(t, n, 1, handlers{}, Options{Admit: func(Peer) error { return errors.New("removed on Friday") }})
+		start(t, n, 1, handlers{}, Options{Admission: admission{admit: func(Peer) error {
+			return errors.New("removed on Friday")
+		}}})
 		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		_, err := two.Call(t.Context(), id(1), nil)

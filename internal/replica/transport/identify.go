@@ -80,13 +80,13 @@ func (s *security) identify(ctx context.Context, dial Dial, address string) (clu
 }
 
 // answerIdentify sends this node's identity to a caller of Identify.
-func (t *Transport) answerIdentify(s *stream, h hello) error {
+func (k *handshaker) answerIdentify(s *stream, h hello) error {
 	if !overlap(h.least, h.most) {
 		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x supports versions %d to %d, but the caller "+
 			"supports %d to %d",
-			t.self.Node, VersionMin, Version, h.least, h.most)}
-		_ = t.reply(s, classIdentify, h.node, err)
+			k.self.Node, VersionMin, Version, h.least, h.most)}
+		_ = k.reply(s, classIdentify, h.node, err)
 		return err
 	}
-	return t.reply(s, classIdentify, h.node, nil)
+	return k.reply(s, classIdentify, h.node, nil)
 }

@@ -23,9 +23,9 @@ func TestIdentify(t *testing.T) {
 			Levels: feature.Range{
 				Oldest: 1,
 				Newest: 7,
-			}, Admit: func(Peer) error {
+			}, Admission: admission{admit: func(Peer) error {
 				return errors.New("nobody")
-			}, Observer: events{accepted: func() { accepted++ }},
+			}}, Observer: events{accepted: func() { accepted++ }},
 		})
 		cluster, p, err := Identify(t.Context(), n.Dialler("stranger"), nil, nil, host(1))
 		if err != nil || cluster != home || p.Node != id(1) || p.Levels.Newest != 7 || p.Address != host(1) ||

@@ -167,3 +167,18 @@ func bubble(t *testing.T, f func(t *testing.T, n *memnet.Network)) {
 		f(t, memnet.New())
 	})
 }
+
+// admission is an Admission of two functions.
+type admission struct {
+	admit  func(Peer) error
+	former func(ClusterID, NodeID) string
+}
+
+func (a admission) Admit(p Peer) error { return a.admit(p) }
+
+func (a admission) FormerCluster(cluster ClusterID, node NodeID) string {
+	if a.former == nil {
+		return ""
+	}
+	return a.former(cluster, node)
+}

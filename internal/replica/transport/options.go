@@ -5,7 +5,6 @@ package transport
 import (
 	"context"
 	"crypto/tls"
-	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,7 @@ type Self struct {
 	// Address is the address at which other nodes reach this node. They add it to their address books. If it is empty,
 	// they keep the address that they know. It has at most 255 bytes.
 	Address string
-	// History identifies the node's data directory for Options.Admit of other nodes. It has at most 1024 bytes. It is
+	// History identifies the node's data directory for Admission.Admit of other nodes. It has at most 1024 bytes. It is
 	// empty if other nodes do not check it.
 	History string
 }
@@ -63,14 +62,9 @@ type Options struct {
 	// Secret, if not nil, makes both sides of every connection first prove that they have the secret. With TLS, the
 	// proof is sent inside the TLS connection. Secret must have at least SecretMin bytes.
 	Secret []byte
-	// Admit, if not nil, may reject a node whose handshake is otherwise valid, for example a removed node. Both sides
-	// call it. If its error is ErrLevel or ErrCopiedDirectory, this error is the reason. Otherwise the reason is
-	// ErrNotAdmitted.
-	Admit func(Peer) error
-	// Former, if not nil, is called for a node of another cluster. It returns a text if this node belonged to that
-	// cluster before. The data directory of the other node is then an earlier state of this directory. Otherwise it
-	// returns an empty string. If it returns a text, the reason is ErrCopiedDirectory instead of ErrCluster.
-	Former func(ClusterID, NodeID) string
+	// Admission may reject nodes whose handshake is otherwise valid. Nil means that
+	// all of them are admitted.
+	Admission Admission
 	// Levels are the feature levels that this node's build supports. The maximum is 65535.
 	Levels feature.Range
 
@@ -92,11 +86,9 @@ type Options struct {
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
 	// BackoffMin and BackoffMax are the minimum and maximum delays after failed connection attempts. The defaults are
-	// 20 ms and 2 s. Jitter shortens a delay by up to half.
+	// 20 ms and 2 s. A random part of up to half of a delay is subtracted.
 	BackoffMin time.Duration
 	BackoffMax time.Duration
-	// Jitter returns numbers in [0, 1) and must be safe for concurrent use. The default is math/rand/v2.
-	Jitter func() float64
 	// KeepAlive is the time without frames after which a side sends a keep-alive. IdleTimeout is the time without
 	// frames after which a connection is closed. The defaults are 1 s and 5 s.
 	KeepAlive   time.Duration
@@ -139,8 +131,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Handshakes, 64)
 	setDefault(&o.BackoffMin, 20*time.Millisecond)
 	setDefault(&o.BackoffMax, 2*time.Second)
-	if o.Jitter == nil {
-		o.Jitter = rand.Float64
+	if o.Admission == nil {
+		o.Admission = admitAll{}
 	}
 	if o.Observer == nil {
 		o.Observer = noObserver{}

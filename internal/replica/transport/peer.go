@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,20 +29,44 @@ type peer struct {
 	command *link
 }
 
-// SetAddress sets the address of a node. Working connections are kept. The other connections immediately try the new
-// address.
+// addressBook holds the peers of a transport.
+type addressBook struct {
+	mu    sync.RWMutex
+	peers map[NodeID]*peer
+}
+
+// of returns The peer of a node, or nil.
+func (b *addressBook) of(node NodeID) *peer {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.peers[node]
+}
+
+// add returns the peer of a node and creates it if necessary.
+func (b *addressBook) add(t *Transport, node NodeID, address string) *peer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.peers[node]
+	if p == nil {
+		p = &peer{t: t, node: node, address: address}
+		p.ctx, p.cancel = context.WithCancel(t.ctx)
+		b.peers[node] = p
+	}
+	return p
+}
+
+func (b *addressBook) all() []*peer {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return slices.Collect(maps.Values(b.peers))
+}
+
+// SetAddress sets the address of a node. Working connections are kept; the others immediately try the new address.
 func (t *Transport) SetAddress(node NodeID, address string) {
 	if node == t.self.Node || (node == NodeID{}) {
 		return
 	}
-	t.book.Lock()
-	p := t.peers[node]
-	if p == nil {
-		p = &peer{t: t, node: node, address: address}
-		p.ctx, p.cancel = context.WithCancel(t.ctx)
-		t.peers[node] = p
-	}
-	t.book.Unlock()
+	p := t.book.add(t, node, address)
 	p.mu.Lock()
 	if p.address != address {
 		p.address, p.proven = address, Peer{}
@@ -49,9 +75,9 @@ func (t *Transport) SetAddress(node NodeID, address string) {
 	p.retry(0)
 }
 
-// Address returns the address of a node, or an empty string if it is unknown.
+// Address returns the address of a node, or "" if it is unknown.
 func (t *Transport) Address(node NodeID) string {
-	if p := t.peerOf(node); p != nil {
+	if p := t.book.of(node); p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.address
@@ -61,10 +87,10 @@ func (t *Transport) Address(node NodeID) string {
 
 // Forget removes a node from the address book and closes the connections dialed to it.
 func (t *Transport) Forget(node NodeID) {
-	t.book.Lock()
-	p := t.peers[node]
-	delete(t.peers, node)
-	t.book.Unlock()
+	t.book.mu.Lock()
+	p := t.book.peers[node]
+	delete(t.book.peers, node)
+	t.book.mu.Unlock()
 	if p == nil {
 		return
 	}
@@ -74,27 +100,13 @@ func (t *Transport) Forget(node NodeID) {
 	}
 }
 
-func (t *Transport) peerOf(node NodeID) *peer {
-	t.book.RLock()
-	defer t.book.RUnlock()
-	return t.peers[node]
-}
-
 // noteHandshake records that a process has completed a handshake with this node. The handshake proves that the process
 // is alive, and contains its address.
 func (t *Transport) noteHandshake(from Peer) {
-	p := t.peerOf(from.Node)
-	if from.Address != "" {
-		was := ""
-		if p != nil {
-			was = t.Address(from.Node)
-		}
-		t.book.RLock()
-		full := len(t.peers) >= t.opts.InboundConnections
-		t.book.RUnlock()
-		if was != from.Address && (p != nil || !full) {
-			t.SetAddress(from.Node, from.Address)
-		}
+	p := t.book.of(from.Node)
+	if from.Address != "" && t.Address(from.Node) != from.Address &&
+		(p != nil || len(t.book.all()) < t.opts.InboundConnections) {
+		t.SetAddress(from.Node, from.Address)
 	}
 	if p != nil {
 		p.retry(from.Incarnation)
@@ -195,6 +207,37 @@ func (p *peer) connect(ctx context.Context, c Class) (*stream, error) {
 	return nil, err
 }
 
+// connect dials and performs the handshake. The connection is tracked; the caller ends it with t.release.
+func (t *Transport) connect(ctx context.Context, address string, c Class, want NodeID) (*stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
+	defer cancel()
+	raw, err := t.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	if !t.track(raw) {
+		return nil, ErrClosed
+	}
+	s, err := t.greet(ctx, raw, c, want)
+	if err != nil {
+		t.release(raw)
+		return nil, err
+	}
+	s.peer.Address = address
+	return s, nil
+}
+
+// Discover performs a handshake with any node at an address, adds it to the address book, and returns it.
+func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) {
+	s, err := t.connect(ctx, address, Command, NodeID{})
+	if err != nil {
+		return Peer{}, fmt.Errorf("discover %s: %w", address, err)
+	}
+	t.release(s.raw)
+	t.SetAddress(s.peer.Node, address)
+	return s.peer, nil
+}
+
 // departTime is the maximum time for which a stopping process waits until its peers have received its announcement.
 const departTime = 300 * time.Millisecond
 
@@ -205,14 +248,12 @@ func (t *Transport) Depart() error {
 	ctx, cancel := context.WithTimeout(t.ctx, departTime)
 	defer cancel()
 	var wg sync.WaitGroup
-	t.book.RLock()
-	for _, p := range t.peers {
+	for _, p := range t.book.all() {
 		p.cancel() // the peer is not dialed again
 		if l := p.raft.Load(); l != nil {
 			wg.Go(func() { l.depart(ctx) })
 		}
 	}
-	t.book.RUnlock()
 	wg.Wait()
 	return nil
 }

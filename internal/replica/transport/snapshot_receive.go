@@ -56,8 +56,42 @@ type transfer struct {
 // fail makes the handler's next Read fail.
 func (tr *transfer) fail(err error) { _ = tr.w.CloseWithError(err) }
 
-// serveSnapshot serves an accepted snapshot connection until it closes.
-func (t *Transport) serveSnapshot(s *stream) {
+func (tr *transfer) stopTimer() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.timer.Stop()
+}
+
+// snapshotReceiver holds the incoming snapshots.
+type snapshotReceiver struct {
+	t *Transport
+
+	mu        sync.Mutex
+	transfers map[transferID]*transfer
+}
+
+// fail makes the handlers' next Read fail.
+func (x *snapshotReceiver) fail(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, tr := range x.transfers {
+		tr.fail(err)
+	}
+}
+
+// forgetAll forgets all transfers. Their handlers must have returned.
+func (x *snapshotReceiver) forgetAll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, tr := range x.transfers {
+		tr.stopTimer()
+	}
+	clear(x.transfers)
+}
+
+// serve serves an accepted snapshot connection until it closes.
+func (x *snapshotReceiver) serve(s *stream) {
+	t := x.t
 	if t.reply(s, Snapshot, s.peer.Node, nil) != nil {
 		return
 	}
@@ -66,7 +100,7 @@ func (t *Transport) serveSnapshot(s *stream) {
 	_ = session.run(true, func(kind byte, b []byte) (err error) {
 		switch {
 		case kind == kindSnapshotBegin && len(b) == 16 && tr == nil:
-			tr, err = t.begin(session, binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint64(b[8:])))
+			tr, err = x.begin(session, binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint64(b[8:])))
 			return err
 		case kind == kindSnapshotChunk && len(b) >= 8 && tr != nil:
 			return tr.chunk(session, int64(binary.LittleEndian.Uint64(b)), b[8:])
@@ -76,23 +110,23 @@ func (t *Transport) serveSnapshot(s *stream) {
 		return malformed(kind, len(b))
 	})
 	if tr != nil {
-		t.detach(tr, session)
+		x.detach(tr, session)
 	}
 }
 
 // begin attaches a connection to its transfer. It sends the sender the offset at which to continue, or the result.
-func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, error) {
+func (x *snapshotReceiver) begin(s *session, sequence uint64, size int64) (*transfer, error) {
 	id := transferID{s.s.peer.Node, s.s.peer.Incarnation, sequence}
-	if size < 0 || size > t.opts.SnapshotBytes {
+	if size < 0 || size > x.t.opts.SnapshotBytes {
 		result(s, fmt.Errorf("%w: this node does not accept a snapshot of %d bytes", ErrBusy, size))
 		return nil, nil
 	}
-	t.mu.Lock()
-	tr := t.transfers[id]
+	x.mu.Lock()
+	tr := x.transfers[id]
 	if tr == nil {
-		tr = t.newTransfer(id, size)
+		tr = x.newTransfer(id, size)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 	if tr == nil {
 		result(s, fmt.Errorf("%w: SnapshotsInbound", ErrBusy))
 		return nil, nil
@@ -109,9 +143,7 @@ func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, e
 	case <-s.dead:
 		return nil, s.err
 	}
-	tr.mu.Lock()
-	tr.timer.Stop()
-	tr.mu.Unlock()
+	tr.stopTimer()
 	if tr.retired || tr.size != size {
 		tr.turn <- struct{}{}
 		return nil, ErrSnapshot
@@ -130,42 +162,46 @@ func (t *Transport) begin(s *session, sequence uint64, size int64) (*transfer, e
 	return tr, nil
 }
 
-// newTransfer starts a handler. It returns nil if too many transfers exist. The caller must hold t.mu.
-func (t *Transport) newTransfer(id transferID, size int64) *transfer {
+// newTransfer starts a handler. It returns nil if too many transfers exist. The caller must hold mu.
+func (x *snapshotReceiver) newTransfer(id transferID, size int64) *transfer {
+	t := x.t
 	running := 0
-	for _, tr := range t.transfers {
+	for _, tr := range x.transfers {
 		select {
 		case <-tr.done:
 		default:
 			running++
 		}
 	}
-	if running >= t.opts.SnapshotsInbound || t.closed || len(t.transfers) >= transfersKept*t.opts.SnapshotsInbound &&
-		!t.makeRoom() {
+	if running >= t.opts.SnapshotsInbound ||
+		len(x.transfers) >= transfersKept*t.opts.SnapshotsInbound && !x.makeRoom() {
 		return nil
 	}
 	r, w := io.Pipe()
 	tr := &transfer{id: id, reassembly: reassembly{size: size}, w: w, done: make(chan struct{}),
 		turn: make(chan struct{}, 1)}
 	tr.turn <- struct{}{}
-	tr.timer = time.AfterFunc(t.opts.ResumeTimeout, func() { t.retire(tr) })
-	t.transfers[id] = tr
-	t.done.Add(1)
-	go func() {
-		defer t.done.Done()
-		defer close(tr.done)
-		s := &snapshotReader{r: r}
-		defer func() { tr.finished = time.Now() }()
-		tr.err = t.raft.ReceiveSnapshot(id.node, s, size)
-		if tr.err == nil && !s.ended {
-			tr.err = fmt.Errorf("%w: the handler did not read it completely", ErrSnapshot)
-		}
-		_ = r.CloseWithError(ErrSnapshot)
-		if tr.err == nil {
-			t.counters.snapshotsReceived.Add(1)
-		}
-	}()
+	if !t.goRun(func() { x.handle(tr, r) }) {
+		return nil
+	}
+	tr.timer = time.AfterFunc(t.opts.ResumeTimeout, func() { x.retire(tr) })
+	x.transfers[id] = tr
 	return tr
+}
+
+// handle runs the handler of a transfer.
+func (x *snapshotReceiver) handle(tr *transfer, r *io.PipeReader) {
+	defer close(tr.done)
+	s := &snapshotReader{r: r}
+	defer func() { tr.finished = time.Now() }()
+	tr.err = x.t.raft.ReceiveSnapshot(tr.id.node, s, tr.size)
+	if tr.err == nil && !s.ended {
+		tr.err = fmt.Errorf("%w: the handler did not read it completely", ErrSnapshot)
+	}
+	_ = r.CloseWithError(ErrSnapshot)
+	if tr.err == nil {
+		x.t.counters.snapshotsReceived.Add(1)
+	}
 }
 
 // transfersKept is the number of transfers kept for each transfer that may run. Most of the kept transfers have
@@ -173,10 +209,10 @@ func (t *Transport) newTransfer(id transferID, size int64) *transfer {
 const transfersKept = 16
 
 // makeRoom removes a finished transfer, because there may be many small transfers. It selects the transfer whose sender
-// has not returned for the longest time. The caller must hold t.mu.
-func (t *Transport) makeRoom() bool {
+// has not returned for the longest time. The caller must hold mu.
+func (x *snapshotReceiver) makeRoom() bool {
 	var oldest *transfer
-	for _, tr := range t.transfers {
+	for _, tr := range x.transfers {
 		select {
 		case <-tr.done:
 			if len(tr.turn) == 1 && (oldest == nil || tr.finished.Before(oldest.finished)) {
@@ -194,27 +230,25 @@ func (t *Transport) makeRoom() bool {
 		return false // a sender is requesting the result
 	}
 	oldest.retired = true
-	oldest.mu.Lock()
-	oldest.timer.Stop()
-	oldest.mu.Unlock()
+	oldest.stopTimer()
 	oldest.turn <- struct{}{}
-	delete(t.transfers, oldest.id)
+	delete(x.transfers, oldest.id)
 	return true
 }
 
 // detach releases the turn. The transfer is kept for some time.
-func (t *Transport) detach(tr *transfer, s *session) {
+func (x *snapshotReceiver) detach(tr *transfer, s *session) {
 	tr.mu.Lock()
 	if tr.session == s {
 		tr.session = nil
 	}
-	tr.timer.Reset(t.opts.ResumeTimeout)
+	tr.timer.Reset(x.t.opts.ResumeTimeout)
 	tr.mu.Unlock()
 	tr.turn <- struct{}{}
 }
 
 // retire removes a transfer without a connection.
-func (t *Transport) retire(tr *transfer) {
+func (x *snapshotReceiver) retire(tr *transfer) {
 	select {
 	case <-tr.turn:
 	default:
@@ -226,18 +260,18 @@ func (t *Transport) retire(tr *transfer) {
 	default:
 		if tr.ended { // the handler still processes the data, and the sender may return for the result
 			tr.mu.Lock()
-			tr.timer.Reset(t.opts.ResumeTimeout)
+			tr.timer.Reset(x.t.opts.ResumeTimeout)
 			tr.mu.Unlock()
 			return
 		}
 	}
 	tr.retired = true
 	tr.fail(fmt.Errorf("%w: received %d of %d bytes", ErrSnapshot, tr.offset, tr.size))
-	t.mu.Lock()
-	if t.transfers[tr.id] == tr {
-		delete(t.transfers, tr.id)
+	x.mu.Lock()
+	if x.transfers[tr.id] == tr {
+		delete(x.transfers, tr.id)
 	}
-	t.mu.Unlock()
+	x.mu.Unlock()
 }
 
 // chunk passes bytes to the handler.

@@ -3,19 +3,21 @@
 package transport
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // SendSnapshot delivers head, followed by size bytes of data, on a separate connection. It returns nil when the
-// receiver's handler has processed all bytes. See SendSnapshotFrom for details.
+// receiver's handler has processed all bytes. It waits while SnapshotsAtOnce others are in progress. An interrupted
+// connection is replaced, and the transfer continues at the receiver's offset, until ResumeTimeout passes without
+// progress.
 func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
-	return t.SendSnapshotFrom(t.ctx, to, headed{head, data}, int64(len(head))+size)
+	return t.sender.send(to, headed{head, data}, int64(len(head))+size)
 }
 
 // headed is a head followed by data.
@@ -36,51 +38,32 @@ func (h headed) ReadAt(b []byte, at int64) (n int, err error) {
 	return n + m, err
 }
 
-// SendSnapshotFrom delivers a potentially large snapshot. It waits while SnapshotsAtOnce other snapshots are in
-// progress. An interrupted connection is replaced, and the transfer continues at the receiver's offset, until
-// ResumeTimeout passes without progress.
-func (t *Transport) SendSnapshotFrom(ctx context.Context, to NodeID, r io.ReaderAt, size int64) error {
+// snapshotSender limits the number and the rate of outgoing snapshots.
+type snapshotSender struct {
+	t        *Transport
+	bucket   rateLimiter
+	slots    chan struct{}
+	sequence atomic.Uint64 // of the last snapshot
+}
+
+func (x *snapshotSender) send(to NodeID, r io.ReaderAt, size int64) error {
+	t := x.t
 	select {
-	case t.sendSlots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	case x.slots <- struct{}{}:
 	case <-t.ctx.Done():
 		return ErrClosed
 	}
-	defer func() { <-t.sendSlots }()
-	err := t.sendSnapshot(ctx, to, r, size)
+	defer func() { <-x.slots }()
+	p := t.book.of(to)
+	if p == nil {
+		return fmt.Errorf("%w: %w: %x", ErrUnreachable, ErrNoAddress, to)
+	}
+	s := &sending{t: t, p: p, sequence: x.sequence.Add(1), chunks: newChunks(r, size), best: -1}
+	err := s.run()
 	if err == nil {
 		t.counters.snapshotsSent.Add(1)
 	}
 	return err
-}
-
-func (t *Transport) sendSnapshot(ctx context.Context, to NodeID, r io.ReaderAt, size int64) error {
-	p := t.peerOf(to)
-	if p == nil {
-		return fmt.Errorf("%w: %w: %x", ErrUnreachable, ErrNoAddress, to)
-	}
-	s := &sending{t: t, p: p, sequence: t.sequence.Add(1), chunks: newChunks(r, size), best: -1}
-	var progress time.Time
-	for n := 0; ; n++ {
-		before := s.best
-		final, err := s.attempt(ctx)
-		switch {
-		case final:
-			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case t.ctx.Err() != nil:
-			return ErrClosed
-		case s.best < 0:
-			return fmt.Errorf("%w: %w", ErrUnreachable, err) // nothing has been sent, so nothing can be resumed
-		case s.best > before:
-			progress, n = time.Now(), 0
-		case time.Since(progress) > t.opts.ResumeTimeout:
-			return fmt.Errorf("snapshot of %d bytes to %x stopped at %d: %w", size, to, s.best, err)
-		}
-		t.pause(ctx, t.backoff(n), nil)
-	}
 }
 
 // sending is an outgoing snapshot.
@@ -93,9 +76,32 @@ type sending struct {
 	best int64
 }
 
+// run sends over one connection after another.
+func (s *sending) run() error {
+	t := s.t
+	var progress time.Time
+	for n := 0; ; n++ {
+		before := s.best
+		final, err := s.attempt()
+		switch {
+		case final:
+			return err
+		case t.ctx.Err() != nil:
+			return ErrClosed
+		case s.best < 0:
+			return fmt.Errorf("%w: %w", ErrUnreachable, err) // nothing has been sent, so nothing can be resumed
+		case s.best > before:
+			progress, n = time.Now(), 0
+		case time.Since(progress) > t.opts.ResumeTimeout:
+			return fmt.Errorf("snapshot of %d bytes to %x stopped at %d: %w", s.size, s.p.node, s.best, err)
+		}
+		t.pause(t.ctx, t.backoff(n), nil)
+	}
+}
+
 // attempt sends over one connection. final reports whether another attempt would be useless.
-func (s *sending) attempt(ctx context.Context) (final bool, err error) {
-	conn, err := s.p.connect(ctx, Snapshot)
+func (s *sending) attempt() (final bool, err error) {
+	conn, err := s.p.connect(s.t.ctx, Snapshot)
 	if err != nil {
 		return errors.As(err, new(*Refused)) && !errors.Is(err, ErrBusy), err
 	}
@@ -126,8 +132,6 @@ func (s *sending) attempt(ctx context.Context) (final bool, err error) {
 	})
 	defer moving.Wait()
 	defer session.abort(ErrLost)
-	stop := context.AfterFunc(ctx, func() { session.abort(ctx.Err()) })
-	defer stop()
 	var begin [16]byte
 	binary.LittleEndian.PutUint64(begin[:], s.sequence)
 	binary.LittleEndian.PutUint64(begin[8:], uint64(s.size))
@@ -177,7 +181,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 			return false, session.err
 		default:
 		}
-		if !t.pause(t.ctx, t.bucket.take(int(min(step, s.size-n*step))), session.dead) {
+		if !t.pause(t.ctx, t.sender.bucket.take(int(min(step, s.size-n*step))), session.dead) {
 			return false, ErrClosed
 		}
 		b, err := s.read(chunk, n)

@@ -244,9 +244,9 @@ func TestManySnapshots(t *testing.T) {
 		if took := time.Since(began); took > one.opts.ResumeTimeout/2 {
 			t.Errorf("they took %s", took)
 		}
-		one.mu.Lock()
-		defer one.mu.Unlock()
-		if kept := len(one.transfers); kept > 2*transfersKept {
+		one.receiver.mu.Lock()
+		defer one.receiver.mu.Unlock()
+		if kept := len(one.receiver.transfers); kept > 2*transfersKept {
 			t.Errorf("%d are remembered", kept)
 		}
 	})
@@ -260,7 +260,7 @@ func TestSnapshotChecksum(t *testing.T) {
 		start(t, n, 1, handlers{snapshot: s.take}, Options{})
 		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
-		conn, err := two.peerOf(id(1)).connect(t.Context(), Snapshot)
+		conn, err := two.book.of(id(1)).connect(t.Context(), Snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}

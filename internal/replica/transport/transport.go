@@ -4,56 +4,31 @@ package transport
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
 // Transport is the node's end of all connections to other nodes. It is safe for concurrent use.
 type Transport struct {
-	self        Self
-	dial        Dial
-	opts        Options
-	raft        RaftHandler
-	commands    CommandHandler
-	security    atomic.Pointer[security]
-	incarnation uint64
-	counters    counters
+	lifetime
+	opts     Options
+	dial     Dial
+	counters counters
+	handshaker
+	book addressBook
 
-	workers   workerPool
-	bucket    rateLimiter
-	sendSlots chan struct{}
-	sequence  atomic.Uint64
-
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   sync.WaitGroup
-
-	book  sync.RWMutex
-	peers map[NodeID]*peer
-
-	mu        sync.Mutex
-	closed    bool
-	listeners []net.Listener
-	conns     map[net.Conn]struct{}
-	accepted  int
-	shaking   int
-	shakingOf map[string]int // number of handshakes in progress by remote host
-	present   map[NodeID]*peerProcess
-	inbound   map[NodeID]*inboundRaft
-	transfers map[transferID]*transfer
-}
-
-// inboundRaft is the accepted Raft connection of a node.
-type inboundRaft struct {
-	conn net.Conn
-	done chan struct{}
+	// raft and commands are set number of handshakes in progress by Start.
+	raft     RaftHandler
+	commands CommandHandler
+	workers  workerPool
+	limits   inboundLimits
+	inbound  inboundRaft
+	sender   snapshotSender
+	receiver snapshotReceiver
 }
 
 // New returns a transport that can dial. Start makes the transport accept connections.
@@ -71,20 +46,17 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{
-		self: self, dial: dial, opts: opts.withDefaults(),
-		peers: map[NodeID]*peer{}, conns: map[net.Conn]struct{}{}, inbound: map[NodeID]*inboundRaft{},
-		transfers: map[transferID]*transfer{},
-		shakingOf: map[string]int{}, present: map[NodeID]*peerProcess{},
-	}
-	t.security.Store(s)
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // Read never fails
-	t.incarnation = binary.LittleEndian.Uint64(b[:])
-	t.workers.t = t
-	t.bucket.rate, t.bucket.overloaded = t.opts.SnapshotRate, t.opts.Overloaded
-	t.sendSlots = make(chan struct{}, t.opts.SnapshotsAtOnce)
+	t := &Transport{dial: dial, opts: opts.withDefaults()}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.conns = map[net.Conn]struct{}{}
+	t.book.peers = map[NodeID]*peer{}
+	t.handshaker.init(self, &t.opts, s)
+	t.workers.lifetime, t.inbound.conns = &t.lifetime, map[NodeID]*raftConn{}
+	t.limits.connections, t.limits.handshakes = t.opts.InboundConnections, t.opts.Handshakes
+	t.limits.shakingOf = map[string]int{}
+	t.sender.t, t.sender.slots = t, make(chan struct{}, t.opts.SnapshotsAtOnce)
+	t.sender.bucket.rate, t.sender.bucket.overloaded = t.opts.SnapshotRate, t.opts.Overloaded
+	t.receiver.t, t.receiver.transfers = t, map[transferID]*transfer{}
 	return t, nil
 }
 
@@ -101,83 +73,21 @@ func (t *Transport) SetTLS(config *tls.Config) error {
 // Start accepts connections from a listener. Close closes the listener. Start must be called once, before any
 // connection can arrive.
 func (t *Transport) Start(l net.Listener, raft RaftHandler, commands CommandHandler) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
+	t.raft, t.commands = raft, commands
+	if !t.trackListener(l) || !t.goRun(func() { t.accept(l) }) {
 		return ErrClosed
 	}
-	t.raft, t.commands = raft, commands
-	t.listeners = append(t.listeners, l)
-	t.done.Add(1)
-	go func() {
-		defer t.done.Done()
-		t.accept(l)
-	}()
 	return nil
 }
 
-// Close closes the listener and all connections, ends all work in progress, and returns when all goroutines have ended.
+// Close closes the listener and all connections, ends all work in progress, and returns when no goroutine is left.
 // Handlers must therefore return when their context or reader ends.
 func (t *Transport) Close() error {
-	t.mu.Lock()
-	t.closed = true
-	for _, l := range t.listeners {
-		_ = l.Close()
-	}
-	for c := range t.conns {
-		_ = c.Close()
-	}
-	for _, tr := range t.transfers {
-		tr.fail(ErrClosed)
-	}
-	t.mu.Unlock()
-	t.cancel()
+	t.end()
+	t.receiver.fail(ErrClosed)
 	t.done.Wait()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, tr := range t.transfers {
-		tr.mu.Lock()
-		tr.timer.Stop()
-		tr.mu.Unlock()
-	}
-	clear(t.transfers)
+	t.receiver.forgetAll()
 	return nil
-}
-
-// goRun runs f on a goroutine. Close waits for the goroutine. It returns false if the transport is closed.
-func (t *Transport) goRun(f func()) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	t.done.Add(1)
-	go func() {
-		defer t.done.Done()
-		f()
-	}()
-	return true
-}
-
-// track registers a connection that Close must close. If the transport is closed, it closes the connection and returns
-// false.
-func (t *Transport) track(c net.Conn) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		_ = c.Close()
-		return false
-	}
-	t.conns[c] = struct{}{}
-	return true
-}
-
-// release closes a connection and unregisters it.
-func (t *Transport) release(c net.Conn) {
-	_ = c.Close()
-	t.mu.Lock()
-	delete(t.conns, c)
-	t.mu.Unlock()
 }
 
 // acceptPause is the delay after a failed accept.
@@ -195,7 +105,7 @@ func (t *Transport) accept(l net.Listener) {
 			}
 			continue
 		}
-		host, ok := t.admitHandshake(conn)
+		host, ok := t.limits.admit(conn)
 		if !ok {
 			_ = conn.Close()
 			t.handshakeRefused(conn, fmt.Errorf("%w: InboundConnections or Handshakes", ErrBusy))
@@ -221,14 +131,10 @@ func (t *Transport) handshakeRefused(c net.Conn, err error) {
 
 // serve serves an accepted connection until it closes.
 func (t *Transport) serve(conn net.Conn, host string) {
-	defer func() {
-		t.release(conn)
-		t.mu.Lock()
-		t.accepted--
-		t.mu.Unlock()
-	}()
+	defer t.limits.closed()
+	defer t.release(conn)
 	s, class, err := t.receive(t.ctx, conn)
-	t.freeHandshake(host)
+	t.limits.shook(host)
 	if err != nil {
 		if t.ctx.Err() == nil {
 			t.handshakeRefused(conn, err)
@@ -238,14 +144,14 @@ func (t *Transport) serve(conn net.Conn, host string) {
 	if class == classIdentify {
 		return // the response has been sent
 	}
-	defer t.leave(s.peer, class)
+	defer t.present.leave(s.peer, class)
 	t.noteHandshake(s.peer)
 	t.opts.Observer.Accepted(s.peer)
 	switch class {
 	case Raft:
 		t.serveRaft(s)
 	case Snapshot:
-		t.serveSnapshot(s)
+		t.receiver.serve(s)
 	case Command:
 		t.serveCommands(s)
 	}
@@ -253,26 +159,11 @@ func (t *Transport) serve(conn net.Conn, host string) {
 
 // serveRaft processes Raft frames. A node has one such connection. A new connection waits until the last frame of the
 // previous connection has been processed. The dialer sends no frames before this side has responded. The frames of a
-// node therefore stay in order.
+// node stay in
+// order.
 func (t *Transport) serveRaft(s *stream) {
-	mine := &inboundRaft{conn: s.raw, done: make(chan struct{})}
 	node := s.peer.Node
-	t.mu.Lock()
-	before := t.inbound[node]
-	t.inbound[node] = mine
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		if t.inbound[node] == mine {
-			delete(t.inbound, node)
-		}
-		t.mu.Unlock()
-		close(mine.done)
-	}()
-	if before != nil {
-		_ = before.conn.Close()
-		<-before.done
-	}
+	defer t.inbound.replace(node, s.raw)()
 	if t.reply(s, Raft, node, nil) != nil {
 		return
 	}
@@ -292,7 +183,7 @@ func (t *Transport) serveRaft(s *stream) {
 // Send queues a copy of a Raft frame and returns immediately. It returns false if the frame was dropped because the
 // peer's queue is full, the last attempt to reach the peer failed, or its address is unknown.
 func (t *Transport) Send(to NodeID, frame []byte) bool {
-	p := t.peerOf(to)
+	p := t.book.of(to)
 	if p == nil || len(frame) > t.opts.FrameBytes || !p.link(Raft).out.put(kindRaft, nil, frame) {
 		t.counters.framesDropped.Add(1)
 		return false
@@ -301,28 +192,11 @@ func (t *Transport) Send(to NodeID, frame []byte) bool {
 	return true
 }
 
-// pause waits for d. It returns false if ctx or the transport has ended. early, if not nil, ends the wait when it is
-// closed.
-func (t *Transport) pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-early:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-t.ctx.Done():
-		return false
-	}
-}
-
 // backoff returns the delay after the n-th consecutive failure, counted from 0.
 func (t *Transport) backoff(n int) time.Duration {
 	d := t.opts.BackoffMax
 	if n < 30 {
 		d = min(d, t.opts.BackoffMin<<n)
 	}
-	return d - time.Duration(float64(d/2)*t.opts.Jitter())
+	return d - time.Duration(float64(d/2)*rand.Float64())
 }

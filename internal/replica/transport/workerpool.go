@@ -7,9 +7,9 @@ import "sync"
 // workerPool runs commands on goroutines. Goroutines are reused, because a new goroutine must grow its stack during a
 // read.
 type workerPool struct {
-	t    *Transport
-	mu   sync.Mutex
-	idle []*worker // most recently used worker last
+	lifetime *lifetime
+	mu       sync.Mutex
+	idle     []*worker // most recently used worker last
 }
 
 // worker is a goroutine of a workerPool.
@@ -37,7 +37,7 @@ func (c *workerPool) run(k task) bool {
 		return true
 	}
 	h = &worker{tasks: make(chan task, 1)}
-	return c.t.goRun(func() { c.work(h, k) })
+	return c.lifetime.goRun(func() { c.work(h, k) })
 }
 
 func (c *workerPool) work(h *worker, k task) {
@@ -49,7 +49,7 @@ func (c *workerPool) work(h *worker, k task) {
 		}
 		select {
 		case k = <-h.tasks:
-		case <-c.t.ctx.Done():
+		case <-c.lifetime.ctx.Done():
 			if c.unpark(h) {
 				return
 			}

@@ -93,12 +93,8 @@ func newCluster4(t *testing.T, n int) []*member {
 		var co atomic.Pointer[Coordinator]
 		m.host, err = partition.Open(partition.Stored{Store: m.store}, partition.Options{Cluster: &partition.Cluster{
 			Node: node(i + 1), Log: m.log, Transport: m.transport,
-			Raft: raftgroup.Options{Tick: 30 * time.Millisecond, ElectionTicks: 10},
-			LeaderChanged: func(id topology.PartitionID, leader topology.NodeID, _ bool) {
-				if c := co.Load(); c != nil {
-					c.LeaderChanged(id, leader)
-				}
-			},
+			Raft:     raftgroup.Options{Tick: 30 * time.Millisecond, ElectionTicks: 10},
+			Observer: leaderObserver{coordinator: &co},
 		}})
 		must(err)
 		client, server := remote.New(m.transport, nil),
@@ -116,7 +112,7 @@ func newCluster4(t *testing.T, n int) []*member {
 		co.Store(m.Coordinator)
 		l, err := net.Listen(at)
 		must(err)
-		must(m.transport.Start(l, m.host, server))
+		must(m.transport.Start(l, m.host.ReplicaSets(), server))
 	}
 	for i, m := range all {
 		for o := range all {
@@ -310,4 +306,16 @@ func (cells) Partition(token.Token, []byte, *row.Row) (command.Step, error) { re
 func (c cells) Row(_ []byte, r *row.Row) (command.Step, error) {
 	c(r)
 	return command.More, nil
+}
+
+// leaderObserver tells a coordinator who leads, once it exists.
+type leaderObserver struct {
+	partition.NoObserver
+	coordinator *atomic.Pointer[Coordinator]
+}
+
+func (o leaderObserver) LeadershipChanged(id topology.PartitionID, leader topology.NodeID, _ bool) {
+	if c := o.coordinator.Load(); c != nil {
+		c.LeaderChanged(id, leader)
+	}
 }

@@ -51,27 +51,35 @@ func newNode(w *simulation, m *world.Machine) *node {
 func (n *node) self() raftgroup.NodeID { return nodeID(n.ID) }
 
 func (n *node) options() raftgroup.Options {
-	w := n.w
 	return raftgroup.Options{
 		Node: n.self(), Tick: tick, ElectionTicks: elections, TruncateEntries: 12, TruncateKeep: 3, UnappliedEntries: 2,
 		UnappliedNode: 3,
-		Events: raftgroup.Events{
-			LeaderChanged: func(group uint64, leader raftgroup.Member, term uint64) {
-				if r := n.Host.Group(group); r != nil && leader.Replica == r.Replica() {
-					w.leads(n, group, r.Replica(), term)
-				}
-			},
-			SnapshotInstalled: func(group, index uint64) {
-				w.counts.Snapshots++
-				w.Note("node %d installed group %d at %d", n.ID, group, index)
-			},
-			Truncated: func(uint64, uint64) { w.counts.Truncations++ },
-			Quiesced: func(_ uint64, quiet bool) {
-				if quiet {
-					w.counts.Quiesced++
-				}
-			},
-		},
+		Observer:      observer{node: n},
+	}
+}
+
+// observer counts the events of the groups of a node.
+type observer struct {
+	raftgroup.NoObserver
+	*node
+}
+
+func (n observer) LeaderChanged(group uint64, leader raftgroup.Member, term uint64) {
+	if r := n.Host.Group(group); r != nil && leader.Replica == r.Replica() {
+		n.w.leads(n.node, group, r.Replica(), term)
+	}
+}
+
+func (n observer) SnapshotInstalled(group, index uint64) {
+	n.w.counts.Snapshots++
+	n.w.Note("node %d installed group %d at %d", n.ID, group, index)
+}
+
+func (n observer) Truncated(uint64, uint64) { n.w.counts.Truncations++ }
+
+func (n observer) Quiesced(_ uint64, quiet bool) {
+	if quiet {
+		n.w.counts.Quiesced++
 	}
 }
 

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/topology"
+)
+
+// replicaMap holds the replicas of a node by partition.
+type replicaMap struct {
+	// listing serializes all changes of replicas. The map is never modified, only replaced. While listing is held, the
+	// holder waits only for the disk.
+	listing  sync.Mutex
+	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
+	// retired holds replicas whose spans belong to other replicas now, by ID, as long as the machine may receive
+	// entries for them.
+	retired sync.Map
+}
+
+// Replica returns the replica of a partition, or nil if it is not here.
+func (m *replicaMap) Replica(id topology.PartitionID) *Replica { return (*m.replicas.Load())[id] }
+
+// Replicas returns all replicas, ordered by ID.
+func (m *replicaMap) Replicas() []*Replica { return values(*m.replicas.Load()) }
+
+func values(replicas map[topology.PartitionID]*Replica) []*Replica {
+	out := make([]*Replica, 0, len(replicas))
+	for _, r := range replicas {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *Replica) int { return cmp.Compare(a.id, b.id) })
+	return out
+}
+
+// Len returns the number of replicas.
+func (m *replicaMap) Len() int { return len(*m.replicas.Load()) }
+
+// Member returns the ID of the local replica of a partition, or 0 if none exists.
+func (m *replicaMap) Member(id topology.PartitionID) topology.ReplicaID {
+	if r := m.Replica(id); r != nil {
+		return r.Member()
+	}
+	return 0
+}
+
+// IDs returns the IDs of the partitions with a replica here, in ascending order.
+func (m *replicaMap) IDs() []topology.PartitionID {
+	return slices.Sorted(maps.Keys(*m.replicas.Load()))
+}
+
+// TableOf returns the table of a local replica, or 0 if none exists or it waits for its first snapshot.
+func (m *replicaMap) TableOf(id topology.PartitionID) uint32 {
+	if r := m.Replica(id); r != nil {
+		return r.Table()
+	}
+	return 0
+}
+
+// Holds reports whether a local replica holds a part of a span of a table.
+func (m *replicaMap) Holds(table uint32, span topology.Span) bool {
+	for _, r := range *m.replicas.Load() {
+		if s := r.state.Load(); s.keys.Table == table && s.span.Overlaps(span) {
+			return true
+		}
+	}
+	return false
+}
+
+// NewestStamp returns the highest timestamp that any replica has assigned or applied, in microseconds, or 0 if none
+// exists.
+func (m *replicaMap) NewestStamp() (newest int64) {
+	for _, r := range *m.replicas.Load() {
+		newest = max(newest, r.stamps.last.Load())
+	}
+	return newest
+}
+
+// Spans returns the parts of tables that the node's replicas lead and may sweep, ordered by partition ID.
+func (m *replicaMap) Spans() []keys.Span {
+	rs := m.Replicas()
+	out := make([]keys.Span, 0, len(rs))
+	for _, r := range rs {
+		if r.Leading() && !r.isMeta() && r.Frozen() == 0 {
+			out = append(out, r.state.Load().keys)
+		}
+	}
+	return out
+}
+
+// removeFromMap removes replicas whose sequencers failed to open.
+func (m *replicaMap) removeFromMap(list []replicaInit) {
+	m.listing.Lock()
+	defer m.listing.Unlock()
+	stay := m.clone()
+	for i := range list {
+		delete(stay, list[i].id)
+	}
+	m.replicas.Store(&stay)
+}
+
+func (m *replicaMap) clone() map[topology.PartitionID]*Replica { return maps.Clone(*m.replicas.Load()) }
+
+// retire removes replicas whose spans are taken over from the map. The caller must hold listing, and discards their
+// sequencers when their state is gone. Later entries for them are ignored by the machine.
+func (m *replicaMap) retire(dead ...*Replica) {
+	replicas := m.clone()
+	for _, r := range dead {
+		m.retired.Store(r.id, r)
+		r.dead.Store(true)
+		delete(replicas, r.id)
+	}
+	m.replicas.Store(&replicas)
+	for _, r := range dead {
+		r.requests.refuseNew()
+	}
+}
+
+// retiredReplica returns a replica whose span was taken over while its entries may still arrive, or nil.
+func (m *replicaMap) retiredReplica(id topology.PartitionID) *Replica {
+	if r, ok := m.retired.Load(id); ok {
+		return r.(*Replica)
+	}
+	return nil
+}
