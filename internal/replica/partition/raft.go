@@ -60,11 +60,17 @@ type Observer interface {
 // NoObserver is an Observer that ignores all events.
 type NoObserver struct{ raftgroup.NoObserver }
 
-// RecordsChanged implements Observer, as do the methods below.
-func (NoObserver) RecordsChanged(uint64)                                         {}
-func (NoObserver) RecordsPut(uint64, []command.Record)                           {}
+// RecordsChanged implements Observer.
+func (NoObserver) RecordsChanged(uint64) {}
+
+// RecordsPut implements Observer.
+func (NoObserver) RecordsPut(uint64, []command.Record) {}
+
+// LeadershipChanged implements Observer.
 func (NoObserver) LeadershipChanged(topology.PartitionID, topology.NodeID, bool) {}
-func (NoObserver) Replaced(topology.ReplicaID)                                   {}
+
+// Replaced implements Observer.
+func (NoObserver) Replaced(topology.ReplicaID) {}
 
 // ReplicaSets holds the Raft groups of a node's replicas and connects them with other nodes. It provides the sequencers
 // of a node with several replicas per partition. The methods for other packages do nothing if it is nil, or return an

@@ -45,6 +45,6 @@
 //
 // Start reading at Host.Step, then Group.processReady. Each part of a group has its own file. The parts are pending
 // proposals (pending.go), reads (read.go, indexquery.go), lease and vote lease, commit notifications, freshness
-// (staleness.go), the log tail, applying, snapshots, elections, quiescence, and leadership transfer (transfer.go). Peers, batching, and
-// the leadership policy (abstain.go) are parts to the node. rawnode.go wraps the Raft library.
+// (staleness.go), the log tail, applying, snapshots, elections, quiescence, and leadership transfer (transfer.go).
+// Peers, batching, and the leadership policy (abstain.go) belong to the node. rawnode.go wraps the Raft library.
 package raftgroup

@@ -53,7 +53,7 @@ type replicaState struct {
 	// applied is the last entry visible to readers. Invariant: logTail.cut <= applied <= commit.
 	applied, appliedTerm uint64
 
-	// leadShown and appliedShown are lead and applied for readers. evaluating is the term the group is in which this replica leads
+	// leadShown and appliedShown are lead and applied for readers. evaluating is the term in which this replica leads
 	// and has applied all older entries, or 0.
 	leadShown, appliedShown, evaluating atomic.Uint64
 }

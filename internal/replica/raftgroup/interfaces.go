@@ -134,13 +134,29 @@ type Observer interface {
 // NoObserver is an Observer that ignores all events.
 type NoObserver struct{}
 
-// LeaderChanged implements Observer, as do the methods below.
+// LeaderChanged implements Observer.
 func (NoObserver) LeaderChanged(uint64, Member, uint64) {}
-func (NoObserver) Quiesced(uint64, bool)                {}
-func (NoObserver) PeerDown(NodeID, bool)                {}
-func (NoObserver) UnknownGroup(uint64, uint64, NodeID)  {}
-func (NoObserver) SnapshotSent(uint64, uint64, error)   {}
-func (NoObserver) SnapshotInstalled(uint64, uint64)     {}
-func (NoObserver) Truncated(uint64, uint64)             {}
-func (NoObserver) Dropped(string, int)                  {}
-func (NoObserver) Failed(error)                         {}
+
+// Quiesced implements Observer.
+func (NoObserver) Quiesced(uint64, bool) {}
+
+// PeerDown implements Observer.
+func (NoObserver) PeerDown(NodeID, bool) {}
+
+// UnknownGroup implements Observer.
+func (NoObserver) UnknownGroup(uint64, uint64, NodeID) {}
+
+// SnapshotSent implements Observer.
+func (NoObserver) SnapshotSent(uint64, uint64, error) {}
+
+// SnapshotInstalled implements Observer.
+func (NoObserver) SnapshotInstalled(uint64, uint64) {}
+
+// Truncated implements Observer.
+func (NoObserver) Truncated(uint64, uint64) {}
+
+// Dropped implements Observer.
+func (NoObserver) Dropped(string, int) {}
+
+// Failed implements Observer.
+func (NoObserver) Failed(error) {}

@@ -30,8 +30,8 @@ var (
 	// ErrLevel means that Admission.Admit rejected the node because its build does not support the cluster's feature
 	// level.
 	ErrLevel = errors.New("the node does not support the feature level of the cluster")
-	// ErrCopiedDirectory means that Admission.Admit has seen another state of the node's data directory. The directory is
-	// a copy or an earlier state.
+	// ErrCopiedDirectory means that Admission.Admit has seen another state of the node's data directory. The directory
+	// is a copy or an earlier state.
 	ErrCopiedDirectory = errors.New("the data directory is a copy, or was restored to an earlier state")
 	// ErrHandshake is the error for bytes that are not a handshake.
 	ErrHandshake = errors.New("malformed handshake")
