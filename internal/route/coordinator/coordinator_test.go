@@ -71,7 +71,9 @@ func newWorld(t testingT, s *topology.Snapshot, o Options, ho partition.Options)
 	return &world{New(host, s, o), store, host}
 }
 
+// close closes the coordinator first, like a node: a batch may still have to remove its batch log entry.
 func (w *world) close(t testingT) {
+	w.Close()
 	if err := errors.Join(w.host.Close(), w.store.Close()); err != nil {
 		t.Error(err)
 	}
