@@ -51,7 +51,7 @@ func (n *Node) serve() error {
 		n.cluster.start()
 		n.life.OnClose(n.cluster.stop)
 	}
-	// Clients are served until they have disconnected. At this point, the node leads no partition but still knows all
+	// Clients are served until they disconnect. At this point, the node leads no partition but still knows all
 	// other nodes.
 	n.life.OnClose(n.drainClients)
 	if n.cluster != nil {

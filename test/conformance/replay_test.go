@@ -124,8 +124,8 @@ func expand(v any) any {
 // replay is the state of one test while it runs.
 //
 // With more than one address, every step of a session goes to the next node, as with a driver without a preference.
-// The session has a connection to each node. Each connection is set to the keyspace before it is needed, and
-// statements are prepared on all of them.
+// The session has a connection to each node. Each connection switches to the keyspace before the connection is needed,
+// and statements are prepared on all connections.
 type replay struct {
 	addrs []string
 	rec   *recording

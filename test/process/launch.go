@@ -35,7 +35,7 @@ func Launch(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Says waits until the process has written a text to stderr.
+// Says waits until the process has written the given text to stderr.
 func (s *Server) Says(t testing.TB, text string) {
 	t.Helper()
 	eventually.None(t, "it says "+text, eventually.Limit, func() string {

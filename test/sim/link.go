@@ -17,8 +17,8 @@ import (
 )
 
 // link is a connection on which one process run of a node sends requests to one process run of another node. It
-// includes both ends and the product's frames between them. Like a connection of package transport, it ends with
-// either process or with a broken frame, and so do all requests in flight on it.
+// includes both ends and the product's frames between them. Like a connection of package transport, it closes when
+// either process ends or a frame is broken. All requests in flight on it then fail.
 type link struct {
 	c *fakeTransport
 	// to is the remote node in that process run.

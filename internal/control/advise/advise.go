@@ -189,7 +189,7 @@ func (d *design) short() string {
 	case d.unit != nil:
 		return "by " + d.unit.name
 	case d.buckets > 0:
-		return fmt.Sprintf("%d buckets by hash", d.buckets)
+		return fmt.Sprintf("%d hash buckets", d.buckets)
 	}
 	return "by " + cqltype.QuoteName(d.name())
 }

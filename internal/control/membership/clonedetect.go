@@ -46,7 +46,7 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 	log, err := raftlog.Open(dir, o)
 	switch {
 	case errors.Is(err, raftlog.ErrMissing):
-		return nil, nil, fmt.Errorf("the Raft log, which contains the node's votes, is missing in %s. "+
+		return nil, nil, fmt.Errorf("the Raft log, which contains the node's votes, is missing from %s. "+
 			"Check that all volumes are mounted, or restore it. If it is lost, %s", dir, replaceNodeHint)
 	case err != nil:
 		return nil, nil, fmt.Errorf("cannot open the Raft log: %w", err)

@@ -128,8 +128,8 @@ func (m *Member) MetadataChanged(old, next *meta.State) (left bool) {
 	for _, node := range next.Nodes {
 		if node.State != meta.Left {
 			nodes = append(nodes, node.ID)
-			// The address that a node sends when it connects is newer than its record, if the node has moved and cannot
-			// update its record yet.
+			// If a node has moved and cannot update its record yet, the address that it sends when it connects is newer
+			// than the record.
 			if was := old.Node(node.ID); node.ID != m.Self && (was == nil || was.Internal != node.Internal) {
 				m.Network.SetAddress(node.ID, node.Internal)
 			}

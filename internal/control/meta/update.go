@@ -61,7 +61,7 @@ func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*S
 	}
 }
 
-// propose stores records on top of version base and determines whether that happened.
+// propose stores records on top of version base and reports whether they were stored.
 func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Record) (version uint64, err error) {
 	k.seq++
 	mark := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, k.nonce), k.seq)

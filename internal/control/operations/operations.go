@@ -50,7 +50,8 @@ type Tables interface {
 	UserTableNamed(name string) (*schema.Table, error)
 }
 
-// level returns the feature level that a standalone node must check, or 0 in a cluster, whose metadata has the level.
+// level returns the feature level that a standalone node must check. It returns 0 in a cluster, where the metadata
+// contains the level.
 func (o *Partitions) level() feature.Level {
 	if o.Standalone == nil {
 		return 0

@@ -15,7 +15,7 @@ import (
 
 // A change feed that is enabled again has a new generation (RFC 0024). All entries of the previous generation have
 // lower timestamps. Before the feed is enabled, every partition rejects writes planned for the previous generation, and
-// reports the highest timestamp that it has assigned. Afterward leaders assign timestamps above the maximum.
+// reports the highest timestamp that it has assigned. Afterward, leaders assign timestamps above the maximum.
 
 // newest holds, for revisions of tables, a timestamp that no partition had exceeded when the feed was off.
 type newest map[tableAt]int64

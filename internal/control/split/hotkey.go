@@ -65,7 +65,7 @@ func (h *Hotspot) Observe(now time.Time, saturated bool, tokens []uint64) {
 	}
 }
 
-// Hot returns the hot token and its share of the load. ok is false without a hot token.
+// Hot returns the hot token and its share of the load. ok is false if there is no hot token.
 func (h *Hotspot) Hot() (token uint64, share float64, ok bool) { return h.token, h.share, h.hot }
 
 // Isolate returns the next split point that separates a hot token from the other tokens with load. ok is false if no

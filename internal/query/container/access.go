@@ -119,7 +119,7 @@ func (x *pageScan) small(ctx context.Context) sql.Source {
 	}
 }
 
-// inOrder yields items in value order as the scan returns them.
+// inOrder yields items in value order, which is the order in which the scan returns them.
 func (x *pageScan) inOrder(ctx context.Context, o *ordered, yield func(sql.Row, error) bool) {
 	for n := 0; ; n++ {
 		v, err := o.next(ctx)

@@ -177,6 +177,6 @@ func (r *Replica) wrongRange() error {
 	return &WrongRange{Partition: r.id, Have: s.span, Epoch: s.epoch}
 }
 
-// NoteAcknowledged records that index was acknowledged to this node. Reads that a follower serves here must have
+// NoteAcknowledged records that index was acknowledged to this node. A follower that serves reads here must have
 // applied at least that index.
 func (r *Replica) NoteAcknowledged(index uint64) { r.local.noteAcknowledged(index) }

@@ -178,7 +178,7 @@ func (b *bench) keep(frames []raftgroup.Frame) {
 	}
 }
 
-// take returns the messages sent since the last call as text.
+// take returns, as text, the messages sent since the last call.
 func (b *bench) take() string {
 	var out []string
 	for _, m := range b.sent {

@@ -160,7 +160,7 @@ func (rd indexRead) lists() (column uint32, lists *vector.Lists) {
 	return 0, nil
 }
 
-// round visits the rows to which the entries of some lists lead. It visits only the rows of the first of these lists if
+// round visits the rows that the entries of some lists refer to. It visits only the rows of the first of these lists if
 // the other lists are too far away.
 func (n *annRead) round(next []int) (command.Step, error) {
 	n.behind, n.most = nil, candidatesFirst+n.wanted

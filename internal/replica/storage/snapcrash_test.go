@@ -178,8 +178,8 @@ func isSnapshotFile(path string) bool {
 	return bytes.Contains([]byte(path), []byte("/"+snapshotDir+"/"))
 }
 
-// TestSnapshotIsOneState checks snapshots of a partition during concurrent writes to it, and during installations of
-// snapshots of its neighbor. Every snapshot must have as many rows as its meta has entries.
+// TestSnapshotIsOneState checks snapshots of a partition that are taken during concurrent writes to it and while
+// snapshots of its neighbor are installed. Every snapshot must have as many rows as its meta has entries.
 func TestSnapshotIsOneState(t *testing.T) {
 	const rounds = 15
 	s := openParts(t, vfs.NewMem(), Options{})

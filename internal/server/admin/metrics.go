@@ -161,7 +161,7 @@ var (
 		level("memory_budget_bytes", "Memory limit of the process (memory.budget).", func(n *Reporter) float64 {
 			return float64(n.Budget)
 		}),
-		level("result_bytes", "Memory of results that are being built.", func(n *Reporter) float64 {
+		level("result_bytes", "Memory used by results that are being built.", func(n *Reporter) float64 {
 			results, _, _ := n.Engine.Memory()
 			return float64(results)
 		}),

@@ -32,8 +32,8 @@ type Options struct {
 	ExcludedUsers      string  `yaml:"excluded_users"`
 	// Block makes requests wait if the queue is full, instead of dropping entries.
 	Block bool `yaml:"block"`
-	// QueueBytes is the maximum size of the queue in bytes. The value 0 means 16 MiB. FileBytes is the maximum size of
-	// all files together. The value 0 means 1 GiB.
+	// QueueBytes is the maximum size of the queue in bytes. The value 0 means 16 MiB. FileBytes is the maximum total
+	// size of all files. The value 0 means 1 GiB.
 	QueueBytes int   `yaml:"max_queue_weight"`
 	FileBytes  int64 `yaml:"max_log_size"`
 	// NoLiterals replaces constants in statements with question marks.

@@ -162,8 +162,8 @@ func (s statement) GetRoutingKey() ([]byte, error) { return s.key, nil }
 func (s statement) Keyspace() string               { return "ks" }
 
 // TestDriverFindsReplicas checks that a driver computes the replicas that placement prefers from the system tables of
-// the nodes. The leader must be the first replica. The rings have fewer racks than replicas, the same number, more,
-// uneven racks, or fewer than four nodes.
+// the nodes. The leader must be the first replica. The rings have fewer racks than replicas, as many racks as replicas,
+// or more. Some have racks of uneven size, and some have fewer than four nodes.
 func TestDriverFindsReplicas(t *testing.T) {
 	for _, test := range []struct {
 		name     string

@@ -13,8 +13,8 @@ type input struct {
 	buf  []byte
 	r, w int
 	room [inputBytes]byte
-	// left is the size of the unread body, or httpwire.Chunks. If it is httpwire.Chunks, chunks is the progress.
-	// awaited means that the client waits for "100 Continue" before it sends the body.
+	// left is the size of the unread body, or httpwire.Chunks. If it is httpwire.Chunks, chunks holds the progress of
+	// reading the body. awaited means that the client waits for "100 Continue" before it sends the body.
 	left    int64
 	chunks  httpwire.Body
 	awaited bool

@@ -124,7 +124,8 @@ func usesContainer(s *Select) bool {
 	return true
 }
 
-// simple reports whether the results of a query over all items are the concatenated results of each item.
+// simple reports whether the result of a query over all items is the concatenation of its results for the individual
+// items.
 func simple(s *Select) bool {
 	return !s.Distinct && s.Top == nil && s.Offset == nil && len(s.OrderBy) == 0 && len(s.GroupBy) == 0 &&
 		!hasAggregate(s)

@@ -70,7 +70,7 @@ type Request struct {
 	// Version is the version of the CQL binary protocol, 3 to 5. Values always have the encoding of version 3 and
 	// later.
 	Version uint8
-	// Text is the statement of Query and Prepare.
+	// Text is the statement for Query and Prepare.
 	Text []byte
 	// ID is the prepared statement of Execute.
 	ID [16]byte

@@ -107,7 +107,7 @@ type task struct {
 	result atomic.Bool
 }
 
-// finish calls then exactly once.
+// finish calls the function then exactly once.
 func (t *task) finish() (first bool) {
 	if t.then == nil || t.result.Swap(true) {
 		return false

@@ -31,8 +31,8 @@ type Options struct {
 	// MutationBytesMax limits the keys and values changed in one logical partition, in bytes. If it is 0, the size is
 	// not limited.
 	MutationBytesMax int
-	// BatchBytesMax limits batches over several logical partitions, in bytes. A batch that exceeds a tenth of the limit
-	// causes a warning. If it is 0, batches are limited only by the frame size.
+	// BatchBytesMax is the maximum size, in bytes, of a batch that spans several logical partitions. A batch that
+	// exceeds a tenth of the limit causes a warning. If it is 0, batches are limited only by the frame size.
 	BatchBytesMax int
 	// CellSizes computes the size of a batch from cells and clustering columns only. See compat.Release.
 	CellSizes bool

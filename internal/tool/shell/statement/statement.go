@@ -69,7 +69,7 @@ func (s *Splitter) Add(line string) ([]Statement, error) {
 	if len(s.buf) > SizeMax {
 		line := s.line
 		s.Reset()
-		return out, fmt.Errorf("the statement in line %d exceeds %d MiB", line, SizeMax>>20)
+		return out, fmt.Errorf("the statement on line %d exceeds %d MiB", line, SizeMax>>20)
 	}
 	return out, nil
 }
