@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
@@ -238,13 +237,7 @@ func TestEarlierMoment(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
 	n, moment := c.nodes[2], filepath.Join(c.base, "moment")
-	if err := n.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	c.copyDir(c.dir(2), moment)
-	if err := n.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	n.CopyRunning(t, c.dir(2), moment)
 	c.nodes[1].Stop(t) // the first node and this node are the quorum, so it acknowledges the writes that it will lose
 	c.leadFirst()
 	c.write()

@@ -157,7 +157,7 @@ func TestSameIdentityTwice(t *testing.T) {
 		process.Do(t, c, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY)", i))
 	}
 	copied := filepath.Join(base, "copy")
-	process.CopyDir(t, dir(2), copied)
+	nodes[2].CopyRunning(t, dir(2), copied)
 	begin(t, copied, freeAddress(t)).Refuses(t, 1, "has the identity of this node", "empty directory")
 	for i := range 4 * tables {
 		process.Do(t, c, fmt.Sprintf("INSERT INTO ks.t%d (k) VALUES (%d)", i%tables, i))
