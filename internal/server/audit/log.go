@@ -178,9 +178,9 @@ type writer struct {
 }
 
 // write writes lines and returns the number of lines that were lost. With Block, it retries until it succeeds or the
-// log is closed.
+// log is closed, and then once more.
 func (w *writer) write(l *Log, lines []byte) (lost int) {
-	for {
+	for last := false; ; {
 		n, err := 0, error(nil)
 		if w.torn && !l.o.Block {
 			_, err = l.out.Write([]byte{'\n'})
@@ -198,12 +198,13 @@ func (w *writer) write(l *Log, lines []byte) (lost int) {
 				slog.String("error", err.Error()))
 		}
 		w.failing, lines = true, lines[n:]
-		if l.o.Block {
+		if l.o.Block && !last {
 			select {
 			case <-l.closing:
+				last = true // the disk may work again
 			case <-time.After(againAfter):
-				continue
 			}
+			continue
 		}
 		return bytes.Count(lines, []byte{'\n'})
 	}

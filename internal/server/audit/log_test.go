@@ -206,6 +206,7 @@ func TestQueue(t *testing.T) {
 type broken struct {
 	takes    int
 	repaired chan struct{}
+	failed   chan struct{} // receives one value after a failed write
 	b        strings.Builder
 }
 
@@ -218,6 +219,10 @@ func (w *broken) Write(b []byte) (int, error) {
 	n, _ := w.b.Write(b[:min(w.takes, len(b))])
 	w.takes -= n
 	if n < len(b) {
+		select {
+		case w.failed <- struct{}{}:
+		default:
+		}
 		return n, errors.New("no space")
 	}
 	return n, nil
@@ -229,7 +234,7 @@ func (w *broken) Close() error { return nil }
 // the disk works again. With Block, these entries must then be written completely and exactly once.
 func TestBrokenDisk(t *testing.T) {
 	for _, block := range []bool{false, true} {
-		w := &broken{takes: 10, repaired: make(chan struct{})}
+		w := &broken{takes: 10, repaired: make(chan struct{}), failed: make(chan struct{}, 1)}
 		var said strings.Builder
 		l := newLog(Options{Block: block}.withDefaults(""), slog.New(slog.NewTextHandler(&said, nil)))
 		l.out = w
@@ -237,7 +242,8 @@ func TestBrokenDisk(t *testing.T) {
 			l.Write(entry("wrote"))
 		}
 		go l.run()
-		eventually.True(t, "the disk has refused", func() bool { return block || l.Dropped() == 10 })
+		<-w.failed
+		eventually.True(t, "entries are dropped", func() bool { return block || l.Dropped() == 10 })
 		close(w.repaired)
 		l.Write(entry("more"))
 		if err := l.Close(); err != nil {
