@@ -67,8 +67,8 @@ type oneTable struct{}
 
 func (oneTable) TableName(uint32) string { return "t" }
 
-// newWorld returns a world with a keyspace ks. If follows is set, the views are updated immediately after a write.
-// Otherwise, settle updates them.
+// newWorld returns a world with a keyspace ks. If follows is set, the keeper updates the views after each write.
+// Otherwise, only calls of Round and settle update them.
 func newWorld(t *testing.T, follows bool) *world {
 	t.Helper()
 	w := &world{t: t, state: meta.Empty()}
@@ -92,17 +92,8 @@ func newWorld(t *testing.T, follows bool) *world {
 		Clock: fakeclock.Func(w.now), Log: slog.New(slog.DiscardHandler)})
 	if follows {
 		w.host.SetViews(w.keeper)
+		w.run()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.keeper.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
 	engine, err := session.New(w.catalog, w.coordinator, ddl.New(w.catalog, w, ddl.Options{}),
 		session.Options{Clock: fakeclock.Func(w.now), Release: compat.Cassandra50})
 	if err != nil {
@@ -113,6 +104,20 @@ func newWorld(t *testing.T, follows bool) *world {
 	w.must("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	w.must("USE ks")
 	return w
+}
+
+// run runs the keeper until the test ends.
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.keeper.Run(ctx)
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
 }
 
 // Apply implements ddl.Store with two physical partitions for each table.
