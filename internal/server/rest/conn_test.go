@@ -43,6 +43,13 @@ func (s *surface) dial() *line {
 	return &line{c, s.t, bufio.NewReader(c)}
 }
 
+// accepted returns the number of connections that the server has accepted.
+func (s *surface) accepted() int {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	return int(s.server.number)
+}
+
 func (l *line) send(text string) {
 	l.t.Helper()
 	if _, err := io.WriteString(l, text); err != nil {
@@ -356,7 +363,10 @@ func TestGracefulStop(t *testing.T) {
 		return func() {}, true
 	}
 	s.server.idleGap = time.Minute // the test may take long
+	before := s.accepted()
 	idle, busy, late := s.dial(), s.dial(), s.dial()
+	// A connection that the server has not accepted yet ends with the listener.
+	eventually.True(t, "the connections are accepted", func() bool { return s.accepted() >= before+3 })
 	busy.send(s.text(get, "/", http11, "", "") + s.text(get, "/", http11, "", ""))
 	<-entered
 	stopped := make(chan error)
@@ -385,7 +395,9 @@ func TestGracefulStop(t *testing.T) {
 		t.Error(err)
 	}
 	s = newSurface(t, Options{})
+	before = s.accepted()
 	idle = s.dial()
+	eventually.True(t, "the connection is accepted", func() bool { return s.accepted() > before })
 	go func() { stopped <- s.server.Shutdown(context.Background()) }()
 	idle.ended("idle")
 	if err := <-stopped; err != nil {
