@@ -147,12 +147,24 @@ type ObjectMember struct {
 // SubqueryKind is the use of a subquery.
 type SubqueryKind uint8
 
-// The kinds of subqueries: a single value, EXISTS, and ARRAY.
+// The kinds of subqueries: a single value, and the words before the parenthesis.
 const (
 	Scalar SubqueryKind = iota
 	Exists
 	Array
+	All
+	First
+	Last
 )
+
+// subqueryWords are the words before a subquery. Except for EXISTS and ARRAY, they are also names if no parenthesis
+// follows.
+var subqueryWords = map[string]SubqueryKind{"EXISTS": Exists, "ARRAY": Array, "ALL": All, "FIRST": First, "LAST": Last}
+
+// String returns the word before the parenthesis.
+func (k SubqueryKind) String() string {
+	return [...]string{"", "EXISTS", "ARRAY", "ALL", "FIRST", "LAST"}[k]
+}
 
 // aliasOf returns the default name of a selected expression, or "".
 func aliasOf(e Expr) string {

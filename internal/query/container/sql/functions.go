@@ -4,6 +4,8 @@ package sql
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"maps"
 	"strings"
 
@@ -29,8 +31,8 @@ type builtin struct {
 
 var builtins = func() map[string]builtin {
 	all := map[string]builtin{}
-	for _, part := range []map[string]builtin{stringFunctions, arrayFunctions, mathFunctions, integerFunctions,
-		typeFunctions, dateFunctions, convertFunctions} {
+	for _, part := range []map[string]builtin{stringFunctions, arrayFunctions, arrayNumberFunctions, mathFunctions,
+		integerFunctions, typeFunctions, dateFunctions, convertFunctions} {
 		maps.Copy(all, part)
 	}
 	return all
@@ -54,7 +56,10 @@ func (e *env) longText() document.Value {
 	return e.fail(&LimitError{"A string in the query exceeds 2 MB. Use shorter strings."})
 }
 
-// typeFunctions are the type-checking functions.
+// itemRID is the length of the resource ID of an item, in bytes.
+const itemRID = 16
+
+// typeFunctions are the functions that check types and the functions of whole items.
 var typeFunctions = map[string]builtin{
 	"IS_DEFINED": is(func(v document.Value) bool { return v.IsDefined() }),
 	"IS_NULL":    isKind(document.Null),
@@ -70,6 +75,19 @@ var typeFunctions = map[string]builtin{
 	"IS_INTEGER": is(func(v document.Value) bool {
 		_, ok := integer(v)
 		return ok
+	}),
+	"IS_DATETIME": is(func(v document.Value) bool {
+		_, ok := plainTimeOf(v)
+		return ok
+	}),
+	"DOCUMENTID": pure(1, 1, func(a []document.Value) document.Value {
+		// The resource ID of an item ends with a hash that identifies the item in its container.
+		rid := strings.ReplaceAll(a[0].Get("_rid").Str(), "-", "/")
+		b, err := base64.StdEncoding.DecodeString(rid)
+		if err != nil || len(b) != itemRID {
+			return undefined
+		}
+		return document.IntegerValue(int64(binary.BigEndian.Uint64(b[itemRID-8:]) >> 1))
 	}),
 	"IIF": {f: func(_ *env, a []document.Value) document.Value {
 		if a[0].IsTrue() {

@@ -142,16 +142,23 @@ func (e *env) contains(v, part document.Value) bool {
 }
 
 // containsMany returns a function f(array, values..) that reports whether the array contains all or any of the values.
+// If no value is decisive and one is undefined, the result is undefined, as with AND and OR.
 func containsMany(every bool) builtin {
 	return builtin{min: 2, max: -1, f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.Array {
 			return undefined
 		}
-		set := e.valueSet(a[0])
+		set, known := e.valueSet(a[0]), true
 		for _, v := range a[1:] {
-			if v.IsDefined() && set.has(v) != every {
+			switch {
+			case !v.IsDefined():
+				known = false
+			case set.has(v) != every:
 				return e.unless(document.BooleanValue(!every))
 			}
+		}
+		if !known {
+			return undefined
 		}
 		return e.unless(document.BooleanValue(every))
 	}}

@@ -47,10 +47,11 @@ var dateFunctions = map[string]builtin{
 		}
 		return undefined
 	}),
-	"YEAR":  datePartFunction("year"),
-	"MONTH": datePartFunction("month"),
-	"DAY":   datePartFunction("day"),
-	"NOW":   now(func(t time.Time) document.Value { return formatTime(t) }),
+	"DATETIMEFORMAT": {f: dateTimeFormat, min: 2, max: 2},
+	"YEAR":           datePartFunction("year"),
+	"MONTH":          datePartFunction("month"),
+	"DAY":            datePartFunction("day"),
+	"NOW":            now(func(t time.Time) document.Value { return formatTime(t) }),
 	"AGO": {min: 2, max: 2, volatile: true, f: func(e *env, a []document.Value) document.Value {
 		u, ok1 := unitOf(a[0])
 		n, ok2 := integer(a[1])

@@ -102,6 +102,28 @@ var stringFunctions = map[string]builtin{
 		}
 		return document.NumberValue(float64(units(s[:from+at])))
 	}),
+	"LASTINDEXOF": pure(2, 3, func(a []document.Value) document.Value {
+		if !all(a[:2], document.String) {
+			return undefined
+		}
+		s := a[0].Str()
+		if len(a) == 3 {
+			last, ok := integer(a[2]) // the position of the last unit that an occurrence can include
+			if !ok {
+				return undefined
+			}
+			s = slice(s, 0, max(last, -1)+1).Str()
+		}
+		at := strings.LastIndex(s, a[1].Str())
+		if at < 0 {
+			return document.NumberValue(-1)
+		}
+		return document.NumberValue(float64(units(s[:at])))
+	}),
+	"SUBSTRINGBEFORE":     around(strings.Index, true),
+	"SUBSTRINGAFTER":      around(strings.Index, false),
+	"LASTSUBSTRINGBEFORE": around(strings.LastIndex, true),
+	"LASTSUBSTRINGAFTER":  around(strings.LastIndex, false),
 	"REPLACE": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.String) {
 			return undefined
@@ -182,6 +204,25 @@ func search(f func(s, part string) bool) builtin {
 			s, t = strings.ToLower(s), strings.ToLower(t)
 		}
 		return document.BooleanValue(f(s, t))
+	})
+}
+
+// around returns a function f(string, delimiter) with the part of the string before or after the delimiter that find
+// finds. Without a delimiter in the string, the part is empty.
+func around(find func(s, delimiter string) int, before bool) builtin {
+	return pure(2, 2, func(a []document.Value) document.Value {
+		if !all(a, document.String) {
+			return undefined
+		}
+		s, delimiter := a[0].Str(), a[1].Str()
+		switch at := find(s, delimiter); {
+		case at < 0:
+			return document.StringValue("")
+		case before:
+			return document.StringValue(s[:at])
+		default:
+			return document.StringValue(s[at+len(delimiter):])
+		}
 	})
 }
 

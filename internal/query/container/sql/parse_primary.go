@@ -31,6 +31,9 @@ func (p *parser) primary() (Expr, error) {
 			return &Literal{t.span, v}, p.advance()
 		}
 		if t.word == "EXISTS" || t.word == "ARRAY" {
+			if err := p.advance(); err != nil {
+				return nil, err
+			}
 			return p.subquery(t)
 		}
 		if !reserved[t.word] {
@@ -40,19 +43,12 @@ func (p *parser) primary() (Expr, error) {
 	return nil, p.unexpected()
 }
 
-// subquery parses EXISTS or ARRAY with its query.
+// subquery parses the query after the word t.
 func (p *parser) subquery(t token) (Expr, error) {
-	if err := p.advance(); err != nil {
-		return nil, err
-	}
-	kind := Exists
-	if t.word == "ARRAY" {
-		kind = Array
-	}
 	if !p.isSymbol("(") {
 		return nil, p.unexpected()
 	}
-	e, err := p.parenthesised(kind)
+	e, err := p.parenthesised(subqueryWords[t.word])
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +103,9 @@ func (p *parser) nameOrCall() (Expr, error) {
 	}
 	if !p.isSymbol("(") {
 		return &Name{t.span, t.text}, nil
+	}
+	if _, ok := subqueryWords[t.word]; ok && !call.UDF {
+		return p.subquery(t)
 	}
 	if err := p.advance(); err != nil {
 		return nil, err

@@ -273,11 +273,6 @@ func (e *ArrayExpr) appendTo(b []byte) []byte {
 }
 
 func (e *Subquery) appendTo(b []byte) []byte {
-	switch e.Kind {
-	case Exists:
-		b = append(b, "EXISTS"...)
-	case Array:
-		b = append(b, "ARRAY"...)
-	}
+	b = append(b, e.Kind.String()...)
 	return append(e.Query.appendTo(append(b, '(')), ')')
 }

@@ -80,9 +80,13 @@ const arrayMax = 100_000
 func (n *subqueryNode) eval(e *env) document.Value {
 	// The subquery has its own slots, so the state of the outer query need not be restored.
 	out := list{e: e}
-	kept, found := 0, 0
+	kept, found, allTrue := 0, 0, true
 	defer func() { _ = e.meter.Keep(-kept) }()
 	n.query.results(e, func(v document.Value) bool {
+		if n.kind == All {
+			allTrue = v.IsTrue()
+			return allTrue
+		}
 		if !v.IsDefined() {
 			return true
 		}
@@ -90,6 +94,9 @@ func (n *subqueryNode) eval(e *env) document.Value {
 		switch n.kind {
 		case Exists:
 			return false
+		case Last:
+			_ = e.meter.Keep(-kept)
+			out.elements, out.size, kept = out.elements[:0], 0, 0
 		case Array:
 			if len(out.elements) == arrayMax {
 				e.fail(&LimitError{"ARRAY has more than 100000 elements. Reduce them with WHERE or TOP."})
@@ -107,11 +114,13 @@ func (n *subqueryNode) eval(e *env) document.Value {
 		ok := out.add(v)
 		size := int(e.meter.Mark()-before) + v.Size()
 		kept += size
-		return e.keep(size) && ok
+		return e.keep(size) && ok && n.kind != First
 	})
 	switch {
 	case n.kind == Exists:
 		return document.BooleanValue(found > 0)
+	case n.kind == All:
+		return e.unless(document.BooleanValue(allTrue))
 	case n.kind == Array:
 		if !e.alloc(kept) {
 			return undefined
