@@ -33,7 +33,23 @@ def resources(client):
     assert container.replace_throughput(5000).offer_throughput == 5000
     assert [c["id"] for c in database.list_containers()] == ["foods"]
     assert len(list(container.read_feed_ranges())) == 1
+    computed(database)
     return database, container
+
+
+def computed(database):
+    properties = [{"name": "lower", "query": "SELECT VALUE LOWER(c.name) FROM c"}]
+    container = database.create_container("computed", PartitionKey("/k"), computed_properties=properties)
+    assert container.read()["computedProperties"] == properties
+    for i, name in enumerate(["Beta", "ALPHA", "alpha"]):
+        container.create_item({"id": str(i), "k": str(i), "name": name})
+    found = container.query_items("SELECT c.id, c.lower FROM c WHERE c.lower = 'alpha' ORDER BY c.id",
+                                  enable_cross_partition_query=True)
+    assert [dict(f) for f in found] == [{"id": "1", "lower": "alpha"}, {"id": "2", "lower": "alpha"}]
+    assert "lower" not in list(container.query_items("SELECT * FROM c", partition_key="0"))[0]
+    fails(400, "a computed property of two items", database.create_container, "bad", PartitionKey("/k"),
+          computed_properties=[{"name": "all", "query": "SELECT VALUE COUNT(1) FROM c"}])
+    database.delete_container("computed")
 
 
 def items(container):

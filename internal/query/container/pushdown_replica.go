@@ -56,7 +56,7 @@ func (e *Engine) Aggregate(ctx context.Context, c *command.Read) (partition.Aggr
 	if f.release, err = e.Compiling(r.text); err != nil {
 		return nil, partition.ErrNoPushdown
 	}
-	if f.q, err = e.queries.find(&r); err != nil || !f.q.Parts() {
+	if f.q, err = e.queries.find(f.c, &r); err != nil || !f.q.Parts() {
 		f.release()
 		return nil, partition.ErrNoPushdown
 	}

@@ -82,8 +82,8 @@ func queryError(err error) *Error {
 	return refused(err)
 }
 
-// compile parses the text and the parameters of a request.
-func (r *QueryRequest) compile() (*sql.Query, *Error) {
+// compile parses the text and the parameters of a request over a container.
+func (r *QueryRequest) compile(c *Container) (*sql.Query, *Error) {
 	parameters := make([]sql.Parameter, len(r.Parameters))
 	for i, p := range r.Parameters {
 		v, err := document.Parse(p.Value, document.Limits{})
@@ -92,7 +92,7 @@ func (r *QueryRequest) compile() (*sql.Query, *Error) {
 		}
 		parameters[i] = sql.Parameter{Name: p.Name, Value: v}
 	}
-	q, err := sql.Compile(r.Text, parameters)
+	q, err := c.Definition.Computed.Compile(r.Text, parameters)
 	if err != nil {
 		return nil, queryError(err)
 	}
@@ -200,7 +200,7 @@ func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest)
 		return nil, err
 	}
 	defer release()
-	q, bad := r.compile()
+	q, bad := r.compile(c)
 	if bad != nil {
 		return nil, bad
 	}

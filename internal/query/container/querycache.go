@@ -21,19 +21,20 @@ const (
 	queryTextMax = 8 << 10
 )
 
-// find returns the compiled query of an aggregation.
-func (s *queries) find(r *pushdownRequest) (*sql.Query, error) {
+// find returns the compiled query of an aggregation over a container.
+func (s *queries) find(c *Container, r *pushdownRequest) (*sql.Query, error) {
+	key := r.query + string(c.Definition.Computed.Text())
 	s.mu.Lock()
-	q := s.of[r.query]
+	q := s.of[key]
 	s.mu.Unlock()
 	if q != nil {
 		return q, nil
 	}
-	q, bad := (&QueryRequest{Text: r.text, Parameters: r.parameters}).compile()
+	q, bad := (&QueryRequest{Text: r.text, Parameters: r.parameters}).compile(c)
 	if bad != nil {
 		return nil, bad
 	}
-	if len(r.query) > queryTextMax {
+	if len(key) > queryTextMax {
 		return q, nil
 	}
 	s.mu.Lock()
@@ -41,6 +42,6 @@ func (s *queries) find(r *pushdownRequest) (*sql.Query, error) {
 	if s.of == nil || len(s.of) >= queriesMax {
 		s.of = map[string]*sql.Query{}
 	}
-	s.of[r.query] = q
+	s.of[key] = q
 	return q, nil
 }

@@ -13,7 +13,7 @@ import (
 // unsupported members of its indexing policy. A definition that sets one of them is rejected, because a setting that is
 // stored but ignored would change the results of queries without notice.
 var (
-	unsupportedSettings = []string{"computedProperties", "vectorEmbeddingPolicy", "fullTextPolicy",
+	unsupportedSettings = []string{"vectorEmbeddingPolicy", "fullTextPolicy",
 		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
 	unsupportedIndexes = []string{"vectorIndexes", "fullTextIndexes", "spatialIndexes"}
 )

@@ -3,6 +3,7 @@
 package container
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/document"
@@ -36,7 +37,8 @@ func TestRootOfIndex(t *testing.T) {
 // have values that Cosmos DB rejects. It also checks that the values that SDKs send for unset settings are accepted.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, bad := range []string{
-		`"computedProperties":[{"name":"l","query":"SELECT VALUE LOWER(c.a) FROM c"}]`,
+		`"computedProperties":{"name":"l"}`,
+		`"computedProperties":[` + strings.Repeat("1,", 20) + `1]`,
 		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3}]}`,
 		`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}`,
 		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t"}]}`,

@@ -33,7 +33,7 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 		return nil, refused(err)
 	}
 	defer release()
-	q, bad := request.compile()
+	q, bad := request.compile(t.c)
 	if bad != nil {
 		return nil, bad
 	}

@@ -15,6 +15,7 @@ import (
 type binder struct {
 	text       string
 	parameters map[string]document.Value
+	computed   *Computed
 	slots      int
 	scope      *scope
 	// roots holds the slots that contain the whole item. whole counts the expressions that use an item as a whole.
@@ -284,6 +285,9 @@ func (b *binder) member(x *Member) (node, error) {
 	}
 	if b.isItem(of) && len(names) > 0 {
 		b.whole = before
+		if n, ok, err := b.computedProperty(of, names[len(names)-1]); ok {
+			return b.steps(n, names[:len(names)-1]), err
+		}
 		b.system = b.system || strings.HasPrefix(names[len(names)-1], "_")
 	}
 	return b.steps(of, names), nil

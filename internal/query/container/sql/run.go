@@ -28,6 +28,7 @@ type Query struct {
 	slots int
 	// parameters holds the parameter values by name.
 	parameters map[string]document.Value
+	computed   *Computed
 	items      bool   // the query reads items
 	bare       bool   // see Bare
 	calls      bool   // the query calls user-defined functions
@@ -36,18 +37,25 @@ type Query struct {
 
 // Compile parses a query and binds its parameters. Errors are of type *Error.
 func Compile(text string, parameters []Parameter) (*Query, error) {
+	return (*Computed)(nil).Compile(text, parameters)
+}
+
+// Compile works like the function Compile for items with computed properties.
+func (c *Computed) Compile(text string, parameters []Parameter) (*Query, error) {
 	tree, err := Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	b := &binder{text: text, parameters: map[string]document.Value{}}
+	b := &binder{text: text, parameters: map[string]document.Value{}, computed: c}
 	h := fnv.New64a()
 	h.Write([]byte(text))
+	h.Write(c.Text())
 	for _, p := range parameters {
 		b.parameters[p.Name] = p.Value.Clone()
 		h.Write(appendKey([]byte(p.Name), p.Value))
 	}
-	q := &Query{tree: tree, items: usesContainer(tree), parameters: b.parameters, id: strconv.FormatUint(h.Sum64(), 36)}
+	q := &Query{tree: tree, items: usesContainer(tree), parameters: b.parameters, computed: c,
+		id: strconv.FormatUint(h.Sum64(), 36)}
 	if q.bound, err = b.query(tree, true); err != nil {
 		return nil, err
 	}
