@@ -216,6 +216,7 @@ async function feed(container) {
   }
   const recent = await changes(ChangeFeedStartFrom.Time(new Date(Date.now() - 3600e3)));
   assert.ok(recent.seen.length >= 2);
+  await vectors(container.database);
   const { container: versions } = await container.database.containers.create({ id: "versions", partitionKey: "/k",
     changeFeedPolicy: { retentionDuration: 60 } });
   const mode = { changeFeedMode: ChangeFeedMode.AllVersionsAndDeletes };
@@ -231,6 +232,18 @@ async function feed(container) {
   assert.deepStrictEqual(page.result.map((c) => [c.metadata.operationType, c.current?.n, c.previous?.n]),
     [["replace", 2, 1], ["delete", undefined, 2]]);
   await versions.delete();
+}
+
+async function vectors(database) {
+  const { container } = await database.containers.create({ id: "vectors", partitionKey: "/k", vectorEmbeddingPolicy: {
+    vectorEmbeddings: [{ path: "/v", dataType: "float32", dimensions: 2, distanceFunction: "dotproduct" }] },
+  indexingPolicy: { includedPaths: [{ path: "/*" }], vectorIndexes: [{ path: "/v", type: "quantizedFlat" }] } });
+  for (let i = 0; i < 10; i++) await container.items.create({ id: `${i}`, k: `${i % 3}`, v: [i, 1] });
+  const text = "SELECT TOP 3 c.id, VectorDistance(c.v, @v) AS score FROM c ORDER BY VectorDistance(c.v, @v)";
+  const spec = { query: text, parameters: [{ name: "@v", value: [2, 5] }] };
+  const found = (await container.items.query(spec).fetchAll()).resources;
+  assert.deepStrictEqual(found, [{ id: "9", score: 23 }, { id: "8", score: 21 }, { id: "7", score: 19 }]);
+  await container.delete();
 }
 
 async function main() {

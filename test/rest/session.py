@@ -34,6 +34,7 @@ def resources(client):
     assert [c["id"] for c in database.list_containers()] == ["foods"]
     assert len(list(container.read_feed_ranges())) == 1
     computed(database)
+    vectors(database)
     return database, container
 
 
@@ -50,6 +51,24 @@ def computed(database):
     fails(400, "a computed property of two items", database.create_container, "bad", PartitionKey("/k"),
           computed_properties=[{"name": "all", "query": "SELECT VALUE COUNT(1) FROM c"}])
     database.delete_container("computed")
+
+
+def vectors(database):
+    policy = {"vectorEmbeddings": [{"path": "/v", "dataType": "float32", "dimensions": 3, "distanceFunction": "euclidean"}]}
+    container = database.create_container("vectors", PartitionKey("/k"), vector_embedding_policy=policy, indexing_policy={
+        "excludedPaths": [{"path": "/v/*"}], "includedPaths": [{"path": "/*"}],
+        "vectorIndexes": [{"path": "/v", "type": "diskANN"}]})
+    assert container.read()["vectorEmbeddingPolicy"] == policy
+    for i in range(20):
+        container.create_item({"id": str(i), "k": str(i % 4), "v": [i, 0, 1]})
+    query = "SELECT TOP 3 c.id, VectorDistance(c.v, @v) AS score FROM c ORDER BY VectorDistance(c.v, @v)"
+    found = container.query_items(query, parameters=[{"name": "@v", "value": [9.2, 0, 1]}], enable_cross_partition_query=True)
+    assert [f["id"] for f in found] == ["9", "10", "8"]
+    found = container.query_items(query, parameters=[{"name": "@v", "value": [9.2, 0, 1]}], partition_key="2")
+    assert [f["id"] for f in found] == ["10", "6", "14"]
+    fails(400, "an index without a policy", database.create_container, "bad", PartitionKey("/k"),
+          indexing_policy={"vectorIndexes": [{"path": "/w", "type": "flat"}]})
+    database.delete_container("vectors")
 
 
 def items(container):

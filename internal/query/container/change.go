@@ -154,6 +154,8 @@ func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byt
 		return nil, Errorf(400, 0, "The partition key of a container cannot be changed.")
 	case !same("uniqueKeyPolicy") && len(def.UniqueKeys)+len(old.UniqueKeys) > 0:
 		return nil, Errorf(400, 0, "The unique keys of a container cannot be changed.")
+	case !same("vectorEmbeddingPolicy") && isSet(document.View(old.JSON).Get("vectorEmbeddingPolicy")):
+		return nil, Errorf(400, 0, "The vector embedding policy of a container cannot be changed.")
 	}
 	err := f.change(ctx, c, ifMatch, nil, func(t *schema.Container, in *schema.Replacing) error {
 		if t.Keep == 0 && def.Keep > 0 {

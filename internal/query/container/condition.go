@@ -12,7 +12,7 @@ import (
 
 // holds reports whether an item satisfies the condition of a patch ("from c where …").
 func (t *Transaction) holds(ctx context.Context, condition, id string, s *stored) (bool, *Error) {
-	q, err := t.c.Definition.Computed.Compile(condition, nil)
+	q, err := t.c.Definition.Schema.Compile(condition, nil)
 	if err != nil {
 		return false, queryError(err)
 	}

@@ -3,9 +3,7 @@
 package container
 
 import (
-	"errors"
 	"math"
-	"slices"
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/document"
@@ -32,8 +30,8 @@ type Definition struct {
 	Keep int64
 	// Index determines which paths of items are indexed.
 	Index IndexingPolicy
-	// Computed holds the computed properties. It is nil if the container has none.
-	Computed *sql.Computed
+	// Schema holds the computed properties and the metrics of vectors.
+	Schema *sql.Schema
 
 	keyPaths []document.Path
 	unique   [][]document.Path
@@ -82,7 +80,7 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 			v = document.With(v, d[0], document.View([]byte(d[1])))
 		}
 	}
-	d := &Definition{ID: v.Get("id").Str()}
+	d := &Definition{ID: v.Get("id").Str(), Schema: new(sql.Schema)}
 	if e := checkName(d.ID); e != nil {
 		return nil, e
 	}
@@ -90,7 +88,7 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 		return nil, e
 	}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
-		d.readIndex, d.readChanges, d.readComputed} {
+		d.readIndex, d.readChanges, d.readComputed, d.readVectors} {
 		var e *Error
 		if v, e = read(v); e != nil {
 			return nil, e
@@ -103,9 +101,9 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 // viewDefinition parses JSON that ParseDefinition has returned before.
 func viewDefinition(json []byte) *Definition {
 	v := document.View(json)
-	d := &Definition{ID: v.Get("id").Str(), JSON: json}
+	d := &Definition{ID: v.Get("id").Str(), JSON: json, Schema: new(sql.Schema)}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
-		d.readIndex, d.readChanges, d.readComputed} {
+		d.readIndex, d.readChanges, d.readComputed, d.readVectors} {
 		v, _ = read(v)
 	}
 	return d
@@ -231,32 +229,4 @@ func (d *Definition) readIndex(v document.Value) (document.Value, *Error) {
 	}
 	d.Index = index
 	return document.With(v, "indexingPolicy", policy), nil
-}
-
-// readComputed reads the computed properties.
-func (d *Definition) readComputed(v document.Value) (document.Value, *Error) {
-	list := v.Get("computedProperties")
-	switch {
-	case !isSet(list):
-		return v, nil
-	case list.Kind() != document.Array || list.Len() > sql.ComputedMax:
-		return v, Errorf(400, 0, "'computedProperties' must be an array of at most %d objects with a name and a query.",
-			sql.ComputedMax)
-	}
-	d.Computed = new(sql.Computed)
-	for p := range list.Elements() {
-		name, query := p.Get("name"), p.Get("query")
-		if name.Kind() != document.String || name.Str() == "" || query.Kind() != document.String {
-			return v, Errorf(400, 0, "Each of the 'computedProperties' must have a name and a query.")
-		}
-		if name.Str() == "id" || slices.Contains(document.SystemNames, name.Str()) {
-			return v, Errorf(400, 0, "The computed property '%s' has the name of a system property. Use another name.",
-				name.Str())
-		}
-		if err := d.Computed.Add(name.Str(), query.Str()); err != nil {
-			e, _ := errors.AsType[*sql.Error](err)
-			return v, Errorf(400, 0, "The computed property '%s' is invalid: %s", name.Str(), e.Message)
-		}
-	}
-	return v, nil
 }

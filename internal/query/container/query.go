@@ -92,7 +92,7 @@ func (r *QueryRequest) compile(c *Container) (*sql.Query, *Error) {
 		}
 		parameters[i] = sql.Parameter{Name: p.Name, Value: v}
 	}
-	q, err := c.Definition.Computed.Compile(r.Text, parameters)
+	q, err := c.Definition.Schema.Compile(r.Text, parameters)
 	if err != nil {
 		return nil, queryError(err)
 	}

@@ -23,7 +23,7 @@ const (
 
 // find returns the compiled query of an aggregation over a container.
 func (s *queries) find(c *Container, r *pushdownRequest) (*sql.Query, error) {
-	key := r.query + string(c.Definition.Computed.Text())
+	key := r.query + string(c.Definition.Schema.Text())
 	s.mu.Lock()
 	q := s.of[key]
 	s.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 // unsupported members of its indexing policy. A definition that sets one of them is rejected, because a setting that is
 // stored but ignored would change the results of queries without notice.
 var (
-	unsupportedSettings = []string{"vectorEmbeddingPolicy", "fullTextPolicy",
+	unsupportedSettings = []string{"fullTextPolicy",
 		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
-	unsupportedIndexes = []string{"vectorIndexes", "fullTextIndexes", "spatialIndexes"}
+	unsupportedIndexes = []string{"fullTextIndexes", "spatialIndexes"}
 )
 
 // checkSettings rejects a container definition with settings that would have no effect or have values that Cosmos DB

@@ -39,8 +39,18 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	for _, bad := range []string{
 		`"computedProperties":{"name":"l"}`,
 		`"computedProperties":[` + strings.Repeat("1,", 20) + `1]`,
-		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","dimensions":3}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v/*","dataType":"float32","dimensions":3}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"dataType":"float32","dimensions":3}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v"},{"path":"/v"}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"text"}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dimensions":4097}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dimensions":1.5}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","distanceFunction":"l1"}]}`,
 		`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dimensions":3}]},` +
+			`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"tree"}]}`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v"}]},` +
+			`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}`,
 		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t"}]}`,
 		`"indexingPolicy":{"fullTextIndexes":[{"path":"/t"}]}`,
 		`"indexingPolicy":{"spatialIndexes":[{"path":"/p/*","types":["Point"]}]}`,
@@ -58,6 +68,9 @@ func TestSettingsWithoutEffect(t *testing.T) {
 	}
 	for _, good := range []string{
 		`"computedProperties":null,"vectorEmbeddingPolicy":{},"fullTextPolicy":null,"analyticalStorageTtl":0`,
+		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float32","distanceFunction":"cosine",` +
+			`"dimensions":3},{"path":"/a/w","distanceFunction":"dotProduct"}]},"indexingPolicy":{"vectorIndexes":[` +
+			`{"path":"/v","type":"flat"},{"path":"/a/w","type":"diskANN"}]}`,
 		`"indexingPolicy":{"vectorIndexes":[],"spatialIndexes":[],"fullTextIndexes":null}`,
 		`"conflictResolutionPolicy":{"mode":"custom","conflictResolutionProcedure":"dbs/d/colls/c/sprocs/s"}`,
 		`"geospatialConfig":{"type":"Geometry"}`,

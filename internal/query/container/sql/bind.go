@@ -15,7 +15,7 @@ import (
 type binder struct {
 	text       string
 	parameters map[string]document.Value
-	computed   *Computed
+	schema     *Schema
 	slots      int
 	scope      *scope
 	// roots holds the slots that contain the whole item. whole counts the expressions that use an item as a whole.
@@ -345,6 +345,12 @@ func (b *binder) call(x *Call) (node, error) {
 	args, err := b.all(x.Args)
 	if err != nil {
 		return nil, err
+	}
+	if upper == vectorDistanceName {
+		if f.f, err = b.vectorDistance(x, args); err != nil {
+			return nil, err
+		}
+		args = args[:2]
 	}
 	if f.volatile {
 		return &callNode{f.f, stepBytesOf(upper), args}, nil

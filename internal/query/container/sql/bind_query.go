@@ -247,7 +247,8 @@ func (b *binder) projection(s *Select, q *boundQuery) (node, error) {
 // without GROUP BY has a single result. Its ORDER BY clause is checked and then ignored, because clients append such a
 // clause to every paged query.
 func (b *binder) orders(s *Select, q *boundQuery) error {
-	for _, o := range s.OrderBy {
+	for i := range s.OrderBy {
+		o := &s.OrderBy[i]
 		e := o.Expr
 		if name, ok := e.(*Name); ok {
 			if _, _, input := b.resolve(name.Name); !input {
@@ -259,6 +260,9 @@ func (b *binder) orders(s *Select, q *boundQuery) error {
 			}
 		}
 		one := q.grouped && len(q.groups) == 0
+		if descending, ok := b.vectorOrder(e); ok {
+			o.Descending = descending
+		}
 		groups := b.scope.groups
 		if one && !containsAggregate(e) {
 			b.scope.groups = nil

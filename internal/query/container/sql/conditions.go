@@ -32,7 +32,7 @@ var mirrored = map[string]string{"=": "=", "<": ">", "<=": ">=", ">": "<", ">=":
 
 // Filter returns the conditions of the WHERE clause that an index can evaluate, or nil.
 func (q *Query) Filter() *Filter {
-	a := &analysis{parameters: q.parameters, computed: q.computed}
+	a := &analysis{parameters: q.parameters, schema: q.schema}
 	if q.tree.Where == nil || !a.inputs(q.tree, true) {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (q *Query) SortPaths() (out []OrderPath) {
 	if !ok || q.bound.grouped {
 		return nil
 	}
-	a := &analysis{root: root, parameters: q.parameters, computed: q.computed}
+	a := &analysis{root: root, parameters: q.parameters, schema: q.schema}
 	for _, o := range q.tree.OrderBy {
 		path, ok := a.path(o.Expr)
 		if !ok {
@@ -129,7 +129,7 @@ func (a *analysis) steps(e Expr) ([]document.Step, bool) {
 	switch x := e.(type) {
 	case *Member:
 		of, ok := a.steps(x.Of)
-		if len(of) == 0 && a.computed.Has(x.Name) {
+		if len(of) == 0 && a.schema.IsComputed(x.Name) {
 			return nil, false
 		}
 		return append(slices.Clip(of), document.Step{Name: x.Name}), ok

@@ -76,8 +76,9 @@ var arrayFunctions = map[string]builtin{
 		}
 		return a[i]
 	}),
-	"SETINTERSECT":  setFunction(func(in bool) bool { return in }),
-	"SETDIFFERENCE": setFunction(func(in bool) bool { return !in }),
+	vectorDistanceName: {min: 2, max: 4}, // see binder.vectorDistance
+	"SETINTERSECT":     setFunction(func(in bool) bool { return in }),
+	"SETDIFFERENCE":    setFunction(func(in bool) bool { return !in }),
 	"SETUNION": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
 			return undefined

@@ -32,7 +32,7 @@ func (q *Query) Keys(paths []document.Path) (keys []Key, ok bool) {
 	if !found || q.tree.Where == nil || len(paths) == 0 {
 		return nil, false
 	}
-	a := &analysis{root: root, parameters: q.parameters, computed: q.computed}
+	a := &analysis{root: root, parameters: q.parameters, schema: q.schema}
 	all := a.pins(q.tree.Where)
 	if all == nil {
 		return nil, false
@@ -89,7 +89,7 @@ func pathKey(p document.Path) string { return p.String() }
 type analysis struct {
 	root       string
 	parameters map[string]document.Value
-	computed   *Computed
+	schema     *Schema
 	// aliases maps each input name to the part of the item that it denotes.
 	aliases map[string][]document.Step
 	// binder evaluates constants.
@@ -106,7 +106,7 @@ func (a *analysis) path(e Expr) (document.Path, bool) {
 			e = x.Of
 			continue
 		case *Name:
-			if x.Name != a.root || len(names) == 0 || a.computed.Has(names[len(names)-1]) {
+			if x.Name != a.root || len(names) == 0 || a.schema.IsComputed(names[len(names)-1]) {
 				return nil, false
 			}
 			for i, j := 0, len(names)-1; i < j; i, j = i+1, j-1 {

@@ -24,6 +24,7 @@ type env struct {
 	cursors []document.Cursor
 	// stack holds the arguments of active calls.
 	stack     []document.Value
+	vectors   [2][]float64   // buffers of VectorDistance
 	root      document.Value // the item
 	functions Functions
 	now       time.Time

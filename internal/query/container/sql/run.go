@@ -28,7 +28,7 @@ type Query struct {
 	slots int
 	// parameters holds the parameter values by name.
 	parameters map[string]document.Value
-	computed   *Computed
+	schema     *Schema
 	items      bool   // the query reads items
 	bare       bool   // see Bare
 	calls      bool   // the query calls user-defined functions
@@ -37,24 +37,24 @@ type Query struct {
 
 // Compile parses a query and binds its parameters. Errors are of type *Error.
 func Compile(text string, parameters []Parameter) (*Query, error) {
-	return (*Computed)(nil).Compile(text, parameters)
+	return (*Schema)(nil).Compile(text, parameters)
 }
 
-// Compile works like the function Compile for items with computed properties.
-func (c *Computed) Compile(text string, parameters []Parameter) (*Query, error) {
+// Compile works like the function Compile for the items of a container.
+func (s *Schema) Compile(text string, parameters []Parameter) (*Query, error) {
 	tree, err := Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	b := &binder{text: text, parameters: map[string]document.Value{}, computed: c}
+	b := &binder{text: text, parameters: map[string]document.Value{}, schema: s}
 	h := fnv.New64a()
 	h.Write([]byte(text))
-	h.Write(c.Text())
+	h.Write(s.Text())
 	for _, p := range parameters {
 		b.parameters[p.Name] = p.Value.Clone()
 		h.Write(appendKey([]byte(p.Name), p.Value))
 	}
-	q := &Query{tree: tree, items: usesContainer(tree), parameters: b.parameters, computed: c,
+	q := &Query{tree: tree, items: usesContainer(tree), parameters: b.parameters, schema: s,
 		id: strconv.FormatUint(h.Sum64(), 36)}
 	if q.bound, err = b.query(tree, true); err != nil {
 		return nil, err

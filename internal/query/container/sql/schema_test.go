@@ -11,11 +11,11 @@ import (
 )
 
 // properties returns computed properties from pairs of a name and a query.
-func properties(t *testing.T, pairs ...string) *Computed {
+func properties(t *testing.T, pairs ...string) *Schema {
 	t.Helper()
-	c := new(Computed)
+	c := new(Schema)
 	for i := 0; i < len(pairs); i += 2 {
-		if err := c.Add(pairs[i], pairs[i+1]); err != nil {
+		if err := c.AddComputed(pairs[i], pairs[i+1]); err != nil {
 			t.Fatal(pairs[i], err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestComputedDefinitions(t *testing.T) {
 		if strings.Contains(query, "twice") {
 			name = "twice"
 		}
-		if err := c.Add(name, query); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.AddComputed(name, query); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", query, err, want)
 		}
 	}

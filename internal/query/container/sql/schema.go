@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sql
+
+import (
+	"strings"
+
+	"github.com/ilion-db/ilion/internal/model/document"
+)
+
+// ComputedMax is the maximum number of computed properties of a container.
+const ComputedMax = 20
+
+// Schema holds the parts of a container's definition that change the results of queries: computed properties, and the
+// metrics of vectors. A nil *Schema is empty.
+//
+// A computed property is a property at the top level of each item whose value is the result of a query over the item.
+// Items do not store it. A query that names the property gets the computed value, even if items have a property with
+// this name. SELECT * returns no computed properties.
+type Schema struct {
+	computed map[string]computedProperty
+	metrics  map[string]Metric // by the text of the path
+	text     []byte
+}
+
+// computedProperty is the definition of a computed property: SELECT VALUE expression FROM alias.
+type computedProperty struct {
+	alias string
+	expr  Expr
+	text  string
+}
+
+// AddComputed adds a computed property. It returns an error if the name exists or the query does not satisfy the rules
+// of Cosmos DB: it has the form SELECT VALUE expression FROM alias, and the expression is deterministic and uses only
+// one item. It can contain neither subqueries, aggregates, spatial functions, parameters, nor user-defined functions.
+// Errors are of type *Error.
+func (s *Schema) AddComputed(name, query string) error {
+	tree, err := Parse(query)
+	if err != nil {
+		return err
+	}
+	p := computedProperty{text: query}
+	var whole bool
+	if p.alias, whole = (&Query{tree: tree}).container(); !whole || len(tree.From) != 1 || !tree.Value ||
+		!simple(tree) || tree.Where != nil || tree.Limit != nil {
+		return failure(query, tree.span, codeBound, "The query of a computed property must have the form "+
+			"SELECT VALUE expression FROM c.")
+	}
+	p.expr = tree.Items[0].Expr
+	walk(p.expr, func(e Expr) bool {
+		switch e := e.(type) {
+		case *Subquery:
+			err = failure(query, e.span, codeBound, "The query of a computed property cannot contain a subquery.")
+		case *Placeholder:
+			err = failure(query, e.span, codeBound, "The query of a computed property cannot contain a parameter.")
+		case *Call:
+			upper := strings.ToUpper(e.Name)
+			if e.UDF || builtins[upper].volatile || isSpatial(upper) {
+				err = failure(query, e.span, codeBound, "The query of a computed property cannot call '%s'.", e.Name)
+			}
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := Compile(query, nil); err != nil {
+		return err
+	}
+	if s.IsComputed(name) {
+		return failure(query, tree.span, codeIdentifier, "The computed property '%s' is defined more than once.", name)
+	}
+	if s.computed == nil {
+		s.computed = map[string]computedProperty{}
+	}
+	s.computed[name] = p
+	s.text = append(append(append(append(s.text, 'c'), name...), 0), query...)
+	return nil
+}
+
+// IsComputed reports whether a name is a computed property.
+func (s *Schema) IsComputed(name string) bool {
+	if s == nil {
+		return false
+	}
+	_, ok := s.computed[name]
+	return ok
+}
+
+// SetMetric sets the metric of the vectors at a path.
+func (s *Schema) SetMetric(path document.Path, m Metric) {
+	if s.metrics == nil {
+		s.metrics = map[string]Metric{}
+	}
+	s.metrics[path.String()] = m
+	s.text = append(append(s.text, 'v', byte(m)), path.String()...)
+}
+
+// metric returns the metric of the vectors at a path. ok is false if the path has no vectors.
+func (s *Schema) metric(path document.Path) (m Metric, ok bool) {
+	if s == nil {
+		return Cosine, false
+	}
+	m, ok = s.metrics[path.String()]
+	return m, ok
+}
+
+// Text returns a text that is equal for equal definitions in the same order. It is empty for an empty schema.
+func (s *Schema) Text() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.text
+}
+
+// computedProperty binds the property name of an item if it is computed.
+func (b *binder) computedProperty(item node, name string) (n node, ok bool, err error) {
+	if !b.schema.IsComputed(name) {
+		return nil, false, nil
+	}
+	p := b.schema.computed[name]
+	outer, text, s := b.scope, b.text, b.schema
+	b.scope, b.text, b.schema = &scope{slots: map[string]int{}, items: true}, p.text, nil
+	if at, isSlot := item.(slotNode); isSlot {
+		b.scope.slots[p.alias] = at.slot
+	}
+	n, err = b.expr(p.expr)
+	b.scope, b.text, b.schema = outer, text, s
+	return n, true, err
+}
