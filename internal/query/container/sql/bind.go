@@ -129,6 +129,9 @@ func (b *binder) expr(x Expr) (node, error) {
 	case *Member:
 		return b.member(x)
 	case *Index:
+		if m, ok := b.namedMember(x); ok {
+			return b.member(m)
+		}
 		n, err := b.all([]Expr{x.Of, x.At})
 		if err != nil {
 			return nil, err
@@ -291,6 +294,16 @@ func (b *binder) member(x *Member) (node, error) {
 		b.system = b.system || strings.HasPrefix(names[len(names)-1], "_")
 	}
 	return b.steps(of, names), nil
+}
+
+// namedMember returns the property of[at] as a Member if at is a parameter with a string.
+func (b *binder) namedMember(x *Index) (*Member, bool) {
+	p, ok := x.At.(*Placeholder)
+	if !ok {
+		return nil, false
+	}
+	v := b.parameters[p.Name]
+	return &Member{x.span, x.Of, v.Str()}, v.Kind() == document.String
 }
 
 // isItem reports whether a node is the whole item.

@@ -129,6 +129,9 @@ func (b *binder) metricOf(x *Call) (m Metric, err error) {
 func (b *binder) itemPath(e Expr) (path document.Path, ok bool) {
 	for {
 		m, isMember := e.(*Member)
+		if x, isIndex := e.(*Index); isIndex {
+			m, isMember = b.namedMember(x)
+		}
 		if !isMember {
 			break
 		}

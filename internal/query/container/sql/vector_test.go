@@ -29,6 +29,8 @@ func TestVectorDistance(t *testing.T) {
 	for _, c := range [][2]string{
 		{"SELECT VALUE VectorDistance(c.e, [0, 0]) FROM c", "5 1"},
 		{"SELECT VALUE VectorDistance([0, 0], x.e) FROM items x", "5 1"},
+		{"SELECT VALUE VectorDistance(c[@e], [0, 0]) FROM c", "5 1"},
+		{"SELECT VALUE c[@p] FROM c", "[3,4] [0,1] [0]"},
 		{"SELECT VALUE VectorDistance(c.of.d, [1, 1]) FROM c", "3 7"},
 		{"SELECT VALUE VectorDistance(c.v, [0, 1]) FROM c", "0 1"},
 		{"SELECT VALUE VectorDistance(c.p, [0, 1]) FROM c", "0.8 1"},
@@ -46,7 +48,7 @@ func TestVectorDistance(t *testing.T) {
 		{"SELECT TOP 1 VALUE c.id FROM c ORDER BY VectorDistance(c.v, [0, 1])", `"2"`},
 		{"SELECT TOP 1 c.id, VectorDistance(c.v, [1, 0]) AS score FROM c ORDER BY score", `{"id":"1","score":1}`},
 	} {
-		q, err := s.Compile(c[0], nil)
+		q, err := s.Compile(c[0], []Parameter{{"@e", document.StringValue("e")}, {"@p", document.StringValue("p")}})
 		if err != nil {
 			t.Errorf("%s: %v", c[0], err)
 			continue
