@@ -144,6 +144,7 @@ var withinLayer = map[string]string{
 	"internal/model/token":       "",
 	"internal/model/dberr":       "",
 	"internal/model/document":    "",
+	"internal/model/geo":         "internal/model/document",
 	"internal/model/feature":     "",
 	"internal/model/invariant":   "",
 	"internal/model/compat":      "",
@@ -169,9 +170,9 @@ var withinLayer = map[string]string{
 }
 
 // modelLibraries lists the only packages outside the standard library that the model may import: libraries for numbers
-// and IDs, the compression of model/archive, and the boot clock of model/sched.
+// and IDs, the compression of model/archive, the geometry of model/geo, and the boot clock of model/sched.
 var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix",
-	"golang.org/x/sys/cpu", "github.com/klauspost/compress/zstd"}
+	"golang.org/x/sys/cpu", "github.com/golang/geo/s2", "github.com/klauspost/compress/zstd"}
 
 func layerOf(pkg string) int {
 	for i, names := range layers {

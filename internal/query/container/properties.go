@@ -11,8 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// readComputed reads the computed properties.
+// readComputed reads the computed properties and the type of coordinates.
 func (d *Definition) readComputed(v document.Value) (document.Value, *Error) {
+	if strings.EqualFold(v.Get("geospatialConfig").Get("type").Str(), "Geometry") {
+		d.Schema.RejectSpatial()
+	}
 	list := v.Get("computedProperties")
 	switch {
 	case !isSet(list):

@@ -15,7 +15,7 @@ import (
 var (
 	unsupportedSettings = []string{"fullTextPolicy",
 		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
-	unsupportedIndexes = []string{"fullTextIndexes", "spatialIndexes"}
+	unsupportedIndexes = []string{"fullTextIndexes"}
 )
 
 // checkSettings rejects a container definition with settings that would have no effect or have values that Cosmos DB
@@ -38,7 +38,25 @@ func checkSettings(v document.Value) *Error {
 	if e := checkChoice("conflictResolutionPolicy.mode", conflicts.Get("mode"), "LastWriterWins", "Custom"); e != nil {
 		return e
 	}
+	for ix := range v.Get("indexingPolicy").Get("spatialIndexes").Elements() {
+		if e := checkSpatialIndex(ix); e != nil {
+			return e
+		}
+	}
 	return checkChoice("geospatialConfig.type", v.Get("geospatialConfig").Get("type"), "Geography", "Geometry")
+}
+
+// checkSpatialIndex rejects an invalid spatial index. A valid one does not change how queries are executed.
+func checkSpatialIndex(v document.Value) *Error {
+	if path := v.Get("path").Str(); !strings.HasPrefix(path, "/") {
+		return Errorf(400, 0, "The path %q of a spatial index is invalid. Use a path such as /location/*.", path)
+	}
+	for kind := range v.Get("types").Elements() {
+		if e := checkChoice("spatialIndexes.types", kind, "Point", "LineString", "Polygon", "MultiPolygon"); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // isSet reports whether a member of a definition is set. SDKs send null, [] and {} for members that are not set.

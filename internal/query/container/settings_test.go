@@ -53,7 +53,8 @@ func TestSettingsWithoutEffect(t *testing.T) {
 			`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}`,
 		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t"}]}`,
 		`"indexingPolicy":{"fullTextIndexes":[{"path":"/t"}]}`,
-		`"indexingPolicy":{"spatialIndexes":[{"path":"/p/*","types":["Point"]}]}`,
+		`"indexingPolicy":{"spatialIndexes":[{"path":"/p/*","types":["Circle"]}]}`,
+		`"indexingPolicy":{"spatialIndexes":[{"types":["Point"]}]}`,
 		`"clientEncryptionPolicy":{"includedPaths":[{"path":"/s"}]}`,
 		`"analyticalStorageTtl":-1`,
 		`"conflictResolutionPolicy":{"mode":"Whatever"}`,
@@ -74,6 +75,7 @@ func TestSettingsWithoutEffect(t *testing.T) {
 		`"indexingPolicy":{"vectorIndexes":[],"spatialIndexes":[],"fullTextIndexes":null}`,
 		`"conflictResolutionPolicy":{"mode":"custom","conflictResolutionProcedure":"dbs/d/colls/c/sprocs/s"}`,
 		`"geospatialConfig":{"type":"Geometry"}`,
+		`"indexingPolicy":{"spatialIndexes":[{"path":"/p/*","types":["Point","MultiPolygon"]}]}`,
 	} {
 		if _, e := ParseDefinition([]byte(`{"id":"c",` + good + `}`)); e != nil {
 			t.Errorf("%s: %v", good, e)

@@ -347,8 +347,8 @@ func (b *binder) call(x *Call) (node, error) {
 	}
 	f, ok := builtins[upper]
 	switch {
-	case !ok && isSpatial(upper):
-		return nil, b.fail(x.span, codeFunction, "The spatial function '%s' is not supported.", x.Name)
+	case b.schema != nil && b.schema.planar && isSpatial(upper):
+		return nil, b.fail(x.span, codeFunction, "'%s' supports only containers with the geospatialConfig type Geography.", x.Name)
 	case !ok:
 		return nil, b.fail(x.span, codeFunction, "'%s' is not a recognized built-in function name.", x.Name)
 	case len(x.Args) < f.min || f.max >= 0 && len(x.Args) > f.max:

@@ -84,7 +84,6 @@ TOSTRING TRIM TRUNC UPPER VECTORDISTANCE YEAR`
 // notSupported are the functions of Cosmos DB that Ilion lacks. docs/compatibility-cosmos.md lists their groups.
 var notSupported = []string{
 	"FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY", "FULLTEXTSCORE", "RRF",
-	"ST_AREA", "ST_DISTANCE", "ST_INTERSECTS", "ST_ISVALID", "ST_ISVALIDDETAILED", "ST_WITHIN",
 }
 
 // TestServiceFunctions checks that each function in the documentation of Cosmos DB exists or is in notSupported.

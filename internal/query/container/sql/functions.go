@@ -32,13 +32,13 @@ type builtin struct {
 var builtins = func() map[string]builtin {
 	all := map[string]builtin{}
 	for _, part := range []map[string]builtin{stringFunctions, arrayFunctions, arrayNumberFunctions, mathFunctions,
-		integerFunctions, typeFunctions, dateFunctions, convertFunctions} {
+		integerFunctions, typeFunctions, dateFunctions, convertFunctions, spatialFunctions} {
 		maps.Copy(all, part)
 	}
 	return all
 }()
 
-// isSpatial reports whether a name belongs to an unsupported spatial function.
+// isSpatial reports whether a name belongs to a spatial function.
 func isSpatial(upper string) bool { return strings.HasPrefix(upper, "ST_") }
 
 // textMax is the maximum size of a computed string, which is also the maximum size of an item.

@@ -20,6 +20,7 @@ const ComputedMax = 20
 type Schema struct {
 	computed map[string]computedProperty
 	metrics  map[string]Metric // by the text of the path
+	planar   bool
 	text     []byte
 }
 
@@ -104,6 +105,9 @@ func (s *Schema) metric(path document.Path) (m Metric, ok bool) {
 	m, ok = s.metrics[path.String()]
 	return m, ok
 }
+
+// RejectSpatial rejects queries with spatial functions, because the coordinates of the container are planar.
+func (s *Schema) RejectSpatial() { s.planar = true }
 
 // Text returns a text that is equal for equal definitions in the same order. It is empty for an empty schema.
 func (s *Schema) Text() []byte {
