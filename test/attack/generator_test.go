@@ -158,6 +158,19 @@ func sqlAttacks() (out []*attack) {
 	add(false, "COUNT of ORs", "SELECT VALUE COUNT(1) FROM c WHERE "+many(20_000, " OR ", "c.n = -%d"))
 	add(false, "GROUP BY of ORs", "SELECT c.n, COUNT(1) AS x FROM c WHERE "+many(20_000, " OR ", "c.n = -%d")+
 		" GROUP BY c.n")
+	line := func(n int, format string) string {
+		return `{type: "LineString", coordinates: [` + many(n, ",", format) + `]}`
+	}
+	add(true, "ST_DISTANCE of long lines", "SELECT VALUE ST_DISTANCE("+line(15_000, "[%d.5e-3, 1]")+", "+
+		line(15_000, "[%d.5e-3, 2]")+") FROM c")
+	add(false, "ST_WITHIN of polygons", `SELECT VALUE ST_WITHIN(c.p, {type: "MultiPolygon", coordinates: [`+
+		many(900, ",", "[[[0, 0], [%d.5e-2, 0], [%[1]d.5e-2, 0.5], [0, 0]]]")+"]}) FROM c")
+	add(false, "ST_ISVALID of a long ring", `SELECT VALUE ST_ISVALID({type: "Polygon", coordinates: [[`+
+		many(30_000, ",", "[%d.5e-3, 1]")+", [0.0005, 2], [0.0005, 1]]]}) FROM c")
+	join("VectorDistance", "VALUE VectorDistance(ARRAY(SELECT VALUE z FROM z IN c.a), c.a)", xy, "")
+	large(false, "ARRAY_MEDIAN", "VALUE ARRAY_MEDIAN(ARRAY(SELECT VALUE x + y FROM x IN c.a JOIN y IN c.b))")
+	large(false, "LAST", "VALUE LAST(SELECT VALUE REPLICATE(c.t, 20) FROM x IN c.a JOIN y IN c.b)")
+	add(false, "DateTimeFormat", "SELECT VALUE DateTimeFormat('2024-01-01', '"+many(100_000, "", "dddd ")+"') FROM c")
 	add(false, "joins of all", "SELECT VALUE COUNT(1) FROM c "+many(5, " ", "JOIN x%d IN c.a"))
 	return out
 }
