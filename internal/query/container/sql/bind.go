@@ -171,11 +171,16 @@ func (b *binder) compound(x Expr) (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := b.all(x.List)
-		if err != nil {
-			return nil, err
+		list := make([]node, len(x.List)) // without repeated constants, so all is not necessary
+		for i, e := range x.List {
+			if list[i], err = b.expr(e); err != nil {
+				return nil, err
+			}
 		}
-		return b.fold(newIn(of, list, x.Not), append([]node{of}, list...)...), nil
+		if _, constant := of.(constNode); !constant {
+			return newIn(of, list, x.Not), nil
+		}
+		return b.fold(newIn(of, list, x.Not), list...), nil
 	case *Between:
 		n, err := b.all([]Expr{x.X, x.Low, x.High})
 		if err != nil {

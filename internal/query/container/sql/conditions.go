@@ -221,7 +221,7 @@ func (a *analysis) oneOf(of Expr, list []Expr) *Filter {
 	if !ok {
 		return nil
 	}
-	f := &Filter{Op: "IN", Path: path}
+	f := &Filter{Op: "IN", Path: path, Values: make([]document.Value, 0, len(list))}
 	for _, y := range list {
 		v, ok := a.constant(y)
 		if !ok {

@@ -193,7 +193,7 @@ const inSetMin = 8
 func newIn(x node, list []node, not bool) node {
 	n := &inNode{x: x, list: list, not: not}
 	if len(list) >= inSetMin {
-		set := valueSet{} // A long list may contain few distinct values.
+		set := make(valueSet, len(list)) // The parser has omitted repeated constants.
 		var key []byte
 		for _, l := range list {
 			c, ok := l.(constNode)
