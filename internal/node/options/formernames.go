@@ -18,8 +18,7 @@ type renamedOption struct {
 	unit string
 }
 
-// The former names work for one release, and the node logs a warning. They work for one release, and the node logs a
-// warning.
+// renamedOptions lists the former names of options. They work for one release, and the node logs a warning.
 var renamedOptions = []renamedOption{
 	{"", "data_center", "region", ""},
 	{"", "rack", "zone", ""},
