@@ -42,7 +42,7 @@ func TestClauses(t *testing.T) {
 	named := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|--") || strings.HasPrefix(line, "| clause") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|--") || strings.HasPrefix(line, "| Clause") {
 			continue
 		}
 		if len(cells) != 3 {
