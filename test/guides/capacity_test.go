@@ -25,8 +25,8 @@ func TestCapacity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write := figure(t, string(measured), `write 1 KB, at the leader \| \*\*([\d.]+)\*\*`)
-	read := figure(t, string(measured), `read 1 KB, QUORUM at the leader, compacted \(fresh\) \| \*\*([\d.]+)\*\*`)
+	write := figure(t, string(measured), `Write 1 KB, at the leader \| \*\*([\d.]+)\*\*`)
+	read := figure(t, string(measured), `Read 1 KB, QUORUM at the leader, compacted \(fresh\) \| \*\*([\d.]+)\*\*`)
 	rows := 0
 	for line := range strings.Lines(string(page)) {
 		var n []float64
