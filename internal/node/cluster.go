@@ -196,7 +196,7 @@ func (c *cluster) start() {
 		Local: n.local, Store: n.store,
 	}
 	c.events = &nodeevents.Notifier{Self: c.self, Address: n.info.RPC, Metadata: n.metadata, Peers: c.peers,
-		Queries: n.queries, Clients: n.cql, Engine: n.Engine}
+		Queries: n.queries, Clients: n.cql, Catalog: n.catalog}
 	c.events.Register(&n.calls)
 	close(c.started)
 	c.run(func() { c.peers.Run(c.ctx) })

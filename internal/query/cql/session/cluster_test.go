@@ -235,27 +235,6 @@ func TestTopologyRouting(t *testing.T) {
 	}
 }
 
-// TestAnnounceReplication checks that drivers are notified about exactly the keyspaces that show the effective
-// replication.
-func TestAnnounceReplication(t *testing.T) {
-	w := newFixture(t, Options{})
-	w.announced = nil
-	w.AnnounceReplication()
-	var got []string
-	for _, c := range w.announced {
-		got = append(got, c.Change+" "+c.Target+" "+c.Keyspace)
-	}
-	want := []string{
-		"UPDATED KEYSPACE ks",
-		"UPDATED KEYSPACE system_auth",
-		"UPDATED KEYSPACE system_distributed",
-		"UPDATED KEYSPACE system_traces",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("announced (-want +got):\n%s", diff)
-	}
-}
-
 // fakeRouting is the coordinator of a TopologyRouting.
 type fakeRouting struct {
 	topology func() *topology.Snapshot
