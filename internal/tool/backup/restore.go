@@ -28,8 +28,8 @@ type Restorer struct {
 	// compression; 0 means unlimited.
 	Parallel int
 	Rate     int64
-	// OnProgress, if not nil, receives the progress. Calls are sequential.
-	OnProgress func(p Progress)
+	// Display shows the progress. It may be nil.
+	Display Display
 
 	mu       sync.Mutex
 	progress Progress
@@ -189,8 +189,8 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 	r.progress.Sent++
 	r.progress.Done += j.file.Bytes
 	r.progress.SentBytes += int64(len(data))
-	if r.OnProgress != nil {
-		r.OnProgress(r.progress)
+	if r.Display != nil {
+		r.Display.Show(r.progress)
 	}
 	r.mu.Unlock()
 	return r.pace.wait(ctx, r.Rate, j.file.Bytes)
