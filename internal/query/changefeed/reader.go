@@ -31,19 +31,24 @@ type Entry struct {
 	Static *row.Row
 }
 
+// Source is the request that reads a feed.
+type Source interface {
+	// Read sends a command and repeats it while its result could not be confirmed. It calls visitor for each attempt.
+	Read(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
+	// Holds reports whether the request reads a logical partition of the scope.
+	Holds(tok token.Token, key []byte) bool
+	// Late reports whether the page must end soon.
+	Late() bool
+}
+
 // Reader reads pages of a feed. Its fields must be set before Page is called, which advances At.
 type Reader struct {
-	// Read sends a command and repeats it while its result could not be confirmed. It calls visitor for each attempt.
-	Read func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
+	Source Source
 	// Query contains the table, the key or range of the scope, the level, the time and the claimant.
 	Query command.Read
-	// Holds restricts the scope to some of its logical partitions; nil includes all.
-	Holds func(tok token.Token, key []byte) bool
 	At    Token
-	// Max is the maximum number of entries in a page, and BytesMax is their approximate maximum size. Late reports
-	// whether the page must end soon.
+	// Max is the maximum number of entries in a page, and BytesMax is their approximate maximum size.
 	Max, BytesMax int
-	Late          func() bool
 
 	entries []Entry
 	size    int
@@ -156,7 +161,7 @@ func (f *Reader) horizons(ctx context.Context) (marks, error) {
 	q := f.Query
 	q.Changes = &command.ChangesRead{Horizon: true}
 	var out *marks
-	err := f.Read(ctx, &q, func() command.Visitor {
+	err := f.Source.Read(ctx, &q, func() command.Visitor {
 		out = &marks{}
 		return out
 	})
@@ -185,7 +190,7 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 			q.AfterKey, q.AfterToken = p.key, token.AtPosition(p.ring)
 			q.AfterClustering, q.AfterPartition = p.clustering, p.clustering == nil
 		}
-		err := f.Read(ctx, &q, func() command.Visitor {
+		err := f.Source.Read(ctx, &q, func() command.Visitor {
 			clear(f.entries[begin:])
 			f.entries, f.chunk, f.more, f.last = f.entries[:begin], 0, false, place{}
 			return f
@@ -214,11 +219,13 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 }
 
 // full reports whether the page must end.
-func (f *Reader) full() bool { return len(f.entries) >= f.Max || f.size >= f.BytesMax || f.Late() }
+func (f *Reader) full() bool {
+	return len(f.entries) >= f.Max || f.size >= f.BytesMax || f.Source.Late()
+}
 
 // Partition implements command.Visitor.
 func (f *Reader) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
-	if !f.within.Holds(keys.At(tok, key)) || f.Holds != nil && !f.Holds(tok, key) {
+	if !f.within.Holds(keys.At(tok, key)) || !f.Source.Holds(tok, key) {
 		return command.NextPartition, nil
 	}
 	f.last = place{ring: tok.Position(), key: append([]byte{}, key...)}
@@ -250,7 +257,7 @@ func (f *Reader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // Passed implements command.ProgressVisitor.
 func (f *Reader) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
-	if !f.Late() {
+	if !f.Source.Late() {
 		return command.More, nil
 	}
 	f.last, f.more = place{ring: tok.Position(), key: append([]byte{}, key...)}, true
