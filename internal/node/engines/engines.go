@@ -142,12 +142,6 @@ func (o *Options) session() session.Options {
 // routing returns the token metadata for drivers and the local reads for sessions of a cluster node.
 func (o *Options) routing() *session.TopologyRouting {
 	return &session.TopologyRouting{
-		Coordinator: o.Coordinator, Node: *o.Self,
-		Leader: func(id topology.PartitionID) (topology.NodeID, bool) {
-			if r := o.Host.Replica(id); r != nil {
-				return r.Leader()
-			}
-			return topology.NodeID{}, false
-		},
+		Coordinator: o.Coordinator, Node: *o.Self, Leaders: o.Host,
 	}
 }

@@ -85,7 +85,7 @@ const requireWait = 10 * time.Second
 // truncate truncates a table with its indexes and views.
 func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
 	if len(ks.ViewsOf(t.Name)) > 0 {
-		x := view.Truncation{Tables: e.coordinator, Renew: e.ddl.RenewViews, Limit: requireWait,
+		x := view.Truncation{Tables: e.coordinator, Schema: e.ddl, Limit: requireWait,
 			Now: e.opts.Clock.Wall().Unix()}
 		return x.Run(ctx, t)
 	}

@@ -149,9 +149,9 @@ func (i *identity) actor() (ddl.Actor, error) {
 		return ddl.Actor{}, err
 	}
 	if i.account != nil {
-		return ddl.Actor{Check: who.Check}, nil // a created object would have no owner
+		return ddl.Actor{Subject: who}, nil // a created object would have no owner
 	}
-	return ddl.Actor{Role: who.Name, Check: who.Check}, nil
+	return ddl.Actor{Role: who.Name, Subject: who}, nil
 }
 
 // hiddenFromAccounts rejects statements on system.peers_v2, which Azure Cosmos DB does not have. A driver that reads
