@@ -58,7 +58,7 @@ func (l *RoleLogin) CertificateRole(from netip.Addr, c *x509.Certificate) (acces
 		if !l.Authority.Subject(role).Login {
 			return access.Login{}, l.reject(from, role, role+" is not permitted to log in")
 		}
-		l.Checker.told(from, role, nil)
+		l.Checker.notify(from, role, nil)
 		return login, nil
 	}
 	if !l.CertificateRequired {
