@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -230,7 +229,7 @@ func (f *Reader) Partition(tok token.Token, key []byte, static *row.Row) (comman
 	}
 	f.last = place{ring: tok.Position(), key: append([]byte{}, key...)}
 	if f.static = nil; static != nil {
-		copied := clone(static)
+		copied := static.Clone()
 		f.static = &copied
 		f.chunk += static.Size()
 	}
@@ -245,7 +244,7 @@ func (f *Reader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	}
 	f.last.clustering = bytes.Clone(clustering)
 	f.entries = append(f.entries, Entry{Token: token.AtPosition(f.last.ring), Key: f.last.key, Stamp: stamp,
-		Clustering: f.last.clustering[len(clustering)-len(rest):], Row: clone(r), Static: f.static})
+		Clustering: f.last.clustering[len(clustering)-len(rest):], Row: r.Clone(), Static: f.static})
 	f.chunk += len(clustering) + r.Size()
 	if len(f.entries) < f.Max && len(f.entries)%chunkMax != 0 && f.chunk < chunkBytesMax &&
 		f.size+f.chunk < f.BytesMax {
@@ -262,27 +261,4 @@ func (f *Reader) Passed(tok token.Token, key []byte, _ int) (command.Step, error
 	}
 	f.last, f.more = place{ring: tok.Position(), key: append([]byte{}, key...)}, true
 	return command.Stop, nil
-}
-
-// clone returns a deep copy of a row.
-func clone(r *row.Row) row.Row {
-	out := row.Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
-	n := 0
-	for i := range out.Cells {
-		n += len(out.Cells[i].Path) + len(out.Cells[i].Value)
-	}
-	buf := make([]byte, 0, n)
-	hold := func(b []byte) []byte {
-		if b == nil {
-			return nil
-		}
-		at := len(buf)
-		buf = append(buf, b...)
-		return buf[at:len(buf):len(buf)]
-	}
-	for i := range out.Cells {
-		c := &out.Cells[i]
-		c.Path, c.Value = hold(c.Path), hold(c.Value)
-	}
-	return out
 }
