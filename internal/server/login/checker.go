@@ -23,7 +23,7 @@ import (
 type Options struct {
 	// Users take precedence over roles.
 	Users access.ConfiguredUsers
-	// Roles holds all other roles. It is an Authority.
+	// Roles holds all other roles. It is a *session.Authority.
 	Roles interface{ State() *access.State }
 	// Log receives failures. If it is nil, they are discarded.
 	Log *slog.Logger

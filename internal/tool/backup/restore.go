@@ -181,7 +181,7 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 		}
 	}
 	page := archive.FileResponse{File: j.file, Table: table, Data: data}
-	if _, err := r.page(ctx, "restore/rows", &page); err != nil {
+	if err := r.page(ctx, "restore/rows", &page); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -196,10 +196,10 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 	return r.pace.wait(ctx, r.Rate, j.file.Bytes)
 }
 
-func (r *Restorer) page(ctx context.Context, what string, page *archive.FileResponse) ([]byte, error) {
+func (r *Restorer) page(ctx context.Context, what string, page *archive.FileResponse) error {
 	body, err := page.Append(nil)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = r.Node.Order(ctx, what, body)
 	}
-	return r.Node.Order(ctx, what, body)
+	return err
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/transaction"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/query/function/call"
+	"github.com/ilion-db/ilion/internal/replica/quota"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -48,7 +49,7 @@ type Options struct {
 	// Clients reports memory pressure. It may be nil.
 	Clients Pressure
 	// Large knows the large logical partitions. It may be nil.
-	Large write.LargePartitions
+	Large *quota.Quota
 	// Functions runs user-defined functions. If it is nil, functions are not supported.
 	Functions ddl.Functions
 	// Metadata is the metadata of the cluster. If it is nil, the schema and the roles of this node are always current.
