@@ -57,8 +57,7 @@ func (c *backupArchiveCommand) Run(out io.Writer) error {
 	}
 	shown := &archiveProgress{out: out, terminal: isTerminal(os.Stderr) && !c.Quiet}
 	f := &backup.Follower{Node: nodes, Target: target, Every: c.Every, BaseEvery: c.BaseEvery, Keep: c.Keep,
-		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Clock: sched.SystemClock, Say: shown.say,
-		OnProgress: shown.show}
+		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Clock: sched.SystemClock, Display: shown}
 	err = f.Run(ctx)
 	shown.end()
 	return err
@@ -98,15 +97,16 @@ type archiveProgress struct {
 
 const progressLogInterval = time.Minute
 
-// say prints a message with a timestamp.
-func (l *archiveProgress) say(text string) {
+// Say prints a message with a timestamp.
+func (l *archiveProgress) Say(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clear()
 	fmt.Fprintf(l.out, "%s %s\n", time.Now().UTC().Format(time.RFC3339), text)
 }
 
-func (l *archiveProgress) show(p backup.Followed) {
+// Show implements backup.ArchiveDisplay.
+func (l *archiveProgress) Show(p backup.Followed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.terminal && time.Since(l.shown) < progressLogInterval || p.Stored.IsZero() {

@@ -64,7 +64,7 @@ func (c *backupMakeCommand) Run(out io.Writer) error {
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "read"}
 	k := &backup.Maker{Node: &nodeClient{adminClient: &c.adminClient}, Target: target, Parallel: c.Parallel,
-		Rate: int64(c.RateMB) * 1e6, OnProgress: shown.show, Clock: sched.SystemClock}
+		Rate: int64(c.RateMB) * 1e6, Display: shown, Clock: sched.SystemClock}
 	began := time.Now()
 	m, taken, err := k.Make(ctx)
 	shown.end()
@@ -151,7 +151,7 @@ func (c *backupVerifyCommand) Run(out io.Writer) error {
 		return err
 	}
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "verified"}
-	check := &backup.Checker{Target: target, OnProgress: shown.show}
+	check := &backup.Checker{Target: target, Display: shown}
 	var failed []error
 	for _, m := range list {
 		err := check.Check(ctx, m)
@@ -202,7 +202,7 @@ func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *
 	if err != nil || len(log.Chains) == 0 {
 		return err
 	}
-	err = log.Verify(ctx, target, shown.show)
+	err = log.Verify(ctx, target, shown)
 	shown.end()
 	if err != nil {
 		return err
@@ -249,7 +249,8 @@ type progressLine struct {
 
 const progressEvery = 200 * time.Millisecond
 
-func (l *progressLine) show(p backup.Progress) {
+// Show implements backup.Display.
+func (l *progressLine) Show(p backup.Progress) {
 	l.last = p
 	if l.quiet || time.Since(l.shown) < progressEvery || !isTerminal(l.out) {
 		return

@@ -204,7 +204,7 @@ func (c *unloadCommand) Run(out io.Writer) error {
 	defer stop()
 	rep, err := bulk.Unload(ctx, bulk.UnloadOptions{Client: client, Table: name, Query: c.Query, Path: c.Path,
 		Stdout: out, Format: format, Compression: compression, Columns: c.Columns, Ranges: c.Ranges, Rate: c.Rate,
-		Restart: c.Restart, Progress: c.progress(), Notice: os.Stderr})
+		Restart: c.Restart, Progress: c.progress()})
 	if rep != nil {
 		fmt.Fprintf(os.Stderr, "%d rows exported in %.1f s", rep.Rows, rep.Took.Seconds())
 		if rep.Skipped > 0 {

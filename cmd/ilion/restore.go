@@ -48,7 +48,7 @@ func (c *restoreCommand) Run(out io.Writer) error {
 	shown := &progressLine{out: os.Stderr, quiet: c.Quiet, word: "restored"}
 	r := &backup.Restorer{Node: &nodeClient{adminClient: &c.adminClient}, Target: target, Manifest: m,
 		Point: point, Tables: tables, Roles: c.Roles,
-		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, OnProgress: shown.show}
+		Parallel: c.Parallel, Rate: int64(c.RateMB) * 1e6, Display: shown}
 	began := time.Now()
 	err = r.Restore(ctx)
 	shown.end()

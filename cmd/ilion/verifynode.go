@@ -73,7 +73,7 @@ func (s *verifyNode) verify(ctx context.Context) (err error) {
 	}
 	shown := &progressLine{out: os.Stderr, quiet: s.quiet, word: "compared"}
 	c := &backup.Comparer{Node: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest,
-		Finished: finished, Now: time.Now().Unix(), OnProgress: shown.show}
+		Finished: finished, Now: time.Now().Unix(), Display: shown}
 	found, err := c.Compare(ctx)
 	shown.end()
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *verifyNode) restore(ctx context.Context, at *adminClient) (finished boo
 	}
 	shown := &progressLine{out: os.Stderr, quiet: s.quiet, word: "restored"}
 	r := &backup.Restorer{Node: &nodeClient{adminClient: at}, Target: s.target, Manifest: s.manifest, Tables: tables,
-		Parallel: verifyParallel, OnProgress: shown.show}
+		Parallel: verifyParallel, Display: shown}
 	err = r.Restore(ctx)
 	shown.end()
 	return r.Finished(), err

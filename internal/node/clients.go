@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/access"
-	"github.com/ilion-db/ilion/internal/model/schema"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/server/cql"
 )
@@ -71,12 +71,12 @@ func (c *clients) RolesChanged(roles *access.State) {
 }
 
 // announceSchema sends events about schema changes by any node.
-func (c *clients) announceSchema(events []schema.Event) {
+func (c *clients) announceSchema(p catalog.Publication) {
 	server := c.server.Load()
 	if server == nil {
 		return
 	}
-	for _, e := range events {
+	for _, e := range p.Events {
 		server.SchemaChanged(session.SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
 			Name: e.Name, Args: e.ArgList()})
 	}

@@ -74,10 +74,8 @@ type cluster struct {
 // newCluster opens the parts that communicate with other nodes. It accepts no requests before listen is called.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
-	c := &cluster{
-		n: n, self: id.Node, started: make(chan struct{}),
-		rejections: membership.NewRejections(n.log, silence, n.life.Fail),
-	}
+	c := &cluster{n: n, self: id.Node, started: make(chan struct{})}
+	c.rejections = membership.NewRejections(n.log, silence, localNode{c})
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if err := c.openLog(); err != nil {
 		return nil, err
@@ -89,7 +87,7 @@ func (n *Node) newCluster() (*cluster, error) {
 	c.transport, err = transport.New(self, transport.DialTCP, transport.Options{
 		TLS: nodeTLS, Secret: n.joinSecret.Value(), Levels: n.levels,
 		Admission: c.directoryGuard, KeepAlive: keepAlive, IdleTimeout: silence,
-		SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Overloaded: n.clients.Overloaded,
+		SnapshotRate: int64(n.opts.Cluster.SnapshotRate), Load: &n.clients,
 		Observer: peerObserver{c},
 	})
 	if err != nil {
@@ -128,8 +126,7 @@ func (c *cluster) openLog() error {
 	n := c.n
 	o := raftlog.Options{
 		FS: vfs.Default, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
-		MaxOpenFiles: n.tables, Reserve: n.reserve,
-		Fatal: func(text string) { n.life.Fail(errors.New(text)) },
+		MaxOpenFiles: n.tables, Reserve: n.reserve, Owner: n.life,
 	}
 	dir := filepath.Join(n.opts.Data, membership.LogDir)
 	if n.opts.Data == "" {
@@ -143,18 +140,27 @@ func (c *cluster) openLog() error {
 	n.life.OnClose(c.log.Close)
 	c.directoryGuard = &membership.DirectoryGuard{
 		Dir: filepath.Dir(dir), Directory: directory, Witness: incarnation.NewPeerHistory(n.store),
-		Metadata: c.metadata, Log: n.log, Fail: n.life.Fail,
+		Node: localNode{c}, Log: n.log,
 	}
 	return nil
 }
 
-// metadata returns the known metadata, or nil before it has been loaded.
-func (c *cluster) metadata() *meta.State {
+// localNode implements membership.Node.
+type localNode struct{ *cluster }
+
+// Record implements membership.Node.
+func (c localNode) Record() *meta.Node { return c.n.nodeRecord() }
+
+// State implements membership.Node.
+func (c localNode) State() *meta.State {
 	if k := c.keeper.Load(); k != nil {
 		return k.State()
 	}
 	return nil
 }
+
+// Fail implements membership.Node.
+func (c localNode) Fail(reason error) { c.n.life.Fail(reason) }
 
 // setMetadata passes the loaded metadata to the parts that need it.
 func (c *cluster) setMetadata(k *meta.Keeper) {
@@ -179,7 +185,7 @@ func (c *cluster) listen(l net.Listener) error {
 
 // removed stops the node because the other nodes have removed it. This is expected if the node was leaving.
 func (c *cluster) removed() {
-	if s := c.metadata(); s != nil {
+	if s := (localNode{c}).State(); s != nil {
 		if self := s.Node(c.self); self != nil && self.State >= meta.Leaving {
 			c.n.life.Fail(ErrLeft)
 			return
@@ -196,7 +202,7 @@ func (c *cluster) start() {
 		Local: n.local, Store: n.store,
 	}
 	c.events = &nodeevents.Notifier{Self: c.self, Address: n.info.RPC, Metadata: n.metadata, Peers: c.peers,
-		Queries: n.queries, Clients: n.cql, Engine: n.Engine}
+		Queries: n.queries, Clients: n.cql, Catalog: n.catalog}
 	c.events.Register(&n.calls)
 	close(c.started)
 	c.run(func() { c.peers.Run(c.ctx) })
@@ -204,7 +210,7 @@ func (c *cluster) start() {
 	c.run(func() { c.member.FollowDisks(c.ctx) })
 	c.run(func() { c.events.WatchStopping(c.ctx) })
 	c.run(func() { c.member.CollectStats(c.ctx) })
-	presence := &membership.NodeRecordUpdater{Metadata: n.metadata, Self: n.nodeRecord}
+	presence := &membership.NodeRecordUpdater{Metadata: n.metadata, Node: localNode{c}}
 	c.run(func() {
 		presence.Run(c.ctx)
 		c.ensureTables()

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,12 +18,15 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/joinsecret"
 	"github.com/ilion-db/ilion/internal/node/options"
+	"github.com/ilion-db/ilion/internal/server/cqlwire"
+	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
@@ -59,6 +63,49 @@ func voters(n *Node) int {
 	return count
 }
 
+// listenSchema registers a client of a node for schema changes, and returns the events that the client receives. The
+// channel is closed after a minute.
+func listenSchema(t *testing.T, n *Node) <-chan string {
+	t.Helper()
+	c, err := rawclient.Dial(t.Context(), n.CQLAddr().String(), rawclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	body := cqlwire.AppendRegister(nil, []string{cqlwire.SchemaChangeEvent})
+	if op, _, err := c.Call(cqlwire.OpRegister, body); err != nil || op != cqlwire.OpReady {
+		t.Fatalf("REGISTER: %v %v", op, err)
+	}
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil { // in case an event is missing
+		t.Fatal(err)
+	}
+	events := make(chan string)
+	go func() {
+		defer close(events)
+		for {
+			var head [cqlwire.HeaderSize]byte
+			if _, err := io.ReadFull(c, head[:]); err != nil {
+				return
+			}
+			body := make([]byte, cqlwire.ParseHeader(head[:]).Length)
+			if _, err := io.ReadFull(c, body); err != nil {
+				return
+			}
+			e, err := cqlwire.DecodeEvent(body)
+			if err != nil {
+				t.Errorf("event: %v", err)
+				return
+			}
+			select {
+			case events <- e.Schema.Change + " " + e.Schema.Target + " " + e.Schema.Keyspace:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return events
+}
+
 // TestClusterGrows checks that replica sets grow from one voter to three and then to four as nodes join. A set must
 // never have two voters. Nodes must read the data that another node has written, and all nodes must apply a schema
 // change. A node that leaves must be removed from every set and then stop.
@@ -78,8 +125,19 @@ func TestClusterGrows(t *testing.T) {
 	if got := voters(a); got != 1 {
 		t.Errorf("two nodes: %d voters", got)
 	}
+	events := listenSchema(t, a)
 	clusterNode(t, a, Options{})
 	eventually.True(t, "three voters", func() bool { return voters(a) == 3 })
+	// system_schema now shows three replicas instead of one.
+	var announced []string
+	for range 4 {
+		announced = append(announced, <-events)
+	}
+	want := []string{"UPDATED KEYSPACE k", "UPDATED KEYSPACE system_auth", "UPDATED KEYSPACE system_distributed",
+		"UPDATED KEYSPACE system_traces"}
+	if diff := cmp.Diff(want, announced); diff != "" {
+		t.Errorf("events when the number of replicas changed (-want +got):\n%s", diff)
+	}
 	d := clusterNode(t, a, Options{})
 	eventually.True(t, "four voters", func() bool { return voters(d) == 4 })
 	e := newClient(t, d)

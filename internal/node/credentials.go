@@ -4,7 +4,6 @@ package node
 
 import (
 	"log/slog"
-	"net/netip"
 
 	"github.com/ilion-db/ilion/internal/node/certificates"
 	"github.com/ilion-db/ilion/internal/node/joinsecret"
@@ -22,8 +21,8 @@ type credentials struct {
 	roleLogin login.RoleLogin
 }
 
-// loadCredentials loads the credentials. onLogin receives the login attempts of clients.
-func loadCredentials(o *Options, onLogin func(from netip.Addr, name string, outcome error), log *slog.Logger) (
+// loadCredentials loads the credentials. observer is notified of the login attempts of clients.
+func loadCredentials(o *Options, observer login.Observer, log *slog.Logger) (
 	c credentials, err error) {
 	if c.certificates, err = certificates.Load(o, log); err != nil {
 		return c, err
@@ -33,7 +32,7 @@ func loadCredentials(o *Options, onLogin func(from netip.Addr, name string, outc
 		return c, err
 	}
 	c.authority = session.NewAuthority(o.Region, o.Auth.Users, o.Auth.EndChangedLogins)
-	c.logins, err = login.New(login.Options{Users: o.Auth.Users, Roles: c.authority, Log: log, OnAttempt: onLogin})
+	c.logins, err = login.New(login.Options{Users: o.Auth.Users, Roles: c.authority, Log: log, Observer: observer})
 	c.roleLogin = login.RoleLogin{Checker: c.logins, Authority: c.authority, Region: o.Region,
 		CertificateRequired: o.Auth.Certificates == "required"}
 	return c, err

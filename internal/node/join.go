@@ -28,7 +28,7 @@ func (n *Node) newStartup() *membership.Startup {
 func (c *cluster) joining() *membership.Joiner {
 	n := c.n
 	return &membership.Joiner{
-		ClusterFinder: n.startup.Finder(), Cluster: n.store.Identity().Cluster, Self: n.nodeRecord,
+		ClusterFinder: n.startup.Finder(), Cluster: n.store.Identity().Cluster, Node: localNode{c},
 		Network: c.transport, Metadata: n.metadata, Host: n.host,
 	}
 }

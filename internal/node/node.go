@@ -202,7 +202,7 @@ func (n *Node) boundConnections() {
 func (n *Node) start(ctx context.Context) error {
 	// Configuration errors and used ports are detected before the store is opened.
 	var err error
-	if n.credentials, err = loadCredentials(&n.opts, n.auditLogin, n.log); err != nil {
+	if n.credentials, err = loadCredentials(&n.opts, loginObserver{n}, n.log); err != nil {
 		return err
 	}
 	n.clients.authority = n.authority
@@ -231,8 +231,11 @@ func (n *Node) start(ctx context.Context) error {
 	return n.serve()
 }
 
-// auditLogin writes a login attempt to the audit log, which is opened later than the first use of this method.
-func (n *Node) auditLogin(from netip.Addr, name string, outcome error) {
+// loginObserver writes login attempts to the audit log, which is opened after the credentials are loaded.
+type loginObserver struct{ *Node }
+
+// LoginAttempted implements login.Observer.
+func (n loginObserver) LoginAttempted(from netip.Addr, name string, outcome error) {
 	n.audit.WriteLogin(n.info.RPC, from, name, outcome)
 }
 

@@ -61,23 +61,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		MinFreeDisk:   n.opts.Storage.MinFreeDisk,
 		MaxOpenFiles:  n.tables,
 		Reserve:       n.reserve,
-		Events: storage.Events{
-			Corrupt: func(err error) { n.life.Fail(err) },
-			Background: func(err error) {
-				n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed",
-					slog.String("error", err.Error()))
-			},
-			Stall: func(stalled bool, reason string) {
-				n.log.LogAttrs(context.Background(), slog.LevelWarn, "writes stalled by compactions",
-					slog.Bool("stalled", stalled), slog.String("reason", reason))
-			},
-			DiskFull: func(full bool, free int) {
-				n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full),
-					slog.Int("free_percent", free))
-			},
-			DiskOut: n.diskOut,
-			Fatal:   n.life.Fail,
-		},
+		Observer:      storeObserver{n},
 	})
 	if err != nil {
 		return err
@@ -105,9 +89,33 @@ func diskUsage(dir string) (vfs.DiskUsage, error) {
 	return u, err
 }
 
-// diskOut stops a cluster node before its disk is too full for a restart. A cluster node cannot reject writes, because
+// storeObserver logs the events of the store, and stops the node after its failure. It implements storage.Observer.
+type storeObserver struct{ *Node }
+
+// Failed implements storage.Observer.
+func (n storeObserver) Failed(err error) { n.life.Fail(err) }
+
+// BackgroundFailed implements storage.Observer.
+func (n storeObserver) BackgroundFailed(err error) {
+	n.log.LogAttrs(context.Background(), slog.LevelError, "background work of the store failed",
+		slog.String("error", err.Error()))
+}
+
+// Stalled implements storage.Observer.
+func (n storeObserver) Stalled(stalled bool, reason string) {
+	n.log.LogAttrs(context.Background(), slog.LevelWarn, "writes stalled by compactions",
+		slog.Bool("stalled", stalled), slog.String("reason", reason))
+}
+
+// DiskFull implements storage.Observer.
+func (n storeObserver) DiskFull(full bool, free int) {
+	n.log.LogAttrs(context.Background(), slog.LevelWarn, "disk space", slog.Bool("writes_refused", full),
+		slog.Int("free_percent", free))
+}
+
+// DiskOut stops a cluster node before its disk is too full for a restart. A cluster node cannot reject writes, because
 // it must write the entries that other nodes commit. A standalone node rejects writes and serves reads.
-func (n *Node) diskOut(free, need uint64) {
+func (n storeObserver) DiskOut(free, need uint64) {
 	if n.opts.Cluster.Internal == "" {
 		return
 	}
@@ -138,11 +146,11 @@ func (n *Node) openPartitions(ctx context.Context) error {
 		if n.cluster, err = n.newCluster(); err != nil {
 			return err
 		}
-		o.Cluster, o.Now = n.cluster.options(), n.cluster.peers.Wall
+		o.Cluster, o.Clock = n.cluster.options(), n.cluster.peers
 		n.clock = peers.NewNodeClock(n.cluster.peers, n.opts.Testing.Clock)
 	} else {
 		n.clock = peers.NewNodeClock(nil, n.opts.Testing.Clock)
-		o.Now = n.clock.Wall
+		o.Clock = n.clock
 	}
 	if n.host, err = partition.Open(partition.Stored{Store: n.store}, o); err != nil {
 		if n.cluster != nil {
@@ -154,8 +162,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	if c := n.cluster; c != nil {
 		c.host.Store(n.host)
 		c.member = &membership.Member{
-			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Report: c.report,
-			DiskFree:     func() int { return n.store.Metrics().FreePercent },
+			Self: c.self, Host: n.host, Peers: c.peers, Network: c.transport, Node: localNode{c},
 			RebuildDelay: n.opts.Cluster.RebuildDelay, Log: n.log,
 			Loads:      membership.NewLoadTracker(n.host, n.store, uint64(n.opts.Cluster.Capacity)),
 			BytesSlack: float64(n.opts.Cluster.BalanceThreshold),
@@ -192,7 +199,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 			err.Error()))
 	}}
 	if n.cluster != nil {
-		o.Acquire, o.LatestVersion = n.cluster.member.AcquireFromLeader, n.cluster.member.LatestVersion
+		o.Member = n.cluster.member
 	}
 	n.metadata, err = meta.New(scan, change, o)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// report returns this node's report for other nodes.
-func (c *cluster) report() peers.Report {
+// Report implements membership.Node.
+func (c localNode) Report() peers.Report {
 	n := c.n
 	m := n.store.Metrics()
 	replicas := n.host.Replicas()

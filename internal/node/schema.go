@@ -12,9 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
-	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/node/metadata"
-	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
@@ -46,8 +44,7 @@ func (n *Node) newSchema() *metadata.Follower {
 	}
 	n.builder.Lists = n.changer
 	installer := &schemachange.Installer{
-		Store: n.store, Replicas: n.local, Catalog: publisher{n.catalog, &n.clients}, Indexes: &n.definitions,
-		Router: n.coordinator,
+		Store: n.store, Replicas: n.local, Catalog: n.catalog, Indexes: &n.definitions, Router: n.coordinator,
 	}
 	follower := &metadata.Follower{Metadata: n.metadata, Host: n.host, Installer: installer, Local: n.local,
 		Builder: n.builder, Clients: &n.clients, Log: n.log}
@@ -57,18 +54,6 @@ func (n *Node) newSchema() *metadata.Follower {
 		installer.Standalone = n.standalone
 	}
 	return follower
-}
-
-// publisher publishes schemas, and sends clients the events.
-type publisher struct {
-	*catalog.Catalog
-	clients *clients
-}
-
-// Publish implements the catalog of schemachange.Installer.
-func (p publisher) Publish(s *schema.Schema, events ...schema.Event) {
-	p.Catalog.Publish(s, events...)
-	p.clients.announceSchema(events)
 }
 
 // pageVerifier returns the verifier of views and indexes.

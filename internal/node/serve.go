@@ -92,6 +92,7 @@ func (n *Node) openEngines(restorer *backup.Restorer) (err error) {
 	}
 	if n.Engines, err = engines.New(o); err == nil {
 		n.life.OnClose(func() error { n.Engine.Close(); return nil })
+		n.catalog.Subscribe(n.clients.announceSchema) // after the engine, whose plans the change invalidates
 	}
 	return err
 }
@@ -126,7 +127,7 @@ func (n *Node) openServers() {
 	n.cql = cql.New(func(c session.Client) cql.Session { return n.Engine.NewSession(c) }, o)
 	n.account = account.New(account.Options{Node: &n.opts, Listeners: n.Set, Metadata: n.metadata, CQL: n.cql,
 		Containers: n.Containers, Scripts: n.Scripts, TLS: n.certificates.Clients(), Audit: n.audit,
-		OnLogin: n.auditLogin, Clock: n.clock, Log: n.log})
+		Logins: loginObserver{n}, Clock: n.clock, Log: n.log})
 }
 
 // drainClients closes each client connection when it is idle (see cql.Server.Shutdown).

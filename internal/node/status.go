@@ -38,7 +38,7 @@ func (n *Node) newReporter() *admin.Reporter {
 		out.Cluster = &admin.Cluster{
 			Self: c.self, Peers: c.peers, Log: c.log, Transport: c.transport,
 			ClockSkew: n.opts.Cluster.ClockSkew,
-			Describe:  c.report,
+			Node:      localNode{c},
 		}
 	}
 	return out

@@ -37,10 +37,8 @@ const webConnections, webAddressConnections = 128, 80
 // serveHTTP opens the admin socket in the data directory and, if configured, the HTTP listener.
 func (n *Node) serveHTTP(archives *backup.Service) error {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(n.collectors()...)
 	pages := admin.Options{
 		Health: n, Metrics: registry, Reports: n.reports, Advisor: n.stats, Diagnostics: n.diagnostics,

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
@@ -304,11 +305,11 @@ func (n *node) plantLineage(log *raftlog.Store, d *incarnation.Directory, err er
 }
 
 // plantNow returns the clock that leaders use for timestamps.
-func (n *node) plantNow() func() time.Time {
+func (n *node) plantNow() sched.Clock {
 	if n.w.plan.Bugs.FarStamp {
-		return n.Wall
+		return n
 	}
-	return n.peers.Wall
+	return n.peers
 }
 
 // plantPast returns the time that sweeps use.

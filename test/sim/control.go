@@ -96,7 +96,7 @@ func (n *node) connect() {
 	s := n.Scheduler()
 	n.member = &membership.Member{
 		Self: n.self(), Host: n.parts, Peers: n.peers, Network: n.fakeTransport, RebuildDelay: healAfter, Sched: s,
-		Report: n.report(n.Wall()), Log: slog.New(slog.DiscardHandler),
+		Node: clusterNode{n, n.Wall()}, Log: slog.New(slog.DiscardHandler),
 	}
 	n.calls = new(rpc.Server)
 	n.calls.HandleManual(remote.NewServer(n.parts, n.fakeTransport, s), remote.Calls...)
@@ -130,24 +130,41 @@ func (w network) Via(via, to topology.NodeID, id topology.PartitionID) coordinat
 // Address implements coordinator.Network.
 func (network) Address(to topology.NodeID) string { return to.Short() }
 
-// report returns the node's report to its peers.
-func (n *node) report(began time.Time) func() peers.Report {
-	return func() peers.Report {
-		return peers.Report{
-			Clock: n.Wall(), Started: began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1,
-			Memory: n.parts.DedupeEpoch(),
-		}
+// clusterNode is a node as its peers see it. It implements membership.Node.
+type clusterNode struct {
+	*node
+	began time.Time
+}
+
+// Record implements membership.Node.
+func (n clusterNode) Record() *meta.Node { return n.record() }
+
+// Report implements membership.Node.
+func (n clusterNode) Report() peers.Report {
+	return peers.Report{
+		Clock: n.Wall(), Started: n.began, Records: n.state().Version, Schema: n.cat.Snapshot().Version, DiskFree: -1,
+		Memory: n.parts.DedupeEpoch(),
 	}
 }
+
+// State implements membership.Node.
+func (n clusterNode) State() *meta.State {
+	if n.keeper == nil {
+		return nil
+	}
+	return n.keeper.State()
+}
+
+// Fail implements membership.Node.
+func (n clusterNode) Fail(reason error) { n.fail(reason) }
 
 // run starts the loops of the node. The node follows the metadata and joins the cluster if it is not a member.
 func (n *node) run(*world.Task) {
 	w, s, ctx, life := n.w, n.Scheduler(), context.Background(), n.Life
 	n.connect()
 	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
-		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Acquire: n.member.AcquireFromLeader,
-		LatestVersion: n.member.LatestVersion,
-		LoadFailed:    func(err error) { w.Fail("node %d: cannot load metadata: %v", n.ID, err) },
+		Self: n.self(), Sched: s, Nonce: w.Rand.Uint64() | 1, Member: n.member,
+		LoadFailed: func(err error) { w.Fail("node %d: cannot load metadata: %v", n.ID, err) },
 	})
 	if err != nil {
 		w.Fail("node %d: %v", n.ID, err)
@@ -189,7 +206,7 @@ func (n *node) run(*world.Task) {
 	n.loops.Start(ctx, s.Go)
 	s.Go(func() { n.builder.Run(ctx) })
 	s.Go(func() { n.replayer().Run(ctx) })
-	presence := &membership.NodeRecordUpdater{Metadata: keeper, Self: n.record, Sched: s}
+	presence := &membership.NodeRecordUpdater{Metadata: keeper, Node: clusterNode{node: n}, Sched: s}
 	s.Go(func() { presence.Run(ctx) })
 	if w.plan.With.Growth {
 		n.startGrowth(ctx)
@@ -376,8 +393,7 @@ func (n *node) firstBoot() error {
 func (n *node) joining() *membership.Joiner {
 	j := &membership.Joiner{
 		ClusterFinder: membership.ClusterFinder{Log: slog.New(slog.DiscardHandler), Sched: n.Scheduler()},
-		Self:          func() *meta.Node { return n.record() }, Network: n.fakeTransport, Metadata: n.keeper,
-		Host: seated{n},
+		Node:          clusterNode{node: n}, Network: n.fakeTransport, Metadata: n.keeper, Host: seated{n},
 	}
 	for _, i := range n.w.Rand.Perm(nodeCount) {
 		if i != n.ID {

@@ -302,7 +302,7 @@ type inSchema struct{ schema *schema.Schema }
 func (inSchema) Release() *compat.Release { return compat.Cassandra50 }
 
 // Functions implements write.Names.
-func (inSchema) Functions() expr.Functions { return nil }
+func (inSchema) Functions() *expr.Functions { return nil }
 
 // Table implements write.Names.
 func (s inSchema) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/membership"
-	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
@@ -111,7 +110,7 @@ func (w *simulation) nodeOf(id topology.NodeID) *node {
 
 func (n *node) options() partition.Options {
 	return partition.Options{
-		Now: n.plantNow(), DedupeReach: dedupeReach,
+		Clock: n.plantNow(), DedupeReach: dedupeReach,
 		Cluster: &partition.Cluster{
 			Node: n.self(), Log: n.raftLog, Clock: n.Machine,
 			SimHooks: &partition.SimHooks{Runner: n.runner, Scheduler: n.Scheduler()},
@@ -242,13 +241,7 @@ func (n *node) openLog() error {
 	n.raftLog = log
 	n.originals = &membership.DirectoryGuard{
 		Directory: directory, Witness: incarnation.NewPeerHistory(n.store), Log: slog.New(slog.DiscardHandler),
-		Fail: n.fail,
-		Metadata: func() *meta.State {
-			if n.keeper == nil {
-				return nil
-			}
-			return n.keeper.State()
-		},
+		Node: clusterNode{node: n},
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ var seams = map[string]string{
 	"fakeTransport":   "transports requests over the simulated network, as transport.Transport does over connections",
 	"exchange":        "one request of a fakeTransport",
 	"responder":       "one response of a fakeTransport",
+	"clusterNode":     "a node as package membership sees it, as package node has it",
 	"peerObserver":    "a node as package peers sees it, as package node has it",
 	"replicaObserver": "a node as package partition sees it, as package node has it",
 	"driver":          "schedules the steps of raftgroup in the world, as Runner does with goroutines",

@@ -157,7 +157,7 @@ type baseNames struct{ s *schema.Schema }
 func (b baseNames) Release() *compat.Release { return compat.Cassandra50 }
 
 // Functions implements write.Names.
-func (b baseNames) Functions() expr.Functions { return nil }
+func (b baseNames) Functions() *expr.Functions { return nil }
 
 // Table implements write.Names.
 func (b baseNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {

@@ -34,13 +34,8 @@ type Admission struct {
 // (N1). The error is transport.ErrLevel if another version of the node would be admitted.
 func CheckCompatible(s *meta.State, node topology.NodeID, levels feature.Range) error {
 	if level := s.Topology.Level(); level != 0 && !levels.Has(level) {
-		return fmt.Errorf(
-			"the cluster uses feature level %d, but node %s supports only %s: %w",
-			level,
-			node.Short(),
-			levels,
-			transport.ErrLevel,
-		)
+		return fmt.Errorf("the cluster uses feature level %d, but node %s supports only %s: %w", level, node.Short(),
+			levels, transport.ErrLevel)
 	}
 	if n := s.Node(node); n != nil && n.State == meta.Left {
 		return fmt.Errorf("node %s has left the cluster", node.Short())
@@ -130,12 +125,8 @@ func (a *Admission) verifyAddress(ctx context.Context, who peers.JoinRequest) er
 		return rejectf("the node advertises %s, which is the address of node %s: give it another address "+
 			"(--internal, --advertise)", who.Internal, p.Node.Short())
 	case p.Node != who.Node:
-		return fmt.Errorf(
-			"node %s advertises %s, but node %s responds there (see cluster.advertise)",
-			who.Node.Short(),
-			who.Internal,
-			p.Node.Short(),
-		)
+		return fmt.Errorf("node %s advertises %s, but node %s responds there (see cluster.advertise)", who.Node.Short(),
+			who.Internal, p.Node.Short())
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (m *Member) Register(s *rpc.Server) {
 }
 
 func (m *Member) handleReport(_ context.Context, to topology.NodeID, _ rpc.None) (peers.Report, error) {
-	r := m.Report()
+	r := m.Node.Report()
 	if node := m.Metadata.State().Node(to); node != nil && node.State == meta.Left {
 		r.Left = true
 	}

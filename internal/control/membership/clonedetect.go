@@ -67,17 +67,14 @@ type DirectoryGuard struct {
 	Dir       string
 	Directory *incarnation.Directory
 	Witness   *incarnation.PeerHistory
-	// Metadata returns the metadata, or nil before this node has loaded it.
-	Metadata func() *meta.State
-	Log      *slog.Logger
-	// Fail stops the node.
-	Fail func(error)
+	Node      Node
+	Log       *slog.Logger
 }
 
 // Admit rejects nodes that have left, and data directories that do not continue their known state.
 func (o *DirectoryGuard) Admit(p transport.Peer) error {
 	var recorded incarnation.Start
-	if s := o.Metadata(); s != nil {
+	if s := o.Node.State(); s != nil {
 		if err := CheckCompatible(s, p.Node, p.Levels); err != nil {
 			return err
 		}
@@ -117,7 +114,7 @@ func FormerClusterSetting(cluster [16]byte) string {
 // FormerCluster returns the message for a node that connects as a member of the cluster that this cluster was before
 // its recovery. It returns an empty string if the cluster ID is unknown.
 func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topology.NodeID) string {
-	s := o.Metadata()
+	s := o.Node.State()
 	if s == nil {
 		return ""
 	}
@@ -138,11 +135,11 @@ func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topolog
 // RecordStart records the start of an admitted member before any of its messages is processed.
 func (o *DirectoryGuard) RecordStart(p transport.Peer) {
 	l, err := incarnation.Decode([]byte(p.History))
-	if s := o.Metadata(); err == nil && s != nil && s.Node(p.Node) != nil {
+	if s := o.Node.State(); err == nil && s != nil && s.Node(p.Node) != nil {
 		err = o.Witness.Record(p.Node, &l)
 	}
 	if err != nil {
-		o.Fail(err)
+		o.Node.Fail(err)
 	}
 }
 
@@ -150,7 +147,7 @@ func (o *DirectoryGuard) RecordStart(p transport.Peer) {
 func (o *DirectoryGuard) HandleUnreachable(err error) {
 	if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
 		errors.Is(err, transport.ErrCopiedDirectory) {
-		o.Fail(errors.New(refused.Text))
+		o.Node.Fail(errors.New(refused.Text))
 	}
 }
 
@@ -172,7 +169,7 @@ func (o *DirectoryGuard) HandleGroupFailure(err error) {
 		}
 		err = fmt.Errorf("%s: %w", o.Dir, err)
 	}
-	o.Fail(err)
+	o.Node.Fail(err)
 }
 
 // copyErrorf returns a transport.ErrCopiedDirectory with another text.

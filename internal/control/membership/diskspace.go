@@ -51,7 +51,7 @@ func (m *Member) diskSpace() diskSpace {
 		}
 		k, ok := m.Peers.Report(node.ID)
 		if node.ID == m.Self {
-			k, ok = peers.PeerStatus{Report: m.Report(), Alive: true}, true
+			k, ok = peers.PeerStatus{Report: m.Node.Report(), Alive: true}, true
 		}
 		if !ok || !k.Alive {
 			continue

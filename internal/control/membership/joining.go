@@ -90,9 +90,9 @@ func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, e
 // Joiner admits a node to its cluster, and reconnects it after a restart. Set its fields before use.
 type Joiner struct {
 	ClusterFinder
-	// Cluster is the cluster of the node. Self returns the node's record.
+	// Cluster is the cluster of the node.
 	Cluster  transport.ClusterID
-	Self     func() *meta.Node
+	Node     Node
 	Network  Network
 	Metadata *meta.Keeper
 	// Host creates the node's replica of the meta partition.
@@ -110,7 +110,7 @@ func (j *Joiner) Run(ctx context.Context, known bool) error {
 		}
 	}
 	if known && j.Metadata.State().Version > 0 {
-		me := j.Self()
+		me := j.Node.Record()
 		if self := j.Metadata.State().Node(me.ID); self != nil && self.Region != me.Region {
 			return fmt.Errorf("the node and its replicas are in region %q: start it with --region %s; "+
 				"to add a node in another region, start it on an empty directory", self.Region, self.Region)
@@ -164,7 +164,7 @@ func (j *Joiner) tryAddresses(ctx context.Context) error {
 			continue
 		}
 		for at, node := range w.Nodes {
-			if node != j.Self().ID {
+			if node != j.Node.Record().ID {
 				j.Network.SetAddress(node, at)
 			}
 		}
@@ -180,7 +180,7 @@ func (j *Joiner) ask(ctx context.Context, address string) (peers.JoinResponse, e
 	if err != nil {
 		return peers.JoinResponse{}, err
 	}
-	return peers.Join(ctx, &rpc.Client{Caller: j.Network, Sched: j.Sched}, p.Node, joinRequest(j.Self()))
+	return peers.Join(ctx, &rpc.Client{Caller: j.Network, Sched: j.Sched}, p.Node, joinRequest(j.Node.Record()))
 }
 
 // discover connects to the node at an address, so that both know their addresses.
@@ -209,7 +209,7 @@ func (j *Joiner) awaitMetadata(ctx context.Context, again bool) error {
 		if err != nil {
 			j.Log.LogAttrs(ctx, slog.LevelWarn,
 				"waiting for the cluster metadata from other nodes",
-				slog.String("address", j.Self().Internal))
+				slog.String("address", j.Node.Record().Internal))
 		}
 	}
 	return nil

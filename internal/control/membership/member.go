@@ -24,6 +24,18 @@ const (
 	acquireTimeout = 2 * time.Second
 )
 
+// Node is this node. It provides what other nodes must know about it.
+type Node interface {
+	// Record returns the node's record without its tokens and its join time.
+	Record() *meta.Node
+	// Report returns the node's report for other nodes.
+	Report() peers.Report
+	// State returns the metadata, or nil before this node has loaded it.
+	State() *meta.State
+	// Fail stops the node.
+	Fail(reason error)
+}
+
 // Member represents this node in its cluster. It handles the calls of other members, queries them about the metadata,
 // and follows nodes that come and go. Set its fields before use.
 type Member struct {
@@ -33,10 +45,7 @@ type Member struct {
 	Network Network
 	// Metadata is set before it is used, right after loading.
 	Metadata *meta.Keeper
-	// Report returns this node's report for other nodes.
-	Report func() peers.Report
-	// DiskFree returns the free share of this node's disk in percent, negative if unknown. It may be nil.
-	DiskFree func() int
+	Node     Node
 	// Loads measures the replicas on this node. It is nil if they are not measured.
 	Loads *LoadTracker
 	// RebuildDelay is the time that a node may be down before its replicas are rebuilt on other nodes.
@@ -112,10 +121,7 @@ func (m *Member) View() placement.View {
 			v.Free[node.ID] = k.DiskFree
 		}
 	}
-	if m.DiskFree == nil {
-		return v
-	}
-	if free := m.DiskFree(); free >= 0 {
+	if free := m.Node.Report().DiskFree; free >= 0 {
 		v.Free[m.Self] = free
 	}
 	return v

@@ -14,8 +14,7 @@ import (
 // drain. Set its fields before calling Run.
 type NodeRecordUpdater struct {
 	Metadata *meta.Keeper
-	// Self returns the node's record without its tokens and its join time.
-	Self func() *meta.Node
+	Node     Node
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
@@ -33,7 +32,7 @@ func (p *NodeRecordUpdater) update(ctx context.Context) error {
 	ctx, cancel := p.Sched.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := p.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		is := p.Self()
+		is := p.Node.Record()
 		was := s.Node(is.ID)
 		if was == nil || was.State == meta.Left || was.State == meta.Leaving {
 			return s, nil

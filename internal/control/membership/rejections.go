@@ -19,7 +19,7 @@ import (
 // other processes with this node's ID. It is safe for concurrent use.
 type Rejections struct {
 	log       *slog.Logger
-	fail      func(error)
+	node      Node
 	limiter   lograte.Limiter
 	duplicate duplicateWatch
 }
@@ -28,10 +28,10 @@ type Rejections struct {
 // counts. Nodes need less time to notice the end of an earlier process.
 const duplicateIntervals = 3
 
-// NewRejections returns Rejections that call fail when another process uses this node's ID. silence is the timeout of a
+// NewRejections returns Rejections that stop node when another process uses its ID. silence is the timeout of a
 // connection without traffic.
-func NewRejections(log *slog.Logger, silence time.Duration, fail func(error)) *Rejections {
-	return &Rejections{log: log, fail: fail, duplicate: duplicateWatch{threshold: duplicateIntervals * silence}}
+func NewRejections(log *slog.Logger, silence time.Duration, node Node) *Rejections {
+	return &Rejections{log: log, node: node, duplicate: duplicateWatch{threshold: duplicateIntervals * silence}}
 }
 
 // LogRejected logs a rejected connection. It limits the rate for each host and reason.
@@ -106,7 +106,7 @@ func (s *Rejections) checkDuplicate(err error) {
 		return
 	}
 	if s.duplicate.rejected(time.Now()) {
-		s.fail(errors.New("another process of the cluster has the identity of this node: one data directory is a copy " +
+		s.node.Fail(errors.New("another process of the cluster has the identity of this node: one data directory is a copy " +
 			"of the other. Keep one of them, and start the other node on an empty directory"))
 	}
 }

@@ -10,12 +10,12 @@ import (
 // ReadBarrier returns a state that all subscribers have received and that contains every change acknowledged on any
 // node before the call (MT6). The states on a node are older than the leader's states, in particular after the node was
 // disconnected. Callers use ReadBarrier before they reject a request because an object does not exist. Without
-// Options.LatestVersion every state is the latest.
+// Options.Member every state is the latest.
 //
 // While the meta partition has no reachable leader, ReadBarrier waits until ctx ends.
 func (k *Keeper) ReadBarrier(ctx context.Context) (*State, error) {
 	version := k.State().Version
-	if k.opts.LatestVersion != nil {
+	if k.opts.Member != nil {
 		var err error
 		if version, err = k.latestVersion(ctx); err != nil {
 			return nil, err
@@ -25,7 +25,7 @@ func (k *Keeper) ReadBarrier(ctx context.Context) (*State, error) {
 	return k.Wait(ctx, version)
 }
 
-// latestVersion calls Options.LatestVersion until it succeeds. Callers that arrive during a call share the next call,
+// latestVersion calls Member.LatestVersion until it succeeds. Callers that arrive during a call share the next call,
 // because the result of the current one may be older than changes they know of.
 func (k *Keeper) latestVersion(ctx context.Context) (uint64, error) {
 	k.mu.Lock()
@@ -44,7 +44,7 @@ func (k *Keeper) latestVersion(ctx context.Context) (uint64, error) {
 	question := k.barrierRequests
 	k.mu.Unlock()
 	for attempt := 0; ; attempt++ {
-		version, err := k.opts.LatestVersion(ctx)
+		version, err := k.opts.Member.LatestVersion(ctx)
 		if err == nil {
 			k.mu.Lock()
 			defer k.mu.Unlock()

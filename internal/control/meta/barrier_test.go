@@ -48,7 +48,7 @@ func TestRefresh(t *testing.T) {
 				c := newCluster(t, nodes, seed)
 				var asked atomic.Int32
 				for _, f := range c.nodes {
-					f.keeper.opts.LatestVersion = f.newestOf(&asked)
+					f.keeper.opts.Member = &testMember{c, f.newestOf(&asked)}
 				}
 				var acknowledged atomic.Uint64
 				var wg sync.WaitGroup
@@ -88,15 +88,16 @@ func TestRefresh(t *testing.T) {
 }
 
 // TestRefreshEnds checks that ReadBarrier waits for a response until its context ends, even if other readers are
-// waiting already. Without a LatestVersion function, the local state is the latest state.
+// waiting already. Without a Member, the local state is the latest state.
 func TestRefreshEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 1)
 		k := c.nodes[0].keeper
+		k.opts.Member = nil
 		if s, err := k.ReadBarrier(t.Context()); err != nil || s.Version != 1 {
 			t.Errorf("%v, %v", s, err)
 		}
-		k.opts.LatestVersion = func(context.Context) (uint64, error) { return 0, errLost }
+		k.opts.Member = &testMember{c, func(context.Context) (uint64, error) { return 0, errLost }}
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {

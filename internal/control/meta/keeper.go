@@ -28,6 +28,15 @@ var ErrNotVisible = errors.New("the change was made, but this node has not recei
 // ErrClosed means that the Keeper is closed.
 var ErrClosed = errors.New("metadata keeper is closed")
 
+// Member is a node of a cluster. It is a *membership.Member.
+type Member interface {
+	// AcquireFromLeader calls Keeper.Acquire on the node that leads the meta partition. Errors are ignored.
+	AcquireFromLeader(ctx context.Context) (version uint64, err error)
+	// LatestVersion returns a version that contains every change acknowledged on any node before the call: see
+	// ReadBarrier. Errors are retried.
+	LatestVersion(ctx context.Context) (version uint64, err error)
+}
+
 // Options configures a Keeper. Only Self is required.
 type Options struct {
 	// Self is the node that owns the Keeper. Only one Keeper of a node may exist at a time.
@@ -38,12 +47,9 @@ type Options struct {
 	// Attempts bounds the proposals that fail with an error; the default is 16. Only the context bounds the number of
 	// conflicts.
 	Attempts int
-	// Acquire calls Keeper.Acquire on the node that leads the meta partition. Errors are ignored. If it is nil,
-	// proposals are not queued.
-	Acquire func(ctx context.Context) (version uint64, err error)
-	// LatestVersion returns a version that contains every change acknowledged on any node before the call: see
-	// ReadBarrier. Errors are retried. If it is nil, the records on this node are always the latest.
-	LatestVersion func(ctx context.Context) (version uint64, err error)
+	// Member is this node as a member of its cluster. If it is nil, proposals are not queued, and the records on this
+	// node are always the latest.
+	Member Member
 	// LoadFailed receives the errors of failed loads, which are retried.
 	LoadFailed func(err error)
 	// Sched runs the Keeper's goroutine and its waits; it is nil outside simulations. Nonce distinguishes this Keeper
@@ -80,7 +86,7 @@ type Keeper struct {
 	grantedVersion uint64
 	grantExpires   time.Time
 
-	// barrier is held by the caller of Options.LatestVersion. barrierRequests counts the calls, barrierServed is the
+	// barrier is held by the caller of Member.LatestVersion. barrierRequests counts the calls, barrierServed is the
 	// number of the last completed call, and barrierVersion is its result. All three are guarded by mu.
 	barrier                        lock
 	barrierRequests, barrierServed uint64

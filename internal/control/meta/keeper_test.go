@@ -58,7 +58,7 @@ func newCluster(t *testing.T, nodes int, seed uint64) *cluster {
 		f := &follower{c: c, records: map[string][]byte{}, version: 1}
 		var err error
 		if f.keeper, err = New(f.scan, f.change, Options{Self: topology.NodeID{byte(i + 1)},
-			Acquire: c.line}); err != nil {
+			Member: &testMember{c: c}}); err != nil {
 			t.Fatal(err)
 		}
 		c.nodes = append(c.nodes, f)
@@ -81,11 +81,25 @@ func (c *cluster) random(n int) int {
 	return c.rng.IntN(n)
 }
 
-func (c *cluster) line(ctx context.Context) (uint64, error) {
-	if !c.lined || c.trouble && c.random(4) == 0 {
+// testMember is a member of the cluster. latest is its LatestVersion function, or nil if the local records are the
+// latest.
+type testMember struct {
+	c      *cluster
+	latest func(context.Context) (uint64, error)
+}
+
+func (m *testMember) AcquireFromLeader(ctx context.Context) (uint64, error) {
+	if !m.c.lined || m.c.trouble && m.c.random(4) == 0 {
 		return 0, errLost
 	}
-	return c.nodes[0].keeper.Acquire(ctx)
+	return m.c.nodes[0].keeper.Acquire(ctx)
+}
+
+func (m *testMember) LatestVersion(ctx context.Context) (uint64, error) {
+	if m.latest == nil {
+		return 0, nil
+	}
+	return m.latest(ctx)
 }
 
 // apply applies a compare-and-set operation of the log.

@@ -69,17 +69,6 @@ func (s *State) WithNode(n *Node) *State {
 	return &next
 }
 
-// WithoutNode returns a state without the node, or s itself if the node does not exist.
-func (s *State) WithoutNode(id topology.NodeID) *State {
-	i, ok := s.find(id)
-	if !ok {
-		return s
-	}
-	next := *s
-	next.Nodes = slices.Delete(slices.Clone(s.Nodes), i, i+1)
-	return &next
-}
-
 // WithTopology returns a state with another topology.
 func (s *State) WithTopology(m *topology.Snapshot) *State {
 	next := *s

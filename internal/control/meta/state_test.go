@@ -146,7 +146,7 @@ func change(t *rapid.T, s *State, n int) *State {
 	case 5:
 		return s.WithNode(&Node{ID: id, Zone: fmt.Sprint(n), Tokens: []token.Token{token.Token(n)}})
 	case 6:
-		return s.WithoutNode(id)
+		next.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n *Node) bool { return n.ID == id })
 	case 7:
 		next.Topology = next.Topology.WithLevel(next.Topology.Level() + 1)
 		if id := uint32(n % 3); s.Building[id] && rapid.Bool().Draw(t, "reached") {

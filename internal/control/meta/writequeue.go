@@ -13,7 +13,7 @@ const grantTimeout = 200 * time.Millisecond
 
 // Acquire queues callers that want to change the metadata. It returns the version on which the next change must be
 // based. It is called on the Keeper of the node that leads the meta partition by the Keepers of all nodes
-// (Options.Acquire). A grant ends with the next change or after grantTimeout.
+// (Member.AcquireFromLeader). A grant ends with the next change or after grantTimeout.
 //
 // The queue is an optimization: comparing versions makes changes safe. Without it a node far from the leader would
 // compute many states that conflict with changes of nearer nodes.
@@ -45,10 +45,10 @@ func (k *Keeper) Acquire(ctx context.Context) (version uint64, err error) {
 // available, if another change was made in the meantime: the caller must compute its change again and still holds the
 // grant. If the queue cannot be reached, it returns true.
 func (k *Keeper) acquire(ctx context.Context, base uint64) bool {
-	if k.opts.Acquire == nil {
+	if k.opts.Member == nil {
 		return true
 	}
-	version, err := k.opts.Acquire(ctx)
+	version, err := k.opts.Member.AcquireFromLeader(ctx)
 	if err != nil || version <= base {
 		return true
 	}

@@ -30,7 +30,7 @@ type Installer struct {
 		Create(old, next *topology.Snapshot) error
 		Remove(old, next *topology.Snapshot) error
 	}
-	// Catalog holds the schema of this node. It is a *catalog.Catalog that also sends schema events to clients.
+	// Catalog holds the schema of this node. It is a *catalog.Catalog.
 	Catalog interface {
 		// WithSystem adds the system keyspaces to a schema from the metadata.
 		WithSystem(s *schema.Schema) *schema.Schema

@@ -177,7 +177,7 @@ var classKinds = func() map[string]Kind {
 }()
 
 func (p *classParser) typ(depth int) *Type {
-	name, _ := p.word()
+	name := p.word()
 	name = strings.TrimPrefix(name, marshal)
 	if depth > classDepthMax {
 		return nil
@@ -192,7 +192,7 @@ func (p *classParser) typ(depth int) *Type {
 	t := &Type{Kind: kind}
 	for {
 		if kind == Vector && len(t.Elems) == 1 {
-			digits, _ := p.word()
+			digits := p.word()
 			n, err := strconv.ParseInt(digits, 10, 32)
 			if t.Dimension = int(n); err != nil || n < 1 {
 				return nil
@@ -230,7 +230,7 @@ func checkedClass(t *Type) *Type {
 	return t
 }
 
-func (p *classParser) word() (string, bool) {
+func (p *classParser) word() string {
 	p.space()
 	n := strings.IndexAny(p.text, "(), ")
 	if n < 0 {
@@ -238,7 +238,7 @@ func (p *classParser) word() (string, bool) {
 	}
 	word := p.text[:n]
 	p.text = p.text[n:]
-	return word, n > 0
+	return word
 }
 
 func (p *classParser) take(c byte) bool {

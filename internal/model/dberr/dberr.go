@@ -56,9 +56,6 @@ func (c Consistency) IsSerial() bool { return c == Serial || c == LocalSerial }
 // OneReplica reports whether a read at the level needs only one replica, which may return slightly stale data.
 func (c Consistency) OneReplica() bool { return c == One || c == LocalOne }
 
-// Local reports whether the level is restricted to one data center.
-func (c Consistency) Local() bool { return c == LocalOne || c == LocalQuorum || c == LocalSerial }
-
 type (
 	// Server is an internal failure that the client did not cause.
 	Server struct{ Message string }

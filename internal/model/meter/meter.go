@@ -259,14 +259,6 @@ func (m *Meter) Err() error {
 // Exhausted reports whether the evaluation has reached its work limit or its deadline.
 func (m *Meter) Exhausted() bool { return m != nil && m.exhausted }
 
-// Look checks the context and the clock immediately.
-func (m *Meter) Look() error {
-	if m == nil {
-		return nil
-	}
-	return m.look()
-}
-
 // look determines whether the evaluation may continue.
 func (m *Meter) look() error {
 	m.done += int64(stride - m.left)

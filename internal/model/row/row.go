@@ -2,7 +2,10 @@
 
 package row
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Unstamped is the timestamp of an operand to which the leader has not assigned a timestamp yet (see Stamp). All other
 // timestamps are microseconds since the epoch, by convention.
@@ -56,6 +59,29 @@ type Row struct {
 
 // Exists reports whether the row is visible, which requires a marker or a live cell.
 func (r *Row) Exists() bool { return r.Live || len(r.Cells) > 0 }
+
+// Clone returns a deep copy of the row.
+func (r *Row) Clone() Row {
+	out := Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
+	n := 0
+	for i := range out.Cells {
+		n += len(out.Cells[i].Path) + len(out.Cells[i].Value)
+	}
+	buf := make([]byte, 0, n)
+	hold := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		at := len(buf)
+		buf = append(buf, b...)
+		return buf[at:len(buf):len(buf)]
+	}
+	for i := range out.Cells {
+		c := &out.Cells[i]
+		c.Path, c.Value = hold(c.Path), hold(c.Value)
+	}
+	return out
+}
 
 // Cell returns the cell of a single-cell column, or nil if none exists.
 func (r *Row) Cell(column uint32) *Cell {

@@ -274,10 +274,8 @@ type ReplaceContainer struct {
 
 // Replacing is the context of a container change.
 type Replacing struct {
-	// Table is the ID of the container's table. Was is the table's revision before the change. Revision is the table's
-	// revision after it.
-	Table         uint32
-	Was, Revision uint64
+	// Revision is the revision of the container's table after the change.
+	Revision uint64
 	// Index is the item index, or nil if none exists.
 	Index   *Index
 	next    uint32
@@ -338,8 +336,7 @@ func (c *ReplaceContainer) apply(s *Schema) (*Schema, []Event, error) {
 	descriptor := *old.Container
 	descriptor.Scripts = slices.Clone(descriptor.Scripts)
 	t.Container = &descriptor
-	in := Replacing{Table: old.ID, Was: old.Revision, Revision: s.Revision + 1, Index: old.DocumentIndex(),
-		next: s.NextID}
+	in := Replacing{Revision: s.Revision + 1, Index: old.DocumentIndex(), next: s.NextID}
 	var err error
 	if c.Change != nil {
 		if err := c.Change(&descriptor, &in); err != nil {

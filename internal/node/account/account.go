@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
@@ -42,11 +41,11 @@ type Options struct {
 	Containers *container.Engine
 	Scripts    *script.Service
 	TLS        *tls.Config
-	// Audit is nil without an audit log. OnLogin receives the login attempts of CQL clients.
-	Audit   *audit.Log
-	OnLogin func(from netip.Addr, name string, outcome error)
-	Clock   sched.Clock
-	Log     *slog.Logger
+	// Audit is nil without an audit log. Logins is notified of the login attempts of CQL clients.
+	Audit  *audit.Log
+	Logins login.Observer
+	Clock  sched.Clock
+	Log    *slog.Logger
 }
 
 // Server serves the clients of the account.
@@ -62,22 +61,21 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{opts: o, keys: rest.NewKeyring(o.Metadata, &o.Node.REST)}
 	if o.Listeners.Account != nil {
-		s.Logins = login.NewAccount(login.AccountOptions{Keys: s.loginKeys, Log: o.Log, OnAttempt: o.OnLogin})
+		s.Logins = login.NewAccount(login.AccountOptions{Keys: s.loginKeys, Log: o.Log, Observer: o.Logins})
 	}
 	if o.Listeners.REST == nil {
 		return s
 	}
 	limits := &o.Node.Limits
 	r := rest.Options{
-		Keys: s.keys.Keys, Clock: o.Clock, TLS: o.TLS,
+		Account: s, Clock: o.Clock, TLS: o.TLS,
 		ConnectionsMax:        max(1, limits.Connections/4),
 		AddressConnectionsMax: limits.AddressConnections,
 		RequestBytesMax:       int64(limits.RequestBytes / 4),
 		Log:                   o.Log,
-		Admit:                 func(who fairshare.Principal) (func(), bool) { return o.CQL.Guest(who, 5*ru.Unit) },
 	}
 	if o.Audit != nil {
-		r.Audit = o.Audit.WriteREST
+		r.Auditor = o.Audit
 	}
 	s.REST = rest.New(o.Containers, o.Scripts, r)
 	return s
@@ -85,6 +83,11 @@ func New(o Options) *Server {
 
 // Keys returns the current keys.
 func (s *Server) Keys() *rest.Keys { return s.keys.Keys() }
+
+// Admit reports whether the admission control of CQL admits a request over REST.
+func (s *Server) Admit(who fairshare.Principal) (done func(), ok bool) {
+	return s.opts.CQL.Guest(who, 5*ru.Unit)
+}
 
 // loginKeys returns the current keys for logins of CQL clients.
 func (s *Server) loginKeys() []login.Key {

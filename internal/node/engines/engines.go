@@ -25,11 +25,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
-	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/query/function"
 	"github.com/ilion-db/ilion/internal/query/function/call"
 	"github.com/ilion-db/ilion/internal/query/function/script"
 	"github.com/ilion-db/ilion/internal/replica/partition"
+	"github.com/ilion-db/ilion/internal/replica/quota"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
@@ -56,7 +56,7 @@ type Options struct {
 	// Sizes, Restores, Large, and Pressure report the state of other parts.
 	Sizes    container.Sizes
 	Restores container.Restores
-	Large    write.LargePartitions
+	Large    *quota.Quota
 	Pressure session.Pressure
 	Clock    sched.Clock
 	Log      *slog.Logger
@@ -142,12 +142,6 @@ func (o *Options) session() session.Options {
 // routing returns the token metadata for drivers and the local reads for sessions of a cluster node.
 func (o *Options) routing() *session.TopologyRouting {
 	return &session.TopologyRouting{
-		Coordinator: o.Coordinator, Node: *o.Self,
-		Leader: func(id topology.PartitionID) (topology.NodeID, bool) {
-			if r := o.Host.Replica(id); r != nil {
-				return r.Leader()
-			}
-			return topology.NodeID{}, false
-		},
+		Coordinator: o.Coordinator, Node: *o.Self, Leaders: o.Host,
 	}
 }

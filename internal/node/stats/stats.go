@@ -15,7 +15,6 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
-	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -36,11 +35,6 @@ type Sources struct {
 type Engine interface {
 	TableHistogram(table uint32, op session.Operation) session.LatencyHistogram
 	Scans(table uint32) []session.ScanShape
-}
-
-// Views holds the lags of materialized views. It is implemented by *view.Keeper.
-type Views interface {
-	Lags() map[uint32]*view.Lag
 }
 
 // Statistics combines all statistics for virtual tables (catalog.Statistics).

@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/session"
+	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
@@ -45,11 +46,11 @@ type tablePart struct {
 type TableSampler struct {
 	src    Sources
 	engine Engine
-	views  Views
+	views  *view.Keeper
 }
 
 // NewTableSampler returns a TableSampler.
-func NewTableSampler(src Sources, engine Engine, views Views) *TableSampler {
+func NewTableSampler(src Sources, engine Engine, views *view.Keeper) *TableSampler {
 	return &TableSampler{src, engine, views}
 }
 

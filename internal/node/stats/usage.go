@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/usage"
+	"github.com/ilion-db/ilion/internal/server/cql"
 )
 
 // These calls request the usage of the replicas on a node, and of the users of a node.
@@ -138,17 +139,14 @@ func (u *UsageReporter) PartitionHot(r *partition.Replica, hot bool) {
 // BecameHot returns the number of times that partitions on this node became hot.
 func (u *UsageReporter) BecameHot() uint64 { return u.becameHot.Load() }
 
-// UserServer counts the usage of the users that sent requests to this node. It is implemented by *cql.Server.
-type UserServer interface{ Users() []usage.User }
-
 // UserReporter reports the users with the highest usage.
 type UserReporter struct {
-	server  UserServer
+	server  *cql.Server
 	queries *clusterquery.Client
 }
 
 // NewUserReporter returns a UserReporter. queries is nil on a standalone node.
-func NewUserReporter(server UserServer, queries *clusterquery.Client) *UserReporter {
+func NewUserReporter(server *cql.Server, queries *clusterquery.Client) *UserReporter {
 	return &UserReporter{server, queries}
 }
 

@@ -36,31 +36,44 @@ type Sweeper struct {
 // Run sweeps until ctx ends.
 func (s *Sweeper) Run(ctx context.Context) {
 	s.Store.RunSweeper(ctx, storage.SweeperOptions{
-		Now:   s.Clock.EarliestSeconds,
-		Spans: s.spans,
+		Node: sweepNode{s},
 		// The due entries are known, so scanning other data would find little.
 		DuePerSecond: s.KeysPerSecond, KeysPerSecond: s.KeysPerSecond / 5,
-		Recorded: func(ctx context.Context) (storage.Recorded, error) {
-			all, err := s.Coordinator.RecordedBatches(ctx)
-			return func(batch [16]byte) bool { return all[batch] }, err
-		},
-		Overloaded: s.Clients.Overloaded,
-		Propose: func(ctx context.Context, sw command.Sweep) error {
-			t := s.Catalog.Snapshot().TableByID(sw.Table)
-			return s.Host.Sweep(ctx, &sw, t != nil && t.Logged())
-		},
-		Error: func(err error) {
-			level := slog.LevelWarn
-			if _, ok := errors.AsType[*partition.WrongRange](err); ok {
-				level = slog.LevelDebug // the replica has been split or merged, and is swept later
-			}
-			s.Log.LogAttrs(ctx, level, "sweep failed", slog.String("error", err.Error()))
-		},
 	})
 }
 
-// spans returns the spans of leading replicas.
-func (s *Sweeper) spans() []keys.Span {
+// sweepNode implements storage.SweepNode.
+type sweepNode struct{ *Sweeper }
+
+// Now implements storage.SweepNode.
+func (s sweepNode) Now() int64 { return s.Clock.EarliestSeconds() }
+
+// Recorded implements storage.SweepNode.
+func (s sweepNode) Recorded(ctx context.Context) (storage.Recorded, error) {
+	all, err := s.Coordinator.RecordedBatches(ctx)
+	return func(batch [16]byte) bool { return all[batch] }, err
+}
+
+// Overloaded implements storage.SweepNode.
+func (s sweepNode) Overloaded() bool { return s.Clients.Overloaded() }
+
+// Propose implements storage.SweepNode.
+func (s sweepNode) Propose(ctx context.Context, sw command.Sweep) error {
+	t := s.Catalog.Snapshot().TableByID(sw.Table)
+	return s.Host.Sweep(ctx, &sw, t != nil && t.Logged())
+}
+
+// SweepFailed implements storage.SweepNode.
+func (s sweepNode) SweepFailed(err error) {
+	level := slog.LevelWarn
+	if _, ok := errors.AsType[*partition.WrongRange](err); ok {
+		level = slog.LevelDebug // the replica has been split or merged, and is swept later
+	}
+	s.Log.LogAttrs(context.Background(), level, "sweep failed", slog.String("error", err.Error()))
+}
+
+// Spans implements storage.SweepNode. It returns the spans of leading replicas.
+func (s sweepNode) Spans() []keys.Span {
 	var out []keys.Span
 	for _, r := range s.Host.Replicas() {
 		if r.ID() != topology.MetaPartition && r.Leading() {

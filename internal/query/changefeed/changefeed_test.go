@@ -115,6 +115,18 @@ func (w *world) read(q *command.Read, v command.Visitor) {
 	}
 }
 
+// Read implements Source.
+func (w *world) Read(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
+	w.read(q, visitor())
+	return nil
+}
+
+// Holds implements Source.
+func (w *world) Holds(token.Token, []byte) bool { return true }
+
+// Late implements Source.
+func (w *world) Late() bool { return false }
+
 // TestRounds checks CF1 and CF2 while partitions with separate clocks are written to, split and merged. A feed of the
 // whole ring, and a feed that is handed over to the two halves of its scope, must return every commit once. Changes of
 // a key must be in order for any page size.
@@ -124,11 +136,7 @@ func TestRounds(t *testing.T) {
 		w := &world{begins: []uint64{0}, clocks: []int64{0}}
 		places := []uint64{0, 1, 5, 5, 1 << 40, 1<<63 - 1, 1 << 63, 1<<64 - 1}
 		reader := func(at Token, r token.Range) *Reader {
-			return &Reader{At: at, Query: command.Read{Range: r}, BytesMax: 1 << 20, Late: func() bool { return false },
-				Read: func(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
-					w.read(q, visitor())
-					return nil
-				}}
+			return &Reader{At: at, Query: command.Read{Range: r}, BytesMax: 1 << 20, Source: w}
 		}
 		feeds := []*Reader{reader(Beginning(0, false), token.Full)}
 		seen := map[string]bool{}
@@ -211,12 +219,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	w := &world{begins: []uint64{0, 1 << 63}, clocks: []int64{4, 9}}
-	f := &Reader{At: Now(7, false, 50), Query: command.Read{Range: token.Full}, Max: 1, BytesMax: 1,
-		Late: func() bool { return false },
-		Read: func(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
-			w.read(q, visitor())
-			return nil
-		}}
+	f := &Reader{At: Now(7, false, 50), Query: command.Read{Range: token.Full}, Max: 1, BytesMax: 1, Source: w}
 	w.commit(1, "old", 1)
 	page, ended, err := f.Page(t.Context())
 	if len(page) > 0 || !ended || err != nil {

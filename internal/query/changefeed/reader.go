@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
@@ -31,19 +30,24 @@ type Entry struct {
 	Static *row.Row
 }
 
+// Source is the request that reads a feed.
+type Source interface {
+	// Read sends a command and repeats it while its result could not be confirmed. It calls visitor for each attempt.
+	Read(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
+	// Holds reports whether the request reads a logical partition of the scope.
+	Holds(tok token.Token, key []byte) bool
+	// Late reports whether the page must end soon.
+	Late() bool
+}
+
 // Reader reads pages of a feed. Its fields must be set before Page is called, which advances At.
 type Reader struct {
-	// Read sends a command and repeats it while its result could not be confirmed. It calls visitor for each attempt.
-	Read func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
+	Source Source
 	// Query contains the table, the key or range of the scope, the level, the time and the claimant.
 	Query command.Read
-	// Holds restricts the scope to some of its logical partitions; nil includes all.
-	Holds func(tok token.Token, key []byte) bool
 	At    Token
-	// Max is the maximum number of entries in a page, and BytesMax is their approximate maximum size. Late reports
-	// whether the page must end soon.
+	// Max is the maximum number of entries in a page, and BytesMax is their approximate maximum size.
 	Max, BytesMax int
-	Late          func() bool
 
 	entries []Entry
 	size    int
@@ -156,7 +160,7 @@ func (f *Reader) horizons(ctx context.Context) (marks, error) {
 	q := f.Query
 	q.Changes = &command.ChangesRead{Horizon: true}
 	var out *marks
-	err := f.Read(ctx, &q, func() command.Visitor {
+	err := f.Source.Read(ctx, &q, func() command.Visitor {
 		out = &marks{}
 		return out
 	})
@@ -185,7 +189,7 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 			q.AfterKey, q.AfterToken = p.key, token.AtPosition(p.ring)
 			q.AfterClustering, q.AfterPartition = p.clustering, p.clustering == nil
 		}
-		err := f.Read(ctx, &q, func() command.Visitor {
+		err := f.Source.Read(ctx, &q, func() command.Visitor {
 			clear(f.entries[begin:])
 			f.entries, f.chunk, f.more, f.last = f.entries[:begin], 0, false, place{}
 			return f
@@ -214,16 +218,18 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 }
 
 // full reports whether the page must end.
-func (f *Reader) full() bool { return len(f.entries) >= f.Max || f.size >= f.BytesMax || f.Late() }
+func (f *Reader) full() bool {
+	return len(f.entries) >= f.Max || f.size >= f.BytesMax || f.Source.Late()
+}
 
 // Partition implements command.Visitor.
 func (f *Reader) Partition(tok token.Token, key []byte, static *row.Row) (command.Step, error) {
-	if !f.within.Holds(keys.At(tok, key)) || f.Holds != nil && !f.Holds(tok, key) {
+	if !f.within.Holds(keys.At(tok, key)) || !f.Source.Holds(tok, key) {
 		return command.NextPartition, nil
 	}
 	f.last = place{ring: tok.Position(), key: append([]byte{}, key...)}
 	if f.static = nil; static != nil {
-		copied := clone(static)
+		copied := static.Clone()
 		f.static = &copied
 		f.chunk += static.Size()
 	}
@@ -238,7 +244,7 @@ func (f *Reader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	}
 	f.last.clustering = bytes.Clone(clustering)
 	f.entries = append(f.entries, Entry{Token: token.AtPosition(f.last.ring), Key: f.last.key, Stamp: stamp,
-		Clustering: f.last.clustering[len(clustering)-len(rest):], Row: clone(r), Static: f.static})
+		Clustering: f.last.clustering[len(clustering)-len(rest):], Row: r.Clone(), Static: f.static})
 	f.chunk += len(clustering) + r.Size()
 	if len(f.entries) < f.Max && len(f.entries)%chunkMax != 0 && f.chunk < chunkBytesMax &&
 		f.size+f.chunk < f.BytesMax {
@@ -250,32 +256,9 @@ func (f *Reader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 
 // Passed implements command.ProgressVisitor.
 func (f *Reader) Passed(tok token.Token, key []byte, _ int) (command.Step, error) {
-	if !f.Late() {
+	if !f.Source.Late() {
 		return command.More, nil
 	}
 	f.last, f.more = place{ring: tok.Position(), key: append([]byte{}, key...)}, true
 	return command.Stop, nil
-}
-
-// clone returns a deep copy of a row.
-func clone(r *row.Row) row.Row {
-	out := row.Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
-	n := 0
-	for i := range out.Cells {
-		n += len(out.Cells[i].Path) + len(out.Cells[i].Value)
-	}
-	buf := make([]byte, 0, n)
-	hold := func(b []byte) []byte {
-		if b == nil {
-			return nil
-		}
-		at := len(buf)
-		buf = append(buf, b...)
-		return buf[at:len(buf):len(buf)]
-	}
-	for i := range out.Cells {
-		c := &out.Cells[i]
-		c.Path, c.Value = hold(c.Path), hold(c.Value)
-	}
-	return out
 }

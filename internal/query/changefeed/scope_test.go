@@ -14,11 +14,7 @@ import (
 
 // readerOf returns a reader for pages of a world.
 func readerOf(w *world, at Token, q command.Read) *Reader {
-	return &Reader{At: at, Query: q, Max: 3, BytesMax: 1 << 20, Late: func() bool { return false },
-		Read: func(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
-			w.read(q, visitor())
-			return nil
-		}}
+	return &Reader{At: at, Query: q, Max: 3, BytesMax: 1 << 20, Source: w}
 }
 
 // TestScopes checks that a token is valid for a part of its scope, even in the middle of a round, and is rejected for

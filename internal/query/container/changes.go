@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/ru"
+	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/changefeed"
 )
 
@@ -53,14 +54,8 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 	if bad != nil {
 		return nil, bad
 	}
-	f := &changefeed.Reader{Query: x.q, Holds: x.holds, At: at, Max: r.MaxItems, BytesMax: e.opts.PageBytesMax,
-		Late: x.late,
-		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
-			var charge ru.Units
-			err := e.read(ctx, q, &charge, visitor)
-			x.charge += charge
-			return err
-		}}
+	f := &changefeed.Reader{Query: x.q, Source: feedSource{e, x}, At: at, Max: r.MaxItems,
+		BytesMax: e.opts.PageBytesMax}
 	if f.Max <= 0 {
 		f.Max = feedItemsMax
 	}
@@ -95,6 +90,26 @@ func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (
 	page.Where = e.whereOf(c, &r.Scope, x)
 	return page, nil
 }
+
+// feedSource implements changefeed.Source for a scan.
+type feedSource struct {
+	engine *Engine
+	scan   *scan
+}
+
+// Read implements changefeed.Source.
+func (s feedSource) Read(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
+	var charge ru.Units
+	err := s.engine.read(ctx, q, &charge, visitor)
+	s.scan.charge += charge
+	return err
+}
+
+// Holds implements changefeed.Source.
+func (s feedSource) Holds(tok token.Token, key []byte) bool { return s.scan.holds(tok, key) }
+
+// Late implements changefeed.Source.
+func (s feedSource) Late() bool { return s.scan.late() }
 
 // changesFrom returns the position at which a page begins. now is the current time in seconds.
 func (c *Container) changesFrom(r *ChangesRequest, now int64) (at changefeed.Token, bad *Error) {

@@ -35,7 +35,6 @@ func (e *Error) Error() string { return e.Message }
 // Sub-statuses of Cosmos DB.
 const (
 	SubKeyMismatch  = 1001 // status 400: the body has a different partition key
-	SubNotServable  = 1004 // status 400: the query needs a partition key or permission to read across partitions
 	SubOtherRID     = 1024 // status 400: the container was dropped and re-created
 	SubRangeGone    = 1002 // status 410: the physical partition no longer exists
 	SubOwnerMissing = 1003 // status 404: the parent resource does not exist

@@ -26,10 +26,9 @@ const (
 // Limits of requests.
 const (
 	// ItemBytesMax is the maximum size of an item's body. OperationsMax is the maximum number of operations in a
-	// batch, and PatchMax in a patch.
+	// batch.
 	ItemBytesMax  = document.SizeMax
 	OperationsMax = 100
-	PatchMax      = document.PatchMax
 	// IDBytesMax is the maximum length of an item's ID in UTF-8 bytes.
 	IDBytesMax = 1023
 )

@@ -106,7 +106,21 @@ type run struct {
 
 // Run implements partition.Program.
 func (r *run) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
-	return r.runOn(ctx, t, responseBytesMax)
+	r.t.txn = t
+	r.answer.failed = -1
+	var err error
+	if r.runner != nil {
+		err = r.runProgram(ctx)
+	} else {
+		err = r.runOps(ctx, responseBytesMax)
+	}
+	if err == nil && r.answer.failed < 0 {
+		err = r.t.stage(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.answer.append(nil), nil
 }
 
 // responseBytesMax is the maximum size of the bodies in a response, as in Cosmos DB. It is sufficient for an item and
@@ -129,25 +143,6 @@ func (r *run) Brief() []byte {
 
 // resultSlack is the size of an answer per operation, excluding bodies.
 const resultSlack = 512
-
-// runOn works like Run on any txn.
-func (r *run) runOn(ctx context.Context, t txn, resultMax int) ([]byte, error) {
-	r.t.txn = t
-	r.answer.failed = -1
-	var err error
-	if r.runner != nil {
-		err = r.runProgram(ctx)
-	} else {
-		err = r.runOps(ctx, resultMax)
-	}
-	if err == nil && r.answer.failed < 0 {
-		err = r.t.stage(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r.answer.append(nil), nil
-}
 
 // runOps executes the operations until one fails.
 func (r *run) runOps(ctx context.Context, room int) error {

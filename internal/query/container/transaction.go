@@ -21,13 +21,6 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// txn provides the operations of a transaction at the replica. *partition.Txn implements it.
-type txn interface {
-	Read(ctx context.Context, q *command.Read, v command.Visitor) error
-	Lookup(ctx context.Context, q *command.Read, v partition.LookupVisitor) error
-	Stage(ctx context.Context, c *command.Conditional) error
-}
-
 // Transaction gives access to the items of one logical partition in a transaction at its leader.
 //
 // Reads see the transaction's own writes. Errors of single operations (404, 409, 412, 413, 400) do not change the
@@ -40,7 +33,7 @@ type Transaction struct {
 	keyBytes []byte
 	token    token.Token
 	now      int64 // in Unix seconds
-	txn      txn
+	txn      *partition.Txn
 	// items holds the items that were read or changed. They override the stored items.
 	items map[string]*state
 	// fatal is the error that has ended the transaction.

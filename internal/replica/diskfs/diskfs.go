@@ -58,8 +58,9 @@ type Options struct {
 	Usage UsageFunc
 	// KeepFree returns the number of bytes that compactions leave free. If it is nil, compactions leave no space free.
 	KeepFree func() uint64
-	// Broken is called if the log cannot be written. Broken must not return, because Pebble must not see the error.
-	Broken func(text string)
+	// Logger is the logger of the store. Its Fatalf is called if the log cannot be written. Fatalf must not return,
+	// because Pebble must not see the error.
+	Logger pebble.Logger
 	// Reserve holds spare file descriptors of the process. If it is nil, the file system has no reserve.
 	Reserve *Reserve
 }
@@ -102,7 +103,7 @@ func (g *FS) Unwrap() vfs.FS { return g.FS }
 // failIfOpen stops the store if err is not nil and the store is open.
 func (g *FS) failIfOpen(err error) error {
 	if err != nil && g.open.Load() {
-		g.o.Broken(err.Error())
+		g.o.Logger.Fatalf("%s", err.Error())
 	}
 	return err
 }

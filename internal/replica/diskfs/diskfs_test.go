@@ -68,6 +68,21 @@ func (silent) Infof(string, ...any)  {}
 func (silent) Errorf(string, ...any) {}
 func (silent) Fatalf(string, ...any) { panic("fatal") }
 
+// unbroken fails a test whose log cannot be written.
+type unbroken struct {
+	silent
+	t *testing.T
+}
+
+func (l unbroken) Fatalf(format string, args ...any) { l.t.Errorf("it broke: "+format, args...) }
+
+// failures receives the errors of a log.
+type failures chan string
+
+func (failures) Infof(string, ...any)                {}
+func (failures) Errorf(string, ...any)               {}
+func (c failures) Fatalf(format string, args ...any) { c <- fmt.Sprintf(format, args...) }
+
 func noise(t *testing.T, n int) []byte {
 	t.Helper()
 	b := make([]byte, n)
@@ -155,8 +170,8 @@ func TestLogBreaks(t *testing.T) {
 		}
 		return nil
 	}))
-	told := make(chan string, 1)
-	g := New(mem, "", Options{Broken: func(text string) { told <- text }})
+	told := make(failures, 1)
+	g := New(mem, "", Options{Logger: told})
 	f, err := g.Create("1.log", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +219,7 @@ func TestOnlyItsOwn(t *testing.T) {
 		}
 		return nil
 	}))
-	g := New(mem, "db", Options{Broken: func(text string) { t.Errorf("broken: %s", text) }})
+	g := New(mem, "db", Options{Logger: unbroken{t: t}})
 	db, err := pebble.Open("db", &pebble.Options{FS: g, Logger: silent{}})
 	if err != nil {
 		t.Fatal(err)

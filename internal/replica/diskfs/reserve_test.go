@@ -53,7 +53,7 @@ func TestReserve(t *testing.T) {
 	}))}}
 	s.free.Store(90 << 20)
 	p.free.Store(1000) // enough descriptors for the start
-	db, g, failed := s.open(t, Options{Reserve: r, Broken: func(text string) { t.Errorf("it broke: %s", text) }})
+	db, g, failed := s.open(t, Options{Reserve: r, Logger: unbroken{t: t}})
 	p.free.Store(0)
 	flush := func() {
 		if err := errors.Join(db.Set([]byte("k"), []byte("v"), nil), db.Flush()); err != nil {

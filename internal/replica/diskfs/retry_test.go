@@ -38,7 +38,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 			return nil
 		}))}}
 		s.free.Store(90 << 20)
-		db, g, failed := s.open(t, Options{Broken: func(text string) { t.Errorf("it broke: %s", text) }})
+		db, g, failed := s.open(t, Options{Logger: unbroken{t: t}})
 		scarce.Store(true)
 		for range 20 {
 			if err := db.Set([]byte("k"), []byte("v"), nil); err != nil {

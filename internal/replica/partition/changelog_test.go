@@ -86,7 +86,7 @@ func TestStampsAbove(t *testing.T) {
 	s := newStore(t)
 	above := now.Add(time.Second).UnixMicro()
 	s.InstallTable(storage.Table{ID: testTable, StampsAbove: above})
-	h := open(t, s, 1, Options{Durability: Synced, Now: func() time.Time { return now }})
+	h := open(t, s, 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
 	if d, err := decide(t.Context(), r, add("k", 5)); err != nil || d.Timestamp <= above {

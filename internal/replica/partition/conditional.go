@@ -367,31 +367,10 @@ func (f *rowCollector) keep(static bool, clustering []byte, r *row.Row) {
 	for i := range f.refs {
 		if f.refs[i].Static == static && (static || bytes.Equal(f.refs[i].Clustering, clustering)) {
 			if kept == nil {
-				kept = clone(r)
+				c := r.Clone()
+				kept = &c
 			}
 			f.found[i] = kept
 		}
 	}
-}
-
-// clone returns a deep copy of a row.
-func clone(r *row.Row) *row.Row {
-	size := 0
-	for i := range r.Cells {
-		size += len(r.Cells[i].Path) + len(r.Cells[i].Value)
-	}
-	out := &row.Row{Live: r.Live, Liveness: r.Liveness, Cells: slices.Clone(r.Cells)}
-	buf := make([]byte, 0, size)
-	hold := func(b []byte) []byte {
-		if b == nil {
-			return nil
-		}
-		n := len(buf)
-		buf = append(buf, b...)
-		return buf[n:len(buf):len(buf)]
-	}
-	for i := range out.Cells {
-		out.Cells[i].Path, out.Cells[i].Value = hold(out.Cells[i].Path), hold(out.Cells[i].Value)
-	}
-	return out
 }

@@ -120,7 +120,7 @@ func (h *Host) storeReplicas(list []replicaInit) error {
 		replicas[r.id] = r
 		if n.listed {
 			b.PutReplica(&keys.Replica{Partition: uint64(n.id), Replica: uint64(n.replica),
-				Created: h.opts.Now().Unix()})
+				Created: h.opts.Clock.Wall().Unix()})
 		}
 		if n.meta != nil {
 			tables[n.meta.Span.Table] = true

@@ -28,11 +28,11 @@ const askingMax = 16
 //
 // A dedupe record is kept for command.DedupeSeconds after its write, so a conditional younger than Options.DedupeReach
 // was not applied. A part of an atomic batch may be sent as long as the batch is in the batch log, and its dedupe
-// record is kept at least as long (storage.SweeperOptions.Recorded). If the batch is still in the log, the part was not
+// record is kept at least as long (storage.SweepNode). If the batch is still in the log, the part was not
 // applied; otherwise all of its parts were. Any other conditional of that age is rejected with ErrUncertain.
 func (h *Host) recordMissing(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
-	now := h.opts.Now()
+	now := h.opts.Clock.Wall()
 	if m.Timestamp == 0 { // not a part of a batch
 		age := time.Duration(now.Unix()-c.Issued) * time.Second
 		if c.Issued != 0 && max(age, -age) > h.opts.DedupeReach {

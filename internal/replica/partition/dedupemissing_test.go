@@ -44,7 +44,7 @@ func sweepDedupe(t *testing.T, r *Replica, m *command.Mutation) {
 // the age of the write.
 func TestLateConditional(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
+	h := open(t, newStore(t), 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
 	attempt := func() (*command.CASResult, error) {
@@ -81,7 +81,7 @@ func TestLateConditional(t *testing.T) {
 // TestLateBatch is like TestLateConditional, for a batch with updates in one physical partition.
 func TestLateBatch(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
+	h := open(t, newStore(t), 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})
 	defer closeHost(t, h)
 	c := add("k", 5)
 	c.Issued = 1_000_000
@@ -98,7 +98,7 @@ func TestLateBatch(t *testing.T) {
 // not applied. If the batch is not recorded, the part was applied.
 func TestOldPart(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	h := open(t, newStore(t), 1, Options{Durability: Synced, Now: func() time.Time { return now }})
+	h := open(t, newStore(t), 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
 	part := func() (*command.CASResult, error) {

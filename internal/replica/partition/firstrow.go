@@ -51,7 +51,8 @@ func (v *firstRowVisitor) Row(clustering []byte, r *row.Row) (command.Step, erro
 		return command.More, nil
 	}
 	if r.Live || !v.marked {
-		v.found = &command.FoundRow{Clustering: bytes.Clone(clustering), Row: clone(r)}
+		found := r.Clone()
+		v.found = &command.FoundRow{Clustering: bytes.Clone(clustering), Row: &found}
 	}
 	return command.Stop, nil
 }

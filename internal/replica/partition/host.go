@@ -15,6 +15,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/budget"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
@@ -35,8 +36,8 @@ type Options struct {
 	LatchWait time.Duration
 	// Transactions holds the limits of one transaction.
 	Transactions TransactionBounds
-	// Now returns the time for timestamps; time.Now if nil.
-	Now func() time.Time
+	// Clock is the clock for timestamps; sched.SystemClock if nil.
+	Clock sched.Clock
 	// DedupeReach is command.DedupeReach if 0. Simulations use a shorter time.
 	DedupeReach time.Duration
 	// Hot is called at the start of a second when a partition with a throughput limit becomes hot or stops being hot;
@@ -69,8 +70,8 @@ func (o Options) withDefaults() Options {
 		o.DedupeReach = command.DedupeReach
 	}
 	o.Transactions = o.Transactions.withDefaults()
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Clock == nil {
+		o.Clock = sched.SystemClock
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -219,7 +220,7 @@ func (h *Host) expireDedupe() {
 // tick makes replicas record their usage once per second, just after the second has begun.
 func (h *Host) tick() {
 	for {
-		now := h.opts.Now()
+		now := h.opts.Clock.Wall()
 		next := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))
 		select {
 		case <-h.ended:
@@ -227,7 +228,7 @@ func (h *Host) tick() {
 			return
 		case <-next.C:
 		}
-		h.TickUsage(h.opts.Now())
+		h.TickUsage(h.opts.Clock.Wall())
 	}
 }
 
@@ -275,7 +276,7 @@ func (h *Host) Failed() error { return h.seqs.failed() }
 // window started at or before that epoch, unless the replica remembers it; see command.Mutation.
 func (h *Host) DedupeEpoch() uint64 { return h.dedupeEpoch.Load() }
 
-func (h *Host) micros() int64 { return h.opts.Now().UnixMicro() }
+func (h *Host) micros() int64 { return h.opts.Clock.Wall().UnixMicro() }
 
 // Sweep makes the replica that holds the sweep's keys execute it, and waits. The keys must belong to one replica, like
 // those found in one of Spans. logged reports whether their table has a change log.

@@ -37,7 +37,7 @@ func (l *Load) Hottest(n int) usage.Top {
 
 // Report returns the requested usage of the replica, without names and sizes.
 func (l *Load) Report(q usage.ReportOptions) usage.Report {
-	out := l.usage.Report(q, l.throughput.bounds(), l.host.opts.Now().Unix())
+	out := l.usage.Report(q, l.throughput.bounds(), l.host.opts.Clock.Wall().Unix())
 	out.Partition, out.Table = uint64(l.id), l.state.Load().keys.Table
 	if q.Keys > 0 {
 		out.Top = l.Hottest(min(q.Keys, usage.TopMax))

@@ -168,7 +168,7 @@ func TestPeriodic(t *testing.T) {
 // not advance and many writers.
 func TestStampsFollowCommits(t *testing.T) {
 	now := time.UnixMicro(1_000_000)
-	h := open(t, newStore(t), 1, Options{Now: func() time.Time { return now }})
+	h := open(t, newStore(t), 1, Options{Clock: testClock(func() time.Time { return now })})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
 	log := record(r)
@@ -211,7 +211,7 @@ func TestStampsAfterCrash(t *testing.T) {
 	s := newStore(t)
 	var now atomic.Int64 // in microseconds; a host reads it once per second
 	now.Store(10_000_000_000)
-	o := Options{Durability: Synced, Now: func() time.Time { return time.UnixMicro(now.Load()) }}
+	o := Options{Durability: Synced, Clock: testClock(func() time.Time { return time.UnixMicro(now.Load()) })}
 	h := open(t, s, 1, o)
 	for i := range 100 {
 		if err := write(t.Context(), h.Replicas()[0], put("k", int64(i))); err != nil {
@@ -723,7 +723,7 @@ func TestRequire(t *testing.T) {
 func TestCounts(t *testing.T) {
 	// The clock does not advance. At the end of a minute, the lists are reset, also by the host itself.
 	now := time.Unix(1_800_000_010, 0)
-	h := open(t, newStore(t), 1, Options{Now: func() time.Time { return now }})
+	h := open(t, newStore(t), 1, Options{Clock: testClock(func() time.Time { return now })})
 	defer closeHost(t, h)
 	r := h.Replicas()[0]
 	if err := write(t.Context(), r, put("k", 1)); err != nil {

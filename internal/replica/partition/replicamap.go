@@ -27,6 +27,14 @@ type replicaMap struct {
 // Replica returns the replica of a partition, or nil if it is not here.
 func (m *replicaMap) Replica(id topology.PartitionID) *Replica { return (*m.replicas.Load())[id] }
 
+// Leader returns the node that leads a partition. ok is false if the leader is unknown or no replica is here.
+func (m *replicaMap) Leader(id topology.PartitionID) (node topology.NodeID, ok bool) {
+	if r := m.Replica(id); r != nil {
+		return r.Leader()
+	}
+	return node, false
+}
+
 // Replicas returns all replicas, ordered by ID.
 func (m *replicaMap) Replicas() []*Replica { return values(*m.replicas.Load()) }
 

@@ -135,7 +135,7 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) 
 	b.PutMeta(right)
 	if n.listed {
 		b.PutReplica(&keys.Replica{Partition: right.Partition, Replica: uint64(n.replica),
-			Created: h.opts.Now().Unix()})
+			Created: h.opts.Clock.Wall().Unix()})
 	}
 	if err := errors.Join(b.CommitLogged(), h.store.Sync()); err != nil {
 		return nil, err

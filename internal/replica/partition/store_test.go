@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
@@ -150,6 +151,11 @@ func testMap(t testing.TB, n int) *topology.Snapshot {
 	}
 	return s
 }
+
+// testClock is a clock that a test controls.
+type testClock func() time.Time
+
+func (c testClock) Wall() time.Time { return c() }
 
 // open opens a host with the table's partitions.
 func open(t testing.TB, s Store, n int, o Options) *Host {

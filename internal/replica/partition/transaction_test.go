@@ -381,12 +381,12 @@ func TestTransactionOverClientTimestamps(t *testing.T) {
 func TestPanickingTransaction(t *testing.T) {
 	var panics atomic.Bool
 	quiet := slog.New(slog.DiscardHandler)
-	h := open(t, newStore(t), 1, Options{LatchWait: time.Minute, Log: quiet, Now: func() time.Time {
+	h := open(t, newStore(t), 1, Options{LatchWait: time.Minute, Log: quiet, Clock: testClock(func() time.Time {
 		if panics.Load() && strings.Contains(string(debug.Stack()), "panicking(") {
 			panic("a clock that panics") // only for the requests of this test
 		}
 		return time.Now()
-	}})
+	})})
 	defer closeHost(t, h)
 	h.SetPrograms(programs{"open": opening, "panic": func(ctx context.Context, t *Txn) ([]byte, error) {
 		if err := set(ctx, t, "a", 5); err != nil {

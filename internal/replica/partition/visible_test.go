@@ -26,7 +26,7 @@ func TestAppliedConditionIsVisible(t *testing.T) {
 	for name, before := range deletions {
 		for _, ahead := range []time.Duration{200 * time.Millisecond, 24 * time.Hour} {
 			t.Run(fmt.Sprint(name, ahead), func(t *testing.T) {
-				h := open(t, newStore(t), 1, Options{Now: func() time.Time { return time.UnixMicro(now) }})
+				h := open(t, newStore(t), 1, Options{Clock: testClock(func() time.Time { return time.UnixMicro(now) })})
 				defer closeHost(t, h)
 				r := h.Replicas()[0]
 				m := put("k", 0)

@@ -72,11 +72,9 @@ func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	out := make([]Logged, 0, len(items))
 	for i := range items {
 		it := &items[i]
-		out = append(
-			out,
+		out = append(out,
 			Logged{g: it.g, message: it.message, bytes: it.bytes, truncate: it.truncate, installing: it.installing != 0,
-				destroy: it.destroy},
-		)
+				destroy: it.destroy})
 		for _, m := range it.message.GetResponses() {
 			if m.GetTo() != it.g.replica {
 				w.answer(it.g, m)

@@ -43,9 +43,9 @@ type Options struct {
 	MustExist bool
 	// ReadOnly rejects all commits. It requires MustExist.
 	ReadOnly bool
-	// Fatal is called with the reason if the process must end because the write-ahead log cannot be written. Writers
-	// then block until the process ends. If Fatal is nil, the store panics.
-	Fatal func(text string)
+	// Owner is notified if the process must end because the write-ahead log cannot be written or is damaged. Writers
+	// then block until the process ends. If Owner is nil, the store panics.
+	Owner interface{ Fail(reason error) }
 }
 
 func (o Options) withDefaults() Options {
@@ -111,7 +111,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open raft log: %w", err)
 	}
 	s := &Store{opts: o, groups: map[uint64]*Group{}}
-	s.diskFS = diskfs.New(o.FS, dir, diskfs.Options{Broken: s.broken, Reserve: o.Reserve})
+	s.diskFS = diskfs.New(o.FS, dir, diskfs.Options{Logger: logger{s}, Reserve: o.Reserve})
 	cache := pebble.NewCache(BlockCacheBytes)
 	defer cache.Unref()
 	po := &pebble.Options{
@@ -392,14 +392,14 @@ func (logger) Errorf(string, ...any)               {}
 func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
 
 // damaged stops the store permanently, like broken, with a one-line message instead of Pebble's stack trace. If
-// Options.Fatal is nil, the read that found the damage fails.
+// Options.Owner is nil, the read that found the damage fails.
 func (s *Store) damaged(info pebble.DataCorruptionInfo) {
 	details, _, _ := strings.Cut(info.Details.Error(), "\n")
 	err := s.fail(fmt.Errorf("%w: %s: %s", ErrCorrupt, info.Path, details))
-	if s.opts.Fatal == nil {
+	if s.opts.Owner == nil {
 		return
 	}
-	s.opts.Fatal(err.Error())
+	s.opts.Owner.Fail(err)
 	select {}
 }
 
@@ -407,9 +407,9 @@ func (s *Store) damaged(info pebble.DataCorruptionInfo) {
 // with a stack trace. Callers block until the owner ends the process.
 func (s *Store) broken(text string) {
 	err := s.fail(errors.New(strings.TrimPrefix(text, "pebble: ")))
-	if s.opts.Fatal == nil {
+	if s.opts.Owner == nil {
 		panic(err)
 	}
-	s.opts.Fatal(err.Error())
+	s.opts.Owner.Fail(err)
 	select {}
 }

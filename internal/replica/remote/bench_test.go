@@ -12,7 +12,6 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
-	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
 // cpu returns the processor time of this process in nanoseconds.
@@ -57,7 +56,7 @@ func BenchmarkForward(b *testing.B) {
 		return err
 	}
 	far := instant{w.fake}
-	w.server.find = func(topology.PartitionID) Target { return far }
+	w.server.targets = oneTarget{far}
 	var bld row.Builder
 	bld.Reset(row.Unstamped)
 	bld.Cell(1, nil, make([]byte, 1024), 0, row.NoExpiry)

@@ -70,9 +70,6 @@ func (c *Client) Replica(node topology.NodeID, id topology.PartitionID) *Replica
 // ID returns the physical partition.
 func (r *Replica) ID() topology.PartitionID { return r.id }
 
-// Node returns the node of the replica.
-func (r *Replica) Node() topology.NodeID { return r.node }
-
 // Write sends a mutation and returns. It copies the mutation. The completion receives all errors that
 // partition.Replica.Write can return. The operands are not modified, because the leader sets the timestamps in its
 // copy. The context provides the deadline and the trace. Its cancellation does not end the request.

@@ -184,14 +184,24 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
+// oneTarget is a node whose replicas are all the same.
+type oneTarget struct{ Target }
+
+func (o oneTarget) target(topology.PartitionID) Target { return o.Target }
+
+// fifthTarget is a node that only has a replica of partition 5.
+type fifthTarget struct{ *fake }
+
+func (f fifthTarget) target(id topology.PartitionID) Target {
+	if id != 5 {
+		return nil
+	}
+	return f.fake
+}
+
 func newWorld(t testing.TB) *world {
 	w := &world{fake: new(fake), net: memnet.New()}
-	w.server = newServer(func(id topology.PartitionID) Target {
-		if id != 5 {
-			return nil
-		}
-		return w.fake
-	})
+	w.server = newServer(fifthTarget{w.fake})
 	start := func(i int, h transport.CommandHandler) *transport.Transport {
 		at := fmt.Sprint("host", i)
 		tr, err := transport.New(transport.Self{Cluster: transport.ClusterID{1}, Node: node(i), Address: at},
@@ -476,9 +486,10 @@ func FuzzServe(f *testing.F) {
 	f.Add(appendHead(nil, kindCancel, 5, nil))
 	f.Add(command.AppendRecords(appendHead(nil, kindChange, 5, nil), &command.Records{}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := newServer(func(topology.PartitionID) Target {
-			return &fake{rows: func(v command.Visitor) error { _, err := v.Partition(1, nil, nil); return err }}
-		})
+		s := newServer(oneTarget{&fake{rows: func(v command.Visitor) error {
+			_, err := v.Partition(1, nil, nil)
+			return err
+		}}})
 		a := &answers{ended: make(chan struct{})}
 		s.Serve(t.Context(), node(2), b, a)
 		<-a.ended

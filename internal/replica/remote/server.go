@@ -31,9 +31,25 @@ type Target interface {
 	Change(ctx context.Context, c command.Records) (version uint64, err error)
 }
 
+// targets are the replicas of a node.
+type targets interface {
+	// target returns the replica of a partition, or nil if the node has none.
+	target(id topology.PartitionID) Target
+}
+
+// hostTargets are the replicas of a host.
+type hostTargets struct{ *partition.Host }
+
+func (h hostTargets) target(id topology.PartitionID) Target {
+	if r := h.Replica(id); r != nil {
+		return r
+	}
+	return nil
+}
+
 // Server executes requests of other nodes on the replicas of this node. It is safe for concurrent use.
 type Server struct {
-	find      func(topology.PartitionID) Target
+	targets   targets
 	transport Transport
 	sched     *sched.Scheduler
 	page      int // PageBytes, except in tests
@@ -55,18 +71,13 @@ type readID struct {
 // NewServer returns a server for the replicas of a host. It relays requests for other nodes through c. The scheduler is
 // nil outside simulations.
 func NewServer(host *partition.Host, c Transport, scheduler *sched.Scheduler) *Server {
-	s := newServer(func(id topology.PartitionID) Target {
-		if r := host.Replica(id); r != nil {
-			return r
-		}
-		return nil
-	})
+	s := newServer(hostTargets{host})
 	s.sched, s.transport = scheduler, c
 	return s
 }
 
-func newServer(find func(topology.PartitionID) Target) *Server {
-	s := &Server{find: find, page: PageBytes, open: map[readID]*pageWriter{}}
+func newServer(t targets) *Server {
+	s := &Server{targets: t, page: PageBytes, open: map[readID]*pageWriter{}}
 	s.works.New = func() any { return new(pendingWrite) }
 	s.reads.New = func() any { return new(pageWriter) }
 	return s
@@ -104,7 +115,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 		t = trace.New([16]byte{}, s.sched.Now())
 		ctx = trace.With(ctx, t)
 	}
-	target := s.find(id)
+	target := s.targets.target(id)
 	if target == nil {
 		s.fail(to, t, partition.ErrClosed) // the request had no effect, because the sender has another topology
 		return
@@ -135,7 +146,7 @@ func (s *Server) ServeInline(request []byte, to transport.Responder) bool {
 	if kind != kindWrite || v != version || flags != 0 || r.Err() != nil {
 		return false
 	}
-	target, ok := s.find(id).(inlineWriter)
+	target, ok := s.targets.target(id).(inlineWriter)
 	if !ok {
 		return false
 	}

@@ -223,8 +223,8 @@ func newestLog(t *testing.T, fs vfs.FS) (name string, size int64) {
 // error that names the file, and the store must stop.
 func TestDamagedTable(t *testing.T) {
 	fs := vfs.NewMem()
-	var events []error
-	o := Options{CacheBytes: 1 << 20, Events: Events{Corrupt: func(err error) { events = append(events, err) }}}
+	events := make(failureObserver, 10)
+	o := Options{CacheBytes: 1 << 20, Observer: events}
 	s, err := Open(fs, "db", o)
 	if err != nil {
 		t.Fatal(err)

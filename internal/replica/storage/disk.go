@@ -20,7 +20,7 @@ import (
 // which free the space of deleted data, do not use the last fifth.
 //
 // Entries in the logs of replica sets are applied regardless of the free space. The node must stop before the disk
-// becomes so full that the store could not be opened again. Events.DiskOut is called for this purpose.
+// becomes so full that the store could not be opened again. Observer.DiskOut is called for this purpose.
 type disk struct {
 	*engine
 	full, critical atomic.Bool
@@ -96,8 +96,8 @@ func (s *disk) checkDisk() {
 	if u.AvailBytes > flush {
 		left = u.AvailBytes - flush
 	}
-	if spare := diskfs.SpareBytes(u.TotalBytes); left < spare && s.o.Events.DiskOut != nil {
-		s.o.Events.DiskOut(u.AvailBytes, flush+spare)
+	if spare := diskfs.SpareBytes(u.TotalBytes); left < spare {
+		s.o.Observer.DiskOut(u.AvailBytes, flush+spare)
 	}
 	full, brim := left < least, u.AvailBytes < least/criticalShare
 	above := least
@@ -112,9 +112,7 @@ func (s *disk) checkDisk() {
 	if full {
 		s.flushSoon() // the log may be the only reason
 	}
-	if s.o.Events.DiskFull != nil {
-		s.o.Events.DiskFull(full, percent)
-	}
+	s.o.Observer.DiskFull(full, percent)
 }
 
 // reservedFree returns the number of bytes that compactions leave free. It is the sum of the reserve for deletes and

@@ -78,7 +78,7 @@ func TestDroppedTablesCostNothing(t *testing.T) {
 			dropTable(t, s, first+i)
 		}
 	}
-	o := SweeperOptions{Now: func() int64 { return 9 }, Spans: func() []keys.Span { return nil }}
+	o := SweeperOptions{Node: &testNode{Store: s, now: 9}}
 	round := func() (tables, scans uint64) {
 		t.Helper()
 		tables, scans = s.m.dueTables.Load(), s.spans.scans.Load()

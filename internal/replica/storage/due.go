@@ -80,7 +80,7 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	}
 	var parts []dueParts
 	led := map[uint32][]keys.Span{}
-	for _, span := range opts.Spans() {
+	for _, span := range opts.Node.Spans() {
 		led[span.Table] = append(led[span.Table], span)
 	}
 	for _, table := range tables {
@@ -107,7 +107,7 @@ func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span,
 		}
 		return err
 	}
-	now := o.Now()
+	now := o.Node.Now()
 	rows := now - in.GCGrace
 	for _, d := range []*dueSweep{
 		{class: keys.SweepRows, horizon: rows, until: rows},
@@ -210,7 +210,7 @@ func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 		for keys := range slices.Chunk(list[i], d.o.SliceKeys) {
 			sw := command.Sweep{Table: d.t.ID, Keys: keys, Horizon: d.horizon, Dropped: d.t.Dropped, Expired: d.expired}
 			wg.Go(func() {
-				if err := d.o.Propose(ctx, sw); err != nil {
+				if err := d.o.Node.Propose(ctx, sw); err != nil {
 					mu.Lock()
 					defer mu.Unlock()
 					errs = append(errs, err)

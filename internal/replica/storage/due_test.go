@@ -13,17 +13,32 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
+// testNode is the node of a sweeper. It applies sweeps directly, and its store has no batches.
+type testNode struct {
+	*Store
+	now        int64
+	spans      []keys.Span
+	overloaded bool
+	failed     int
+}
+
+func (n *testNode) Now() int64                                        { return n.now }
+func (n *testNode) Spans() []keys.Span                                { return n.spans }
+func (n *testNode) Propose(_ context.Context, sw command.Sweep) error { return n.ApplySweep(&sw) }
+func (n *testNode) Recorded(context.Context) (Recorded, error) {
+	return func([16]byte) bool { return false }, nil
+}
+func (n *testNode) Overloaded() bool  { return n.overloaded }
+func (n *testNode) SweepFailed(error) { n.failed++ }
+
 // sweepDue sweeps the keys that are due at a second once, as the leader or as a follower.
 func sweepDue(t testing.TB, s *Store, now int64, leads bool) {
 	t.Helper()
-	o := SweeperOptions{
-		Now: func() int64 { return now }, Spans: func() []keys.Span { return nil }, DuePerSecond: 1 << 30,
-		Propose: func(_ context.Context, sw command.Sweep) error { return s.ApplySweep(&sw) },
-	}
+	n := &testNode{Store: s, now: now}
 	if leads {
-		o.Spans = func() []keys.Span { return []keys.Span{{Table: testTable}} }
+		n.spans = []keys.Span{{Table: testTable}}
 	}
-	if err := s.SweepDue(context.Background(), &o); err != nil {
+	if err := s.SweepDue(context.Background(), &SweeperOptions{Node: n, DuePerSecond: 1 << 30}); err != nil {
 		t.Fatal(err)
 	}
 }

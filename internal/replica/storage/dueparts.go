@@ -56,7 +56,7 @@ func sweepParts(ctx context.Context, o *SweeperOptions, all []dueParts) error {
 	if len(all) == 0 {
 		return nil
 	}
-	recorded, err := askRecorded(ctx, o.Recorded)
+	recorded, err := askRecorded(ctx, o.Node)
 	errs := []error{err}
 	for _, found := range all {
 		kept := map[string]bool{}

@@ -87,8 +87,8 @@ func (s *engine) Err() error {
 
 // stop permanently stops serving.
 func (s *engine) stop(err error) {
-	if s.failed.CompareAndSwap(nil, &err) && s.o.Events.Corrupt != nil {
-		s.o.Events.Corrupt(err)
+	if s.failed.CompareAndSwap(nil, &err) {
+		s.o.Observer.Failed(err)
 	}
 }
 

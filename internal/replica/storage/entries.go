@@ -235,7 +235,7 @@ func (o *SweeperOptions) paced(ctx context.Context, perSecond int) func(seen int
 
 // pause returns the delay after work on a number of keys.
 func (o *SweeperOptions) pause(seen, perSecond int) time.Duration {
-	if o.Overloaded != nil && o.Overloaded() {
+	if o.Node.Overloaded() {
 		seen *= overloadShare
 	}
 	return time.Duration(seen) * time.Second / time.Duration(perSecond)

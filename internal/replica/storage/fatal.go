@@ -14,14 +14,11 @@ var ErrBroken = errors.New("the store has stopped")
 
 // broken permanently stops serving and never returns. Pebble must not see the error, because it would end the process
 // with a stack trace. In some places, this happens through a fatal error that cannot be recovered. Callers block until
-// the owner ends the process. Events.Fatal notifies the owner.
+// the owner, which the Observer notifies, ends the process.
 func (s *engine) broken(text string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimPrefix(text, "pebble: "))
-	if s.o.Events.Fatal == nil {
-		panic(err)
-	}
 	if s.failed.CompareAndSwap(nil, &err) {
-		s.o.Events.Fatal(err)
+		s.o.Observer.Failed(err)
 	}
 	select {}
 }

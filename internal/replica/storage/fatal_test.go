@@ -70,8 +70,8 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 		}
 		return nil
 	}))
-	told := make(chan error, 10)
-	s, err := Open(fs, dir, Options{MemtableBytes: 1 << 20, Events: Events{Fatal: func(err error) { told <- err }}})
+	told := make(failureObserver, 10)
+	s, err := Open(fs, dir, Options{MemtableBytes: 1 << 20, Observer: told})
 	must := func(err error) {
 		if err != nil {
 			fmt.Println(err)
@@ -111,14 +111,17 @@ func breakDisk(dir string, kind errorfs.OpKind) {
 // TestGivenUpCompactions checks that a compaction that stops because of an installation is not reported as a failure,
 // and that a real failure is reported once.
 func TestGivenUpCompactions(t *testing.T) {
-	var told []error
-	s := openMem(t, Options{Events: Events{Background: func(err error) { told = append(told, err) }}})
+	told := make(failureObserver, 10)
+	s := openMem(t, Options{Observer: told})
 	l := s.listener()
 	broken := errors.New("the disk is broken")
 	for _, err := range []error{pebble.ErrCancelledCompaction, broken, broken} {
 		l.BackgroundError(err)
 	}
-	if len(told) != 1 || !errors.Is(told[0], broken) {
-		t.Errorf("notified of %v", told)
+	if len(told) != 1 {
+		t.Fatalf("notified %d times", len(told))
+	}
+	if err := <-told; !errors.Is(err, broken) {
+		t.Errorf("notified of %v", err)
 	}
 }

@@ -18,14 +18,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
+// SweepNode is the node that runs a sweeper.
+type SweepNode interface {
+	// Now returns the time in seconds since the epoch.
+	Now() int64
+	// Spans returns the parts of tables to examine in a round. This node must lead them.
+	Spans() []keys.Span
+	// Propose executes a sweep through the log of the partition, or with ApplySweep if the partition has no log.
+	Propose(ctx context.Context, sw command.Sweep) error
+	// Recorded returns a function that reports whether an atomic batch is in the batch log, as of some time after the
+	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all
+	// batches are kept.
+	Recorded(ctx context.Context) (Recorded, error)
+	// Overloaded reports whether this machine is overloaded. Keys are then examined at a tenth of the rate.
+	Overloaded() bool
+	// SweepFailed is called if a slice cannot be read or proposed. The sweeper continues with the next span.
+	SweepFailed(err error)
+}
+
 // SweeperOptions configure RunSweeper.
 type SweeperOptions struct {
-	// Now returns the time in seconds since the epoch.
-	Now func() int64
-	// Spans returns the parts of tables to examine in a round. This node must lead them.
-	Spans func() []keys.Span
-	// Propose executes a sweep through the log of the partition, or with ApplySweep if the partition has no log.
-	Propose func(ctx context.Context, sw command.Sweep) error
+	Node SweepNode
 	// KeysPerSecond is the maximum number of keys examined per second. The default is 20,000.
 	KeysPerSecond int
 	// SliceKeys is the number of keys examined at a time, and therefore the maximum number of keys in a sweep. The
@@ -39,15 +52,6 @@ type SweeperOptions struct {
 	DuePause     time.Duration
 	// DedupeSeconds is the retention time of dedupe records. The default is command.DedupeSeconds.
 	DedupeSeconds int64
-	// Recorded returns a function that reports whether an atomic batch is in the batch log, as of some time after the
-	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all
-	// batches are kept. If Recorded is nil, the store has no batches.
-	Recorded func(ctx context.Context) (Recorded, error)
-	// Overloaded reports whether this machine is overloaded. Keys are then examined at a tenth of the rate. If it is
-	// nil, the machine is never overloaded.
-	Overloaded func() bool
-	// Error is called if a slice cannot be read or proposed. The sweeper continues with the next span.
-	Error func(error)
 }
 
 func (o SweeperOptions) withDefaults() SweeperOptions {
@@ -90,11 +94,11 @@ func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 	wg.Go(func() { s.spreadRanges(ctx, &o) })
 	wg.Go(func() { s.sweepDueAlways(ctx, &o) })
 	for round := 0; ctx.Err() == nil; round++ {
-		for _, span := range o.Spans() {
+		for _, span := range o.Node.Spans() {
 			o.report(ctx, s.sweepSpan(ctx, span, &o))
 		}
 		if s.truncated.Swap(false) || round%entryRounds == 0 {
-			o.report(ctx, s.SweepEntries(ctx, o.Now(), o.paced(ctx, o.KeysPerSecond)))
+			o.report(ctx, s.SweepEntries(ctx, o.Node.Now(), o.paced(ctx, o.KeysPerSecond)))
 		}
 		wait(ctx, o.Pause)
 	}
@@ -103,8 +107,8 @@ func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 
 // report reports an error unless ctx has ended.
 func (o *SweeperOptions) report(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil && o.Error != nil {
-		o.Error(err)
+	if err != nil && ctx.Err() == nil {
+		o.Node.SweepFailed(err)
 	}
 }
 
@@ -119,10 +123,10 @@ func (s *Sweeper) spreadRanges(ctx context.Context, o *SweeperOptions) {
 			return
 		case <-s.rangeCounts.wake:
 		}
-		for _, span := range o.Spans() {
+		for _, span := range o.Node.Spans() {
 			for _, prefix := range s.rangeCounts.due(span) {
 				sw := command.Sweep{Table: span.Table, Keys: [][]byte{append(prefix, keys.Deletions)}}
-				o.report(ctx, o.Propose(ctx, sw))
+				o.report(ctx, o.Node.Propose(ctx, sw))
 			}
 		}
 		wait(ctx, spreadPause)
@@ -143,13 +147,13 @@ func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptio
 	var from []byte
 	pace := o.paced(ctx, o.KeysPerSecond)
 	for {
-		g, err := s.FindGarbage(ctx, span, from, o.Now(), o.DedupeSeconds, o.SliceKeys)
+		g, err := s.FindGarbage(ctx, span, from, o.Node.Now(), o.DedupeSeconds, o.SliceKeys)
 		if err != nil {
 			return err
 		}
-		o.report(ctx, g.addParts(ctx, o.Recorded))
+		o.report(ctx, g.addParts(ctx, o.Node))
 		for _, sw := range g.Sweeps {
-			if err := o.Propose(ctx, sw); err != nil {
+			if err := o.Node.Propose(ctx, sw); err != nil {
 				return err
 			}
 		}
@@ -216,22 +220,19 @@ func (g *Garbage) AddParts(recorded Recorded) {
 	}
 }
 
-func (g *Garbage) addParts(ctx context.Context, recorded func(context.Context) (Recorded, error)) error {
+func (g *Garbage) addParts(ctx context.Context, n SweepNode) error {
 	if len(g.Parts.Keys) == 0 {
 		return nil
 	}
-	is, err := askRecorded(ctx, recorded)
+	is, err := askRecorded(ctx, n)
 	g.AddParts(is)
 	return err
 }
 
 // askRecorded returns the function that reports whether a batch is in the batch log. If the state of the batch log is
 // unknown, the function returns true for all batches.
-func askRecorded(ctx context.Context, recorded func(context.Context) (Recorded, error)) (Recorded, error) {
-	if recorded == nil {
-		return func([16]byte) bool { return false }, nil
-	}
-	is, err := recorded(ctx)
+func askRecorded(ctx context.Context, n SweepNode) (Recorded, error) {
+	is, err := n.Recorded(ctx)
 	if err != nil {
 		return func([16]byte) bool { return true }, fmt.Errorf("look for recorded batches: %w", err)
 	}

@@ -53,28 +53,40 @@ type Options struct {
 	// LargeRowWait is the time for which a reader waits for its share. The default is 5 s.
 	LargeRowBytes int64
 	LargeRowWait  time.Duration
-	// Events are optional callbacks.
-	Events Events
+	// Observer is notified of events. If it is nil, the store panics when the disk rejects a required write.
+	Observer Observer
 }
 
-// Events notify the owner of a Store. They may be called on any goroutine and must not block.
-type Events struct {
-	// Corrupt is called once when stored data is found to be damaged. The store has stopped serving.
-	Corrupt func(error)
-	// Background is called when a flush or compaction fails. Pebble retries it, and Background is not called again
-	// until one has succeeded.
-	Background func(error)
-	// Stall is called when writes stop because compactions lag, and when they resume.
-	Stall func(stalled bool, reason string)
+// Observer is notified of the events of a Store. Its methods may be called on any goroutine and must not block.
+type Observer interface {
+	// Failed is called once when the store has stopped serving, because stored data is damaged (ErrCorrupt) or the disk
+	// has rejected a required write (ErrBroken). In the second case, its current write calls never return.
+	Failed(err error)
+	// BackgroundFailed is called when a flush or compaction fails. Pebble retries it, and BackgroundFailed is not
+	// called again until one has succeeded.
+	BackgroundFailed(err error)
+	// Stalled is called when writes stop because compactions lag, and when they resume.
+	Stalled(stalled bool, reason string)
 	// DiskFull is called when writes are rejected for lack of disk space, and when they are accepted again.
-	DiskFull func(full bool, freePercent int)
+	DiskFull(full bool, freePercent int)
 	// DiskOut is called repeatedly while the disk has less free space than the store may need to be opened again. Its
 	// arguments are the numbers of free and of required bytes. Replicas that must apply their logs must then stop.
-	DiskOut func(free, need uint64)
-	// Fatal is called once when the disk has rejected a required write. The store has stopped serving, and its current
-	// write calls never return. If Fatal is nil, the store panics.
-	Fatal func(error)
+	DiskOut(free, need uint64)
 }
+
+// unobserved is the default Observer.
+type unobserved struct{}
+
+func (unobserved) Failed(err error) {
+	if errors.Is(err, ErrBroken) {
+		panic(err)
+	}
+}
+
+func (unobserved) BackgroundFailed(error) {}
+func (unobserved) Stalled(bool, string)   {}
+func (unobserved) DiskFull(bool, int)     {}
+func (unobserved) DiskOut(uint64, uint64) {}
 
 func (o Options) withDefaults(fs vfs.FS) Options {
 	if o.Levels == (feature.Range{}) {
@@ -93,6 +105,9 @@ func (o Options) withDefaults(fs vfs.FS) Options {
 	setDefault(&o.LargeRowWait, 5*time.Second)
 	if o.DiskUsage == nil {
 		o.DiskUsage = fs.GetDiskUsage
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
 	}
 	return o
 }

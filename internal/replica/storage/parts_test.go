@@ -5,11 +5,25 @@ package storage
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
+
+// batchNode is a testNode with a batch log that is unavailable if broken is not nil.
+type batchNode struct {
+	testNode
+	recorded [][16]byte
+	broken   error
+	asked    int
+}
+
+func (n *batchNode) Recorded(context.Context) (Recorded, error) {
+	n.asked++
+	return func(batch [16]byte) bool { return slices.Contains(n.recorded, batch) }, n.broken
+}
 
 // TestPartsOfRecordedBatches checks that the dedupe record of a part is kept while its batch is recorded or the batch's
 // state is unknown, for both kinds of sweeps. Other dedupe records must be swept without waiting.
@@ -30,25 +44,18 @@ func TestPartsOfRecordedBatches(t *testing.T) {
 			}
 			b.Close()
 		}
-		var recorded bool
-		var broken error
-		asked, failed := 0, 0
-		o := SweeperOptions{
-			Now:   func() int64 { return start + command.DedupeSeconds + 2*dedupeDueSeconds },
-			Spans: func() []keys.Span { return []keys.Span{{Table: testTable}} },
-			Recorded: func(context.Context) (Recorded, error) {
-				asked++
-				return func(batch [16]byte) bool { return recorded && batch == part.Coordinator }, broken
-			},
-			Propose: func(_ context.Context, sw command.Sweep) error { return s.ApplySweep(&sw) },
-			Error:   func(error) { failed++ },
-		}
+		n := &batchNode{testNode: testNode{Store: s, now: start + command.DedupeSeconds + 2*dedupeDueSeconds,
+			spans: []keys.Span{{Table: testTable}}}}
+		o := SweeperOptions{Node: n}
 		for _, c := range []struct {
 			recorded bool
 			broken   error
 			want     int // number of dedupe records
 		}{{false, errors.New("unavailable"), 1}, {true, nil, 1}, {false, nil, 0}} {
-			recorded, broken = c.recorded, c.broken
+			n.recorded, n.broken = nil, c.broken
+			if c.recorded {
+				n.recorded = [][16]byte{part.Coordinator}
+			}
 			var err error
 			if o := o.withDefaults(); due {
 				err = s.SweepDue(t.Context(), &o)
@@ -63,8 +70,8 @@ func TestPartsOfRecordedBatches(t *testing.T) {
 					got, c.want)
 			}
 		}
-		if asked != 3 || failed != 1 {
-			t.Errorf("asked %d times, %d failed", asked, failed)
+		if n.asked != 3 || n.failed != 1 {
+			t.Errorf("asked %d times, %d failed", n.asked, n.failed)
 		}
 	}
 }

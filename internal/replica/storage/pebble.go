@@ -125,8 +125,8 @@ func (s *Store) listener() *pebble.EventListener {
 			if errors.Is(err, diskfs.ErrLowSpace) || errors.Is(err, pebble.ErrCancelledCompaction) {
 				return // disk checks report a full disk, and Pebble retries a canceled compaction
 			}
-			if !s.backgroundFailed.Swap(true) && s.o.Events.Background != nil {
-				s.o.Events.Background(err)
+			if !s.backgroundFailed.Swap(true) {
+				s.o.Observer.BackgroundFailed(err)
 			}
 		},
 		FlushBegin: func(pebble.FlushInfo) { s.sweptAt.Store(0) },
@@ -134,16 +134,8 @@ func (s *Store) listener() *pebble.EventListener {
 			s.hot.any.Store(false)
 			s.backgroundEnded(info.Err)
 		},
-		CompactionEnd: func(info pebble.CompactionInfo) { s.backgroundEnded(info.Err) },
-		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
-			if s.o.Events.Stall != nil {
-				s.o.Events.Stall(true, info.Reason)
-			}
-		},
-		WriteStallEnd: func() {
-			if s.o.Events.Stall != nil {
-				s.o.Events.Stall(false, "")
-			}
-		},
+		CompactionEnd:   func(info pebble.CompactionInfo) { s.backgroundEnded(info.Err) },
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) { s.o.Observer.Stalled(true, info.Reason) },
+		WriteStallEnd:   func() { s.o.Observer.Stalled(false, "") },
 	}
 }

@@ -89,8 +89,8 @@ func (s *Store) openClaimed() error {
 		}
 	}
 	s.o.MemtableBytes = diskfs.MemtableBytes(s.o.DiskUsage, s.dir, s.o.MemtableBytes)
-	s.diskFS = diskfs.New(s.fs, s.dir, diskfs.Options{Usage: s.o.DiskUsage, KeepFree: s.reservedFree, Broken: s.broken,
-		Reserve: s.o.Reserve})
+	s.diskFS = diskfs.New(s.fs, s.dir, diskfs.Options{Usage: s.o.DiskUsage, KeepFree: s.reservedFree,
+		Logger: logger{s.engine}, Reserve: s.o.Reserve})
 	po := pebbleOptions(s.diskFS, s.o)
 	po.FormatMajorVersion = pebbleFormat(s.Level())
 	po.Lock, po.ErrorIfNotExists = s.lock, exists

@@ -336,6 +336,23 @@ func TestTruncateKeepsDedupeRecords(t *testing.T) {
 	}
 }
 
+// failureObserver receives the failures of a store.
+type failureObserver chan error
+
+func (c failureObserver) Failed(err error)           { c <- err }
+func (c failureObserver) BackgroundFailed(err error) { c <- err }
+func (failureObserver) Stalled(bool, string)         {}
+func (failureObserver) DiskFull(bool, int)           {}
+func (failureObserver) DiskOut(uint64, uint64)       {}
+
+// diskObserver records when the disk becomes full and when it has space again.
+type diskObserver struct {
+	unobserved
+	full []bool
+}
+
+func (o *diskObserver) DiskFull(full bool, _ int) { o.full = append(o.full, full) }
+
 // TestDiskFull checks that writes are rejected below the minimum free space, and that deletes are rejected below a
 // fifth of it. System keys, truncation, and reads must never be rejected. The free space must be checked often enough
 // that a small disk never becomes full between two checks.
@@ -343,12 +360,12 @@ func TestDiskFull(t *testing.T) {
 	const total = 1000 << 20
 	var free atomic.Int64
 	free.Store(52 << 20)
-	var events []bool
+	var events diskObserver
 	s := openMem(t, Options{
 		DiskUsage: func(string) (vfs.DiskUsage, error) {
 			return vfs.DiskUsage{AvailBytes: uint64(free.Load()), TotalBytes: total}, nil
 		},
-		Events: Events{DiskFull: func(full bool, percent int) { events = append(events, full) }},
+		Observer: &events,
 	})
 	apply(t, s, insert("k", "", 1))
 	free.Store(49 << 20)
@@ -374,8 +391,8 @@ func TestDiskFull(t *testing.T) {
 	free.Store(52 << 20)
 	s.checkDisk()
 	apply(t, s, insert("k", "", 5))
-	if fmt.Sprint(events) != "[true false]" {
-		t.Errorf("events %v", events)
+	if fmt.Sprint(events.full) != "[true false]" {
+		t.Errorf("events %v", events.full)
 	}
 	large := mutation("large", "", 6, func(b *row.Builder) { b.Cell(1, nil, make([]byte, 100_000), 0, row.NoExpiry) })
 	for err := error(nil); err == nil; free.Add(-300_000) { // three bytes are used for each written byte

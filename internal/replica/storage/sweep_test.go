@@ -224,22 +224,28 @@ func TestSweepKeepsWhatCame(t *testing.T) {
 	}
 }
 
+// proposalObserver is a testNode that records proposals and calls stop after each.
+type proposalObserver struct {
+	testNode
+	got  []command.Sweep
+	stop func()
+}
+
+func (n *proposalObserver) Propose(_ context.Context, sw command.Sweep) error {
+	n.got = append(n.got, sw)
+	n.stop()
+	return n.ApplySweep(&sw)
+}
+
 // TestSweeper checks that the sweeper examines its spans and proposes a sweep of the keys that it finds.
 func TestSweeper(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(0))
 	apply(t, s, remove("k", "a", 5, 1))
 	ctx, cancel := context.WithCancel(context.Background())
-	var got []command.Sweep
-	s.RunSweeper(ctx, SweeperOptions{
-		Now:   func() int64 { return 100 },
-		Spans: func() []keys.Span { return []keys.Span{{Table: testTable}} },
-		Propose: func(_ context.Context, sw command.Sweep) error {
-			got = append(got, sw)
-			cancel()
-			return s.ApplySweep(&sw)
-		},
-	})
+	n := &proposalObserver{testNode: testNode{Store: s, now: 100, spans: []keys.Span{{Table: testTable}}}, stop: cancel}
+	s.RunSweeper(ctx, SweeperOptions{Node: n})
+	got := n.got
 	if err := s.Compact(context.Background()); err != nil {
 		t.Error(err)
 	}
@@ -284,13 +290,13 @@ func TestSweptSpaceComesBack(t *testing.T) {
 // TestSweeperGivesWay checks that a sweeper reads a tenth of the keys while the machine is overloaded, and the full
 // number afterward.
 func TestSweeperGivesWay(t *testing.T) {
-	pressed := false
-	o := SweeperOptions{Overloaded: func() bool { return pressed }}
+	n := &testNode{}
+	o := SweeperOptions{Node: n}
 	for _, step := range []struct {
 		pressed bool
 		want    time.Duration
 	}{{false, 50 * time.Millisecond}, {true, 500 * time.Millisecond}, {false, 50 * time.Millisecond}} {
-		pressed = step.pressed
+		n.overloaded = step.pressed
 		if got := o.pause(1000, 20_000); got != step.want {
 			t.Errorf("pressed %v: a pause of %v after 1,000 keys at 20,000 a second", step.pressed, got)
 		}

@@ -53,6 +53,9 @@ func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", address)
 }
 
+// Load is the load of this machine.
+type Load interface{ Overloaded() bool }
+
 // Options configure a Transport. The zero value is ready for use.
 type Options struct {
 	// TLS, if not nil, enables mutual TLS 1.3 for every connection. Certificates and RootCAs are required. If ClientCAs
@@ -96,9 +99,9 @@ type Options struct {
 
 	// SnapshotRate is the total rate at which this node sends snapshots, in bytes per second. The default is 64 MiB.
 	SnapshotRate int64
-	// Overloaded reports whether this machine is overloaded. Snapshots are then sent at a quarter of the rate. If it is
-	// nil, the machine is never overloaded.
-	Overloaded func() bool
+	// Load reports whether this machine is overloaded. Snapshots are then sent at a quarter of the rate. If it is nil,
+	// the machine is never overloaded.
+	Load Load
 	// SnapshotChunk is the number of bytes in one frame of a snapshot. The default is 256 KiB.
 	SnapshotChunk int
 	// SnapshotsAtOnce is the maximum number of snapshots that are sent concurrently. Further snapshots wait.

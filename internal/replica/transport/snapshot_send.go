@@ -202,10 +202,10 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 
 // rateLimiter is a token bucket for bytes. It holds at most the tokens for one chunk, to prevent bursts.
 type rateLimiter struct {
-	rate       int64
-	overloaded func() bool
-	mu         sync.Mutex
-	free       time.Time
+	rate int64
+	load Load
+	mu   sync.Mutex
+	free time.Time
 }
 
 // overloadFactor is the divisor of the rate while the machine is overloaded.
@@ -213,7 +213,7 @@ const overloadFactor = 4
 
 // take reserves n bytes and returns the delay before they may be sent.
 func (b *rateLimiter) take(n int) time.Duration {
-	if b.overloaded != nil && b.overloaded() {
+	if b.load != nil && b.load.Overloaded() {
 		n *= overloadFactor
 	}
 	b.mu.Lock()

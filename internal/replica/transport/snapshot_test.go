@@ -292,10 +292,15 @@ func TestSnapshotEmpty(t *testing.T) {
 	})
 }
 
+// fakeLoad is a Load that is set by a test.
+type fakeLoad bool
+
+func (l *fakeLoad) Overloaded() bool { return bool(*l) }
+
 // TestSnapshotsGiveWay checks that snapshots are sent at a quarter of their rate while the machine is overloaded.
 func TestSnapshotsGiveWay(t *testing.T) {
-	pressed := true
-	b := rateLimiter{rate: 1 << 20, overloaded: func() bool { return pressed }}
+	pressed := fakeLoad(true)
+	b := rateLimiter{rate: 1 << 20, load: &pressed}
 	booked := func() time.Duration {
 		b.free = time.Now().Add(time.Hour) // so far in the future that only reservations change it
 		before := b.free

@@ -55,7 +55,7 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	t.limits.connections, t.limits.handshakes = t.opts.InboundConnections, t.opts.Handshakes
 	t.limits.shakingOf = map[string]int{}
 	t.sender.t, t.sender.slots = t, make(chan struct{}, t.opts.SnapshotsAtOnce)
-	t.sender.bucket.rate, t.sender.bucket.overloaded = t.opts.SnapshotRate, t.opts.Overloaded
+	t.sender.bucket.rate, t.sender.bucket.load = t.opts.SnapshotRate, t.opts.Load
 	t.receiver.t, t.receiver.transfers = t, map[transferID]*transfer{}
 	return t, nil
 }

@@ -35,11 +35,9 @@ func (n *Reporter) addCluster(s *Status) {
 			continue
 		}
 		if skew := k.Skew.Abs(); skew > c.ClockSkew {
-			s.Problems = append(
-				s.Problems,
+			s.Problems = append(s.Problems,
 				fmt.Sprintf("the clock of node %s differs from this node's by %s", node.ID.Short(),
-					skew.Round(time.Millisecond)),
-			)
+					skew.Round(time.Millisecond)))
 		}
 		if k.DiskFull && node.ID != c.Self {
 			s.Problems = append(s.Problems, fmt.Sprintf("the disk of node %s is almost full: it rejects writes",

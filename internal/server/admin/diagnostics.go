@@ -223,7 +223,7 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 // reports.
 func (n *Reporter) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {
-		return peers.PeerStatus{Report: n.Cluster.Describe(), Alive: true}, true
+		return peers.PeerStatus{Report: n.Cluster.Node.Report(), Alive: true}, true
 	}
 	return n.Cluster.Peers.Report(node.ID)
 }

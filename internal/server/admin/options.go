@@ -30,11 +30,11 @@ type Options struct {
 	Advisor Advisor
 	// Diagnostics serves the cluster-wide diagnostics. If it is nil, these endpoints are disabled.
 	Diagnostics Diagnostics
-	Partitions  PartitionOperations
+	Partitions  *operations.Partitions
 	// Nodes changes the states of nodes. It is nil on a standalone node.
 	Nodes       NodeOperations
 	Maintenance Maintenance
-	Verifier    Verifier
+	Verifier    *view.PageVerifier
 	Archive     Archive
 	// Keys is served at /keys as JSON. If it is nil, the endpoint is disabled. Only the owner of the data directory has
 	// access.
@@ -87,15 +87,6 @@ type Diagnostics interface {
 	SlowQueries(ctx context.Context) slowlog.Report
 }
 
-// PartitionOperations changes physical partitions. Its methods return messages. POST /partition/split and similar
-// endpoints call them. It is an *operations.Partitions.
-type PartitionOperations interface {
-	Split(ctx context.Context, o operations.Split) (string, error)
-	Merge(ctx context.Context, o operations.Merge) (string, error)
-	Move(ctx context.Context, o operations.Move) (string, error)
-	Cancel(ctx context.Context, o operations.Cancel) (string, error)
-}
-
 // NodeOperations changes the states of nodes. It is a *membership.NodeOperations.
 type NodeOperations interface {
 	// SetState drains, decommissions, or resumes a node. node is a prefix of the node ID. It returns a message. POST
@@ -112,13 +103,6 @@ type Maintenance interface {
 	// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. POST /upgrade
 	// calls it.
 	RaiseLevel(ctx context.Context) (feature.Level, error)
-}
-
-// Verifier verifies views and indexes. It is a *view.PageVerifier.
-type Verifier interface {
-	// Verify compares a page of a view or an index with its table. POST /verify calls it and returns the result as
-	// JSON.
-	Verify(ctx context.Context, o view.VerifyRequest) (*view.VerifyResponse, error)
 }
 
 // Archive executes the requests of the backup and restore tools.

@@ -105,8 +105,8 @@ type Cluster struct {
 	Transport *transport.Transport
 	// ClockSkew is the clock difference above which a problem is reported.
 	ClockSkew time.Duration
-	// Describe returns this node's report.
-	Describe func() peers.Report
+	// Node returns this node's report.
+	Node interface{ Report() peers.Report }
 }
 
 // leading returns the number of leaders on this node.

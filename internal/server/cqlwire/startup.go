@@ -21,11 +21,8 @@ const (
 )
 
 // TabletsRouting is the key with which SUPPORTED offers, and STARTUP requests, the protocol extension
-// tablets-routing-v1. TabletsPayload is the key of the extension's custom payload.
-const (
-	TabletsRouting = "TABLETS_ROUTING_V1"
-	TabletsPayload = "tablets-routing-v1"
-)
+// tablets-routing-v1.
+const TabletsRouting = "TABLETS_ROUTING_V1"
 
 // DecodeStartup decodes the body of STARTUP.
 func DecodeStartup(body []byte) (Startup, error) {

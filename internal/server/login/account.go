@@ -24,8 +24,8 @@ type AccountOptions struct {
 	Keys func() []Key
 	// Log receives failures. If it is nil, they are discarded.
 	Log *slog.Logger
-	// OnAttempt is called for every attempt. If the attempt succeeds, outcome is nil and name is the name of the key.
-	OnAttempt func(from netip.Addr, name string, outcome error)
+	// Observer is notified of every attempt. If the attempt succeeds, the name is the name of the key.
+	Observer Observer
 }
 
 // Account checks logins as in Azure Cosmos DB. Clients send the name of an account, which is ignored, and a key in
@@ -43,7 +43,7 @@ type Account struct {
 
 // NewAccount returns an account checker.
 func NewAccount(o AccountOptions) *Account {
-	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt)}
+	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.Observer)}
 	a.afterFailures.slots = make(chan struct{}, waitingMax)
 	return a
 }

@@ -23,12 +23,12 @@ import (
 type Options struct {
 	// Users take precedence over roles.
 	Users access.ConfiguredUsers
-	// Roles holds all other roles. It is an Authority.
+	// Roles holds all other roles. It is a *session.Authority.
 	Roles interface{ State() *access.State }
 	// Log receives failures. If it is nil, they are discarded.
 	Log *slog.Logger
-	// OnAttempt is called for every attempt. outcome is nil if the attempt succeeded.
-	OnAttempt func(from netip.Addr, name string, outcome error)
+	// Observer is notified of every attempt.
+	Observer Observer
 }
 
 // These are the limits of guarantee LI4.
@@ -77,7 +77,7 @@ func New(o Options) (*Checker, error) {
 				"hash-password", name)
 		}
 	}
-	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.OnAttempt), known: map[string]remembered{}}
+	c := &Checker{opts: o, outcomes: newOutcomes(o.Log, o.Observer), known: map[string]remembered{}}
 	c.clean.slots, c.afterFailures.slots = make(chan struct{}, checksAtOnce), make(chan struct{}, checksAtOnce)
 	if _, err := rand.Read(c.salt[:]); err != nil {
 		return nil, fmt.Errorf("cannot generate a salt: %w", err)

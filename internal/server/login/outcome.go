@@ -17,24 +17,27 @@ import (
 // of omitted messages.
 const failureLines = 5
 
+// Observer observes login attempts.
+type Observer interface {
+	// LoginAttempted is called when an attempt has ended. outcome is nil if the attempt succeeded.
+	LoginAttempted(from netip.Addr, name string, outcome error)
+}
+
 // outcomes counts and logs the outcomes of logins.
 type outcomes struct {
-	limiter *rate.Limiter
-	omitted atomic.Int64
-	log     *slog.Logger
-	told    func(from netip.Addr, name string, outcome error)
+	limiter  *rate.Limiter
+	omitted  atomic.Int64
+	log      *slog.Logger
+	observer Observer
 
 	succeeded, failed, refused atomic.Uint64
 }
 
-func newOutcomes(log *slog.Logger, told func(netip.Addr, string, error)) *outcomes {
+func newOutcomes(log *slog.Logger, observer Observer) *outcomes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if told == nil {
-		told = func(netip.Addr, string, error) {}
-	}
-	return &outcomes{limiter: rate.NewLimiter(failureLines, failureLines), log: log, told: told}
+	return &outcomes{limiter: rate.NewLimiter(failureLines, failureLines), log: log, observer: observer}
 }
 
 // Counts returns the numbers of successful logins, of failed logins, and of logins rejected without a check since the
@@ -60,5 +63,12 @@ func (o *outcomes) tell(ctx context.Context, from netip.Addr, name string, err e
 	case err != nil:
 		o.omitted.Add(1)
 	}
-	o.told(from, shorten(name), err)
+	o.notify(from, shorten(name), err)
+}
+
+// notify notifies the observer.
+func (o *outcomes) notify(from netip.Addr, name string, err error) {
+	if o.observer != nil {
+		o.observer.LoginAttempted(from, name, err)
+	}
 }

@@ -9,22 +9,14 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
-
-// Authority holds the roles of the cluster. It is a *session.Authority.
-type Authority interface {
-	State() *access.State
-	// Subject returns a role with its permissions.
-	Subject(role string) *access.Subject
-	// Ended reports whether a login is invalid because its role was dropped or changed.
-	Ended(l *access.Login) bool
-}
 
 // RoleLogin logs in clients as roles without the CQL handshake, over HTTP with a password or with a client certificate.
 // Its fields must be set before use.
 type RoleLogin struct {
 	Checker   *Checker
-	Authority Authority
+	Authority *session.Authority
 	// Region is the region of this node, for roles that are restricted to some data centers.
 	Region string
 	// CertificateRequired rejects clients whose certificate has no role.
@@ -58,7 +50,7 @@ func (l *RoleLogin) CertificateRole(from netip.Addr, c *x509.Certificate) (acces
 		if !l.Authority.Subject(role).Login {
 			return access.Login{}, l.reject(from, role, role+" is not permitted to log in")
 		}
-		l.Checker.told(from, role, nil)
+		l.Checker.notify(from, role, nil)
 		return login, nil
 	}
 	if !l.CertificateRequired {

@@ -11,8 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
+	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
+	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
 // Notifier sends events about other nodes to the clients of this node. Its fields must be set before use. Its methods
@@ -25,7 +27,7 @@ type Notifier struct {
 	Peers    *peers.Peers
 	Queries  *clusterquery.Client
 	Clients  Clients
-	Engine   Engine
+	Catalog  *catalog.Catalog
 
 	stopping stoppingNodes
 }
@@ -36,12 +38,8 @@ type Clients interface {
 	StatusChanged(node netip.AddrPort, up bool)
 	// TopologyChanged sends the event that a node was added or removed.
 	TopologyChanged(node netip.AddrPort, added bool)
-}
-
-// Engine is the CQL engine. It is a *session.Engine.
-type Engine interface {
-	// AnnounceReplication announces a changed replication of keyspaces.
-	AnnounceReplication()
+	// SchemaChanged sends a schema change.
+	SchemaChanged(change session.SchemaChange)
 }
 
 // MetadataChanged sends events about added and removed nodes, and about a changed number of replicas.
@@ -60,7 +58,17 @@ func (n *Notifier) MetadataChanged(old, next *meta.State) {
 		}
 	}
 	if placement.EffectiveReplicas(old) != placement.EffectiveReplicas(next) {
-		n.Engine.AnnounceReplication()
+		n.announceReplication()
+	}
+}
+
+// announceReplication sends the event that the replication of all replicated keyspaces has changed. system_schema shows
+// the effective replication, and drivers read it again only after this event.
+func (n *Notifier) announceReplication() {
+	for ks := range n.Catalog.Snapshot().All() {
+		if !schema.IsLocalSystem(ks.Name) && !schema.IsVirtualSystem(ks.Name) {
+			n.Clients.SchemaChanged(session.SchemaChange{Change: "UPDATED", Target: "KEYSPACE", Keyspace: ks.Name})
+		}
 	}
 }
 

@@ -42,5 +42,5 @@ func (x *exchange) audit(status int) {
 	if x.target != nil {
 		a.Database, a.Container = x.target.database(), x.target.container()
 	}
-	x.server.opts.Audit(&a)
+	x.server.opts.Auditor.WriteREST(&a)
 }

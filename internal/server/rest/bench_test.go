@@ -60,7 +60,7 @@ func signedText(t testing.TB, key []byte, method, path, body string, header map[
 // parsing, the signature, headers, and the item.
 func BenchmarkExchange(b *testing.B) {
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
-	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }})
+	s := New(newFake(), noScripts{}, Options{Account: &surface{keys: keys}})
 	ask := func(request []byte, times int) {
 		g, _ := s.connLimiter.admit(&endless{request: request, times: times})
 		newConn(s, g).serve()

@@ -18,7 +18,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
@@ -357,7 +356,7 @@ func get1(c net.Conn, request string) {
 func TestGracefulStop(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	s := newSurface(t, Options{})
-	s.server.opts.Admit = func(fairshare.Principal) (func(), bool) {
+	s.admits = func() (func(), bool) {
 		entered <- true
 		<-leave
 		return func() {}, true
@@ -411,7 +410,7 @@ func TestClearAtHTTPS(t *testing.T) {
 	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
 	keys := &Keys{Primary: keyOf(0)}
-	addr := listen(t, New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys },
+	addr := listen(t, New(newFake(), noScripts{}, Options{Account: &surface{keys: keys},
 		TLS: &tls.Config{Certificates: h.TLS.Certificates}}))
 	s := &surface{t: t, url: addr}
 	l := s.dial()
@@ -443,7 +442,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte("PUT /dbs/d HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc"))
 	keys := &Keys{Primary: keyOf(7)}
 	defects := new(strings.Builder)
-	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys },
+	s := New(newFake(), noScripts{}, Options{Account: &surface{keys: keys},
 		Log: slog.New(slog.NewTextHandler(defects, nil))})
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		nc := &scribbled{endless: endless{request: sent, times: 1}}

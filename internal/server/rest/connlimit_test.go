@@ -55,7 +55,7 @@ func (v *visitor) ask() (status int, body string) {
 func startServer(t *testing.T, o Options) (s *Server, addr string) {
 	t.Helper()
 	keys := &Keys{Primary: keyOf(0)}
-	o.Keys = func() *Keys { return keys }
+	o.Account = &surface{keys: keys}
 	s = New(newFake(), noScripts{}, o)
 	return s, listen(t, s)
 }
@@ -147,11 +147,17 @@ func TestFullHouse(t *testing.T) {
 	}
 }
 
+// auditRecords holds the audited requests.
+type auditRecords []Audited
+
+// WriteREST implements Auditor.
+func (r *auditRecords) WriteREST(a *Audited) { *r = append(*r, *a) }
+
 // TestAudit checks that every request is audited when it has completed. The record must contain the client, the
 // operation, the target, the text of a query, and the status.
 func TestAudit(t *testing.T) {
-	var got []Audited
-	s := newSurface(t, Options{Audit: func(a *Audited) { got = append(got, *a) }})
+	var got auditRecords
+	s := newSurface(t, Options{Auditor: &got})
 	s.want("POST "+docs, `{"id":"1","pk":"a"}`, pk, 201)
 	s.want("GET "+docs+"/1", "", pk, 200)
 	s.want("GET "+docs+"/2", "", pk, 404)
@@ -163,7 +169,7 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	want := []Audited{
+	want := auditRecords{
 		{Key: primaryKey, Operation: "create database", Text: "POST /dbs", Status: 201},
 		{Key: primaryKey, Operation: "create container", Database: "d", Text: "POST /dbs/d/colls", Status: 201},
 		{Key: primaryKey, Operation: "create item", Items: true, Text: "POST " + docs, Status: 201},

@@ -91,7 +91,7 @@ func (x *exchange) carryOut() *answer {
 	}
 	c.settle()
 	c.last = c.last || c.ctx.Err() != nil
-	if s.opts.Audit != nil {
+	if s.opts.Auditor != nil {
 		x.audit(a.status)
 	}
 	return a
@@ -117,7 +117,7 @@ func (x *exchange) serve() (a *answer, err error) {
 		target = &targetNone
 	}
 	x.target = target
-	signer, refusal := s.opts.Keys().authenticate(method, x.header, target, s.opts.Clock.Wall(), x.values)
+	signer, refusal := s.opts.Account.Keys().authenticate(method, x.header, target, s.opts.Clock.Wall(), x.values)
 	if refusal != nil {
 		c.last = true // close the connection of an unauthenticated client
 		return nil, refusal
@@ -171,10 +171,7 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 		s.stats.Refused.Add(1)
 		return nil, busy("Too many requests are in flight on this node.")
 	}
-	if s.opts.Admit == nil {
-		return func() {}, nil
-	}
-	done, ok := s.opts.Admit(x.claimant())
+	done, ok := s.opts.Account.Admit(x.claimant())
 	if !ok {
 		s.stats.Refused.Add(1)
 		return nil, busy("The node is overloaded: requests exceed its capacity. Retry later or use another node.")

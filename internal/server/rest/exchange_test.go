@@ -29,12 +29,25 @@ type surface struct {
 	server *Server
 	url    string
 	keys   *Keys
+	// admits is the admission control. If it is nil, all requests are admitted.
+	admits func() (done func(), ok bool)
+}
+
+// Keys implements Account.
+func (s *surface) Keys() *Keys { return s.keys }
+
+// Admit implements Account.
+func (s *surface) Admit(fairshare.Principal) (done func(), ok bool) {
+	if s.admits == nil {
+		return func() {}, true
+	}
+	return s.admits()
 }
 
 // newSurface starts a server with the database d and its container c, whose partition key path is /pk.
 func newSurface(t *testing.T, o Options) *surface {
 	s := &surface{t: t, fake: newFake(), keys: &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}}
-	o.Keys = func() *Keys { return s.keys }
+	o.Account = s
 	s.server = New(s.fake, noScripts{}, o)
 	s.url = "http://" + listen(t, s.server)
 	s.want("POST /dbs", `{"id":"d"}`, nil, 201)
@@ -405,7 +418,7 @@ func TestBounds(t *testing.T) {
 	s.want("GET "+docs+"/1", "", pk, 429)
 	s.server.opts.RequestsMax = 100
 	done := 0
-	s.server.opts.Admit = func(fairshare.Principal) (func(), bool) { return func() { done++ }, done == 0 }
+	s.admits = func() (func(), bool) { return func() { done++ }, done == 0 }
 	s.want("GET /", "", nil, 200)
 	if got := s.want("GET /", "", nil, 429); got.header.Get("x-ms-retry-after-ms") == "" {
 		t.Error("no time to wait")
@@ -424,7 +437,7 @@ func TestHTTPS(t *testing.T) {
 	// This server is only started for its certificate, which its client trusts.
 	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
-	addr := listen(t, New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }, TLS: h.TLS}))
+	addr := listen(t, New(newFake(), noScripts{}, Options{Account: &surface{keys: keys}, TLS: h.TLS}))
 	ask := func(key []byte) (*http.Response, string) {
 		r, _ := http.NewRequest(get, "https://"+addr+"/", nil)
 		r.Host = "db.example.org:8443"
@@ -448,7 +461,7 @@ func TestHTTPS(t *testing.T) {
 // TestServe checks that a server serves a listener and ends with Shutdown.
 func TestServe(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	s := New(newFake(), noScripts{}, Options{Keys: func() *Keys { return keys }})
+	s := New(newFake(), noScripts{}, Options{Account: &surface{keys: keys}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

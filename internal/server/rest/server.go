@@ -34,10 +34,21 @@ const (
 	stopGap = 250 * time.Millisecond
 )
 
-// Options configures a Server. Zero values select the documented defaults.
+// Account is the account that a Server serves.
+type Account interface {
+	// Keys returns the current keys.
+	Keys() *Keys
+	// Admit reports whether the admission control of the node admits a request. The server calls done after the
+	// response.
+	Admit(who fairshare.Principal) (done func(), ok bool)
+}
+
+// Auditor records completed requests. It is an *audit.Log.
+type Auditor interface{ WriteREST(a *Audited) }
+
+// Options configures a Server. Account is required. Zero values of the other fields select the documented defaults.
 type Options struct {
-	// Keys returns the current keys of the account.
-	Keys func() *Keys
+	Account Account
 	// Clock determines the expiry of signatures. It defaults to sched.SystemClock.
 	Clock sched.Clock
 	// TLS is the TLS configuration. If it is nil, connections are not encrypted.
@@ -56,11 +67,8 @@ type Options struct {
 	RequestBytesMax int64
 	// IdleTimeout is the time after which an idle connection is closed. It defaults to 5 min.
 	IdleTimeout time.Duration
-	// Admit reports whether the admission control of the node admits a request. The server calls done after the
-	// response. If Admit is nil, all requests are admitted.
-	Admit func(who fairshare.Principal) (done func(), ok bool)
-	// Audit, if not nil, is called for every completed request.
-	Audit func(*Audited)
+	// Auditor records requests. It may be nil.
+	Auditor Auditor
 	// Log, if not nil, receives panics.
 	Log *slog.Logger
 }

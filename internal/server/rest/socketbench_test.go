@@ -20,7 +20,7 @@ import (
 func BenchmarkSockets(b *testing.B) {
 	f := newFake()
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}
-	s := New(f, noScripts{}, Options{Keys: func() *Keys { return keys }})
+	s := New(f, noScripts{}, Options{Account: &surface{keys: keys}})
 	text := func(method, path, body string, header map[string]string) string {
 		return string(signedText(b, keys.Primary, method, path, body, header))
 	}

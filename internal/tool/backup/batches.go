@@ -100,7 +100,7 @@ func (r *Restorer) finishBatches(ctx context.Context, is map[uint32]uint32) erro
 	o := archive.BatchReplay{Tables: is, Applied: slices.Sorted(maps.Keys(r.applied))}
 	var b archive.Builder
 	send := func() error {
-		_, err := r.page(ctx, "restore/batches", &archive.FileResponse{File: b.File(), Batches: &o, Data: b.Data()})
+		err := r.page(ctx, "restore/batches", &archive.FileResponse{File: b.File(), Batches: &o, Data: b.Data()})
 		b = archive.Builder{}
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 // once.
 type Checker struct {
 	Target Target
-	// OnProgress, if not nil, is called after each file.
-	OnProgress func(p Progress)
+	// Display shows the progress after each file. It may be nil.
+	Display Display
 
 	progress Progress
 	// checked maps the files that have been read to their errors.
@@ -50,8 +50,8 @@ func (c *Checker) Check(ctx context.Context, m *archive.Manifest) error {
 			failure = err
 		}
 		c.progress.Files++
-		if c.progress.Done += f.Bytes; c.OnProgress != nil {
-			c.OnProgress(c.progress)
+		if c.progress.Done += f.Bytes; c.Display != nil {
+			c.Display.Show(c.progress)
 		}
 	}
 	return failure

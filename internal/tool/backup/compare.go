@@ -29,8 +29,8 @@ type Comparer struct {
 	Finished bool
 	// Now is the time at which rows are evaluated, in seconds.
 	Now int64
-	// OnProgress, if not nil, receives the progress.
-	OnProgress func(p Progress)
+	// Display shows the progress. It may be nil.
+	Display Display
 
 	state *meta.State
 	taken archive.Snapshot
@@ -211,8 +211,8 @@ func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 					return err
 				}
 				c.done.Files++
-				if c.done.Done += f.Bytes; c.OnProgress != nil {
-					c.OnProgress(c.done)
+				if c.done.Done += f.Bytes; c.Display != nil {
+					c.Display.Show(c.done)
 				}
 			}
 		}

@@ -32,10 +32,7 @@ type Follower struct {
 	Parallel int
 	Rate     int64
 	Clock    sched.Clock
-	// Say receives messages for operators, and OnProgress receives the progress after every restore point. Both may be
-	// nil.
-	Say        func(text string)
-	OnProgress func(p Followed)
+	Display  ArchiveDisplay
 
 	id   string
 	tip  *tip
@@ -52,6 +49,14 @@ type Follower struct {
 	// ailing is the time of the last message about a failure. starving is the time since which entries could not be
 	// fetched, or zero.
 	ailing, starving time.Time
+}
+
+// ArchiveDisplay shows the progress of an archive. Its methods may be called on any goroutine.
+type ArchiveDisplay interface {
+	// Say shows a message for operators.
+	Say(text string)
+	// Show shows the progress after a restore point.
+	Show(p Followed)
 }
 
 // Followed is the progress of an archive.
@@ -143,9 +148,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 func (f *Follower) say(format string, args ...any) {
-	if f.Say != nil {
-		f.Say(fmt.Sprintf(format, args...))
-	}
+	f.Display.Say(fmt.Sprintf(format, args...))
 }
 
 // pause waits and processes completed bases. It returns an error if the context has ended.
@@ -300,10 +303,8 @@ func (f *Follower) step(ctx, reading context.Context) error {
 			return err
 		}
 	}
-	if f.OnProgress != nil {
-		f.OnProgress(Followed{Marked: f.tip.moment, Stored: f.stored, Still: f.tip.still, Bytes: f.bytes,
-			Bases: f.bases})
-	}
+	f.Display.Show(Followed{Marked: f.tip.moment, Stored: f.stored, Still: f.tip.still, Bytes: f.bytes,
+		Bases: f.bases})
 	return nil
 }
 

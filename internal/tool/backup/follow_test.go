@@ -158,12 +158,11 @@ func TestFollower(t *testing.T) {
 				m := &locked{Target: memory{}}
 				d := newCluster(1, 2)
 				d.write(1, 1)
-				run := func() (said string) {
+				run := func() string {
 					ctx, stop := context.WithCancel(t.Context())
-					var mu sync.Mutex
+					shown := new(archiveMessages)
 					f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour,
-						Clock: sched.SystemClock,
-						Say:   func(text string) { mu.Lock(); said += text + "\n"; mu.Unlock() }}
+						Clock: sched.SystemClock, Display: shown}
 					ended := make(chan error, 1)
 					go func() { ended <- f.Run(ctx) }()
 					time.Sleep(20 * time.Second)
@@ -178,7 +177,7 @@ func TestFollower(t *testing.T) {
 					if err := <-ended; err != nil {
 						t.Fatal(err)
 					}
-					return said
+					return shown.said
 				}
 				run()
 				c.do(d)
@@ -239,7 +238,8 @@ func TestTwoFollowers(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := [2]chan error{make(chan error, 1), make(chan error, 1)}
 		for i := range ended {
-			f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Clock: sched.SystemClock}
+			f := &Follower{Node: d, Target: m, Every: time.Second, BaseEvery: time.Hour, Clock: sched.SystemClock,
+				Display: new(archiveMessages)}
 			go func() { ended[i] <- f.Run(ctx) }()
 			time.Sleep(30 * time.Second)
 		}
@@ -292,3 +292,17 @@ func (l *locked) Remove(ctx context.Context, name string) error {
 	defer l.mu.Unlock()
 	return l.Target.Remove(ctx, name)
 }
+
+// archiveMessages is an ArchiveDisplay that records the messages.
+type archiveMessages struct {
+	mu   sync.Mutex
+	said string
+}
+
+func (m *archiveMessages) Say(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.said += text + "\n"
+}
+
+func (*archiveMessages) Show(Followed) {}

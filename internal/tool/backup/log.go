@@ -156,9 +156,9 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 // short returns the part of a digest that is contained in the name of a segment.
 func short(sum string) string { return sum[:min(len(sum), archive.ShortDigestLen)] }
 
-// Verify reads and checks all segments of the log, and checks that each one continues the previous one. If the
-// callback is not nil, it receives the progress.
-func (l *Log) Verify(ctx context.Context, t Target, onProgress func(p Progress)) error {
+// Verify reads and checks all segments of the log, and checks that each one continues the previous one. If d is
+// not nil, it shows the progress.
+func (l *Log) Verify(ctx context.Context, t Target, d Display) error {
 	var p Progress
 	for _, c := range l.Chains {
 		before := ""
@@ -176,8 +176,8 @@ func (l *Log) Verify(ctx context.Context, t Target, onProgress func(p Progress))
 			if err != nil {
 				return fmt.Errorf("archive segment %s: %w", &n, err)
 			}
-			if p.Files++; onProgress != nil {
-				onProgress(p)
+			if p.Files++; d != nil {
+				d.Show(p)
 			}
 		}
 	}

@@ -32,6 +32,9 @@ type Progress struct {
 	SentBytes   int64
 }
 
+// Display shows the progress of an operation. Calls are sequential.
+type Display interface{ Show(p Progress) }
+
 // Maker creates a backup.
 type Maker struct {
 	Node   NodeClient
@@ -40,8 +43,8 @@ type Maker struct {
 	// bytes per second before compression; 0 means unlimited.
 	Parallel int
 	Rate     int64
-	// OnProgress, if not nil, receives the progress. Calls are sequential.
-	OnProgress func(p Progress)
+	// Display shows the progress. It may be nil.
+	Display Display
 	// Clock determines the times of backups.
 	Clock sched.Clock
 
@@ -411,7 +414,7 @@ func (k *Maker) tell(change func(p *Progress)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	change(&k.progress)
-	if k.OnProgress != nil {
-		k.OnProgress(k.progress)
+	if k.Display != nil {
+		k.Display.Show(k.progress)
 	}
 }

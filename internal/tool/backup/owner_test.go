@@ -58,7 +58,8 @@ func TestRepositoryHasOneCluster(t *testing.T) {
 		if _, _, err := maker.Make(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: a backup of another cluster: %v", name, err)
 		}
-		f := &Follower{Node: otherCluster{}, Target: target, Clock: sched.SystemClock, Every: time.Second}
+		f := &Follower{Node: otherCluster{}, Target: target, Clock: sched.SystemClock, Every: time.Second,
+			Display: new(archiveMessages)}
 		if err := f.Run(ctx); err == nil || !strings.Contains(err.Error(), "repository belongs to cluster") {
 			t.Errorf("%s: an archive of another cluster: %v", name, err)
 		}

@@ -28,8 +28,8 @@ type Restorer struct {
 	// compression; 0 means unlimited.
 	Parallel int
 	Rate     int64
-	// OnProgress, if not nil, receives the progress. Calls are sequential.
-	OnProgress func(p Progress)
+	// Display shows the progress. It may be nil.
+	Display Display
 
 	mu       sync.Mutex
 	progress Progress
@@ -181,7 +181,7 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 		}
 	}
 	page := archive.FileResponse{File: j.file, Table: table, Data: data}
-	if _, err := r.page(ctx, "restore/rows", &page); err != nil {
+	if err := r.page(ctx, "restore/rows", &page); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -189,17 +189,17 @@ func (r *Restorer) send(ctx context.Context, table uint32, j piece) error {
 	r.progress.Sent++
 	r.progress.Done += j.file.Bytes
 	r.progress.SentBytes += int64(len(data))
-	if r.OnProgress != nil {
-		r.OnProgress(r.progress)
+	if r.Display != nil {
+		r.Display.Show(r.progress)
 	}
 	r.mu.Unlock()
 	return r.pace.wait(ctx, r.Rate, j.file.Bytes)
 }
 
-func (r *Restorer) page(ctx context.Context, what string, page *archive.FileResponse) ([]byte, error) {
+func (r *Restorer) page(ctx context.Context, what string, page *archive.FileResponse) error {
 	body, err := page.Append(nil)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = r.Node.Order(ctx, what, body)
 	}
-	return r.Node.Order(ctx, what, body)
+	return err
 }

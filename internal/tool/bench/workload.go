@@ -239,17 +239,9 @@ func (r *Report) Text() string {
 	fmt.Fprintf(&b, "  latency us   p50 %.0f  p95 %.0f  p99 %.0f  p99.9 %.0f\n", r.Latency.P50, r.Latency.P95,
 		r.Latency.P99, r.Latency.P999)
 	if o := r.Open; o != nil {
-		fmt.Fprintf(
-			&b,
+		fmt.Fprintf(&b,
 			"  open loop    %d requests/s scheduled, %.0f successful, %d rejected (p50 %.0f  p99 %.0f us), %d not "+
-				"sent\n",
-			o.Rate,
-			o.Goodput,
-			o.Refused,
-			o.Refusal.P50,
-			o.Refusal.P99,
-			o.Unsent,
-		)
+				"sent\n", o.Rate, o.Goodput, o.Refused, o.Refusal.P50, o.Refusal.P99, o.Unsent)
 	}
 	if r.ServerCPU != nil {
 		fmt.Fprintf(&b, "  server CPU   %.2f us/request", *r.ServerCPU)

@@ -3,6 +3,7 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -50,11 +51,10 @@ const (
 
 // Bucket is a bucket of a server. It is safe for concurrent use.
 type Bucket struct {
-	name   string
-	base   url.URL
-	region string
-	http   *http.Client
-	who    func() (Credentials, error)
+	name string
+	base url.URL
+	opts Options
+	http *http.Client
 	// The time limits for requests; tests shorten them.
 	retries retryPolicy
 }
@@ -64,14 +64,12 @@ func Open(name string, o Options) (*Bucket, error) {
 	if !isName(name) {
 		return nil, fmt.Errorf("invalid bucket name %q: expected 3 to 63 characters from a-z, 0-9, dots, and dashes", name)
 	}
-	b := &Bucket{name: name, region: o.Region, who: o.Credentials, retries: defaultRetryPolicy}
-	if b.region == "" {
-		b.region = defaultRegion
-	}
+	o.Region = cmp.Or(o.Region, defaultRegion)
+	b := &Bucket{name: name, opts: o, retries: defaultRetryPolicy}
 	style := o.Style
 	if o.Endpoint == "" {
-		b.base = url.URL{Scheme: "https", Host: "s3." + b.region + ".amazonaws.com"}
-		if strings.HasPrefix(b.region, "cn-") {
+		b.base = url.URL{Scheme: "https", Host: "s3." + o.Region + ".amazonaws.com"}
+		if strings.HasPrefix(o.Region, "cn-") {
 			b.base.Host += ".cn"
 		}
 		if style == "" && !strings.Contains(name, ".") { // a wildcard certificate covers only a single label

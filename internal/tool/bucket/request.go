@@ -160,7 +160,7 @@ func (b *Bucket) tell(r *request, err error) error {
 
 // send makes one attempt.
 func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, error) {
-	who, err := b.who()
+	who, err := b.opts.Credentials()
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, 
 		return nil, err
 	}
 	req.Header.Set("X-Amz-Content-Sha256", digest)
-	resp, err := b.http.Do(signer.SignV4(*req, who.ID, who.Secret, who.Session, b.region))
+	resp, err := b.http.Do(signer.SignV4(*req, who.ID, who.Secret, who.Session, b.opts.Region))
 	if err != nil {
 		return nil, unsent(ctx, err)
 	}

@@ -15,7 +15,9 @@ import (
 func TestSent(t *testing.T) {
 	s := s3.New(t, 1)
 	b := open(t, s)
-	b.who = func() (Credentials, error) { return Credentials{ID: "id", Secret: "secret", Session: "token"}, nil }
+	b.opts.Credentials = func() (Credentials, error) {
+		return Credentials{ID: "id", Secret: "secret", Session: "token"}, nil
+	}
 	var sent []string
 	s.Bad(func(_ http.ResponseWriter, r *http.Request) bool {
 		sent = append(sent, r.Method+" "+r.RequestURI)

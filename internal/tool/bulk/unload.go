@@ -36,7 +36,6 @@ type UnloadOptions struct {
 	// Restart overwrites the files in a directory.
 	Restart  bool
 	Progress *Progress
-	Notice   io.Writer
 }
 
 // UnloadReport is the result of an export.

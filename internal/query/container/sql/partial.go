@@ -48,9 +48,6 @@ func (q *Query) Sorts() bool { return len(q.bound.orders) > 0 }
 // Groups reports whether results are computed from groups of rows, by aggregates or GROUP BY.
 func (q *Query) Groups() bool { return q.bound.grouped }
 
-// Distinct reports whether duplicate results are removed.
-func (q *Query) Distinct() bool { return q.bound.distinct }
-
 // Partial returns the collected state as JSON, which another Collector of the same query can merge. It contains rows
 // with their sort values, or groups with their aggregate states.
 func (c *Collector) Partial() []byte {

@@ -120,21 +120,6 @@ func (q *Query) Streams() bool { return q.bound.plain() }
 // results of such a query do not depend on the system properties of the items.
 func (q *Query) Bare() bool { return q.bare }
 
-// UsesItems reports whether the query reads items. SELECT 1 does not.
-func (q *Query) UsesItems() bool { return q.items }
-
-// CountsOnly reports whether the query is SELECT VALUE COUNT of a constant without WHERE. Such a query does not need
-// the text of any item.
-func (q *Query) CountsOnly() bool {
-	b := q.bound
-	if len(b.aggregates) != 1 || b.where != nil || len(b.groups) > 0 || len(b.inputs) != 1 ||
-		b.inputs[0].of != (rootNode{}) {
-		return false
-	}
-	c, ok := b.aggregates[0].arg.(constNode)
-	return ok && c.value.IsDefined() && b.aggregates[0].kind == aggregateCount
-}
-
 func (q *Query) newEnv(ctx context.Context, r *Run) *env {
 	m := r.Meter
 	if m == nil {

@@ -9,34 +9,34 @@ import (
 
 // authorize returns an error if the actor must not apply a change.
 func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
-	if a.Check == nil {
+	if a.Subject == nil {
 		return nil
 	}
 	switch c := change.(type) {
 	case *schema.CreateKeyspace:
-		return a.Check(access.Create, access.Resource{Kind: access.AllKeyspaces})
+		return a.Subject.Check(access.Create, access.Resource{Kind: access.AllKeyspaces})
 	case *schema.AlterKeyspace:
-		return a.Check(access.Alter, access.OfKeyspace(c.Name))
+		return a.Subject.Check(access.Alter, access.OfKeyspace(c.Name))
 	case *schema.DropKeyspace:
-		return a.Check(access.Drop, access.OfKeyspace(c.Name))
+		return a.Subject.Check(access.Drop, access.OfKeyspace(c.Name))
 	case *schema.CreateTable:
-		return a.Check(access.Create, access.OfTables(c.Keyspace))
+		return a.Subject.Check(access.Create, access.OfTables(c.Keyspace))
 	case *schema.AlterTable:
-		return a.Check(access.Alter, access.OfTable(c.Keyspace, c.Name))
+		return a.Subject.Check(access.Alter, access.OfTable(c.Keyspace, c.Name))
 	case *schema.DropTable:
-		return a.Check(access.Drop, access.OfTable(c.Keyspace, c.Name))
+		return a.Subject.Check(access.Drop, access.OfTable(c.Keyspace, c.Name))
 	case *schema.CreateType:
-		return a.Check(access.Create, access.OfTables(c.Keyspace))
+		return a.Subject.Check(access.Create, access.OfTables(c.Keyspace))
 	case *schema.AlterType:
-		return a.Check(access.Alter, access.OfTables(c.Keyspace))
+		return a.Subject.Check(access.Alter, access.OfTables(c.Keyspace))
 	case *schema.DropType:
-		return a.Check(access.Drop, access.OfTables(c.Keyspace))
+		return a.Subject.Check(access.Drop, access.OfTables(c.Keyspace))
 	case *schema.CreateIndex:
-		return a.Check(access.Alter, access.OfTable(c.Keyspace, c.Table))
+		return a.Subject.Check(access.Alter, access.OfTable(c.Keyspace, c.Table))
 	case *schema.DropIndex:
 		return a.dropIndex(c, s)
 	case *schema.CreateView:
-		return a.Check(access.Alter, access.OfTable(c.BaseKeyspace, c.Base))
+		return a.Subject.Check(access.Alter, access.OfTable(c.BaseKeyspace, c.Base))
 	case *schema.AlterView:
 		return a.authorizeBase(s, c.Keyspace, c.Name)
 	case *schema.DropView:
@@ -49,7 +49,7 @@ func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
 		return a.dropFunction(c, s)
 	}
 	// An unknown change requires all permissions.
-	return a.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
+	return a.Subject.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
 }
 
 // authorizeBase checks the permission on the base table of a view. If the view does not exist, the error is returned
@@ -59,7 +59,7 @@ func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
 	if t == nil || t.View == nil {
 		return nil
 	}
-	return a.Check(access.Alter, access.OfTable(keyspace, t.View.Base))
+	return a.Subject.Check(access.Alter, access.OfTable(keyspace, t.View.Base))
 }
 
 // dropIndex checks the permission on the table of an index. If the index does not exist now, it may exist in any table
@@ -68,9 +68,9 @@ func (a Actor) dropIndex(c *schema.DropIndex, s *schema.Schema) error {
 	if ks := s.Keyspace(c.Keyspace); ks != nil {
 		for _, t := range ks.Tables {
 			if t.Indexes[c.Name] != nil {
-				return a.Check(access.Alter, access.OfTable(c.Keyspace, t.Name))
+				return a.Subject.Check(access.Alter, access.OfTable(c.Keyspace, t.Name))
 			}
 		}
 	}
-	return a.Check(access.Alter, access.OfTables(c.Keyspace))
+	return a.Subject.Check(access.Alter, access.OfTables(c.Keyspace))
 }

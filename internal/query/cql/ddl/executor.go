@@ -37,8 +37,8 @@ func (e *Executor) RenewViews(ctx context.Context, keyspace, table string) (*sch
 type Actor struct {
 	// Role receives the permissions on created objects.
 	Role string
-	// Check returns an error if a permission is missing. If it is nil, all actions are permitted.
-	Check func(p access.Permission, on access.Resource) error
+	// Subject checks permissions. If it is nil, all actions are permitted.
+	Subject *access.Subject
 }
 
 // Options configures an Executor. The zero value uses the clock and random UUIDs.

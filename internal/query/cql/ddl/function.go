@@ -154,30 +154,30 @@ func (a Actor) createFunction(c *schema.CreateFunction, s *schema.Schema) error 
 	if c.OrReplace {
 		if f, err := c.Function(s); err == nil {
 			if old := s.Keyspace(c.Keyspace).Function(f.Name, f.Args); old != nil {
-				return a.Check(access.Alter, onFunction(old))
+				return a.Subject.Check(access.Alter, onFunction(old))
 			}
 		}
 	}
-	return a.Check(access.Create, access.OfFunctions(c.Keyspace))
+	return a.Subject.Check(access.Create, access.OfFunctions(c.Keyspace))
 }
 
 // createAggregate also requires the EXECUTE permission on the functions that the aggregate calls.
 func (a Actor) createAggregate(c *schema.CreateAggregate, s *schema.Schema) error {
-	allowed := a.Check(access.Create, access.OfFunctions(c.Keyspace))
+	allowed := a.Subject.Check(access.Create, access.OfFunctions(c.Keyspace))
 	f := aggregateOf(c, s)
 	if f == nil {
 		return allowed
 	}
 	ks := s.Keyspace(c.Keyspace)
 	if old := ks.Function(f.Name, f.Args); c.OrReplace && old != nil {
-		allowed = a.Check(access.Alter, onFunction(old))
+		allowed = a.Subject.Check(access.Alter, onFunction(old))
 	}
 	if allowed != nil {
 		return allowed
 	}
 	for _, part := range []*schema.Function{ks.StateFunction(f), ks.FinalFunction(f)} {
 		if part != nil {
-			if err := a.Check(access.Execute, onFunction(part)); err != nil {
+			if err := a.Subject.Check(access.Execute, onFunction(part)); err != nil {
 				return err
 			}
 		}
@@ -206,7 +206,7 @@ func aggregateOf(c *schema.CreateAggregate, s *schema.Schema) *schema.Function {
 
 func (a Actor) dropFunction(c *schema.DropFunction, s *schema.Schema) error {
 	if f, err := c.Find(s); err == nil && f != nil {
-		return a.Check(access.Drop, onFunction(f))
+		return a.Subject.Check(access.Drop, onFunction(f))
 	}
 	return nil // No function will be dropped.
 }

@@ -77,7 +77,7 @@ type Env struct {
 	// References resolves names with a dot outside SELECT clauses. It may be nil.
 	References References
 	// Functions resolves user-defined functions. It may be nil.
-	Functions Functions
+	Functions *Functions
 	// Aggregates holds the aggregate calls that BindSelector has bound, in order.
 	Aggregates []*Aggregate
 

@@ -14,34 +14,25 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Functions resolves the user-defined functions of terms.
-type Functions interface {
-	// Keyspace finds a keyspace. It returns nil if the keyspace does not exist.
-	Keyspace(name string) *schema.Keyspace
+// Compiler compiles functions.
+type Compiler interface {
 	// Compile returns a callable function. Errors are *dberr.Invalid.
 	Compile(f *schema.Function) (Invoke, error)
 }
 
-// Compiler compiles functions (see Functions).
-type Compiler interface {
-	Compile(f *schema.Function) (Invoke, error)
+// Functions resolves the user-defined functions of terms in a schema.
+type Functions struct {
+	Compiler
+	*schema.Schema
 }
 
 // FunctionsOf returns the functions of a schema, or nil if c is nil.
-func FunctionsOf(c Compiler, s *schema.Schema) Functions {
+func FunctionsOf(c Compiler, s *schema.Schema) *Functions {
 	if c == nil {
 		return nil
 	}
-	return schemaFunctions{c, s}
+	return &Functions{c, s}
 }
-
-type schemaFunctions struct {
-	Compiler
-	schema *schema.Schema
-}
-
-// Keyspace implements Functions.
-func (f schemaFunctions) Keyspace(name string) *schema.Keyspace { return f.schema.Keyspace(name) }
 
 // Invoke calls a function with values of its argument types and returns a value of its result type; nil is null. It is
 // safe for concurrent use. Errors are *dberr.FunctionFailure.

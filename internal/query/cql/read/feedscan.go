@@ -23,6 +23,23 @@ import (
 // feedScan is a scan that reads a change feed instead of the rows of a table.
 type feedScan struct{ *scan }
 
+// feedSource implements changefeed.Source.
+type feedSource struct {
+	*scan
+	reader Reader
+}
+
+// Read implements changefeed.Source.
+func (s feedSource) Read(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
+	return s.reader.Read(ctx, q, &chargingVisitor{visitor(), s.scan})
+}
+
+// Holds implements changefeed.Source.
+func (feedSource) Holds(token.Token, []byte) bool { return true }
+
+// Late implements changefeed.Source.
+func (s feedSource) Late() bool { return s.deadlinePassed() }
+
 // maxUnpagedChanges limits the changes of an unpaged execution.
 const maxUnpagedChanges = 10_000
 
@@ -41,15 +58,12 @@ func (s feedScan) run(ctx context.Context, r Reader) error {
 		return err
 	}
 	changes := &changefeed.Reader{At: at, Max: s.options.PageSize, BytesMax: s.options.PageBytesMax,
-		Late: s.deadlinePassed,
+		Source: feedSource{s.scan, r},
 		Query: command.Read{Table: s.plan.table.ID,
 			Statics: len(s.plan.table.Statics) > 0 && !s.plan.where.feed.allVersions,
 			Now:     s.options.Now, Dropped: s.plan.dropped, Range: token.Full,
 			Level: s.options.Level, Principal: s.options.Claimant, NoWait: s.options.NoWait,
-			Deadline: s.request.deadline},
-		Read: func(ctx context.Context, q *command.Read, visitor func() command.Visitor) error {
-			return r.Read(ctx, q, &chargingVisitor{visitor(), s.scan})
-		}}
+			Deadline: s.request.deadline}}
 	if changes.Query.Level.OneReplica() {
 		changes.Query.Level = dberr.LocalQuorum // the read must see the changes that are known to be applied
 	}

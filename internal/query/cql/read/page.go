@@ -132,8 +132,8 @@ type Page struct {
 	Warnings    []string
 	// Held is the memory reserved from Options.Memory, in bytes. The caller must release it, even after an error.
 	Held int
-	// Partitions is the number of logical partitions that were read. Visited is the number of rows that were visited.
-	Partitions, Visited int
+	// Visited is the number of rows that were visited.
+	Visited int
 	// Charge is the cost of the read.
 	Charge ru.Units
 }

@@ -104,7 +104,6 @@ func (s *scan) visitPartition(tok token.Token, key []byte, static *row.Row) (com
 		s.current.open, s.current.rowsSeen = true, false
 		s.current.moveTo(tok, key)
 		s.current.left = s.limits.perPartition
-		s.page.Partitions++
 	}
 	if err := s.slots.fillPartition(s.current.key, static); err != nil {
 		return command.Stop, err

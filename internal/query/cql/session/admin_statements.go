@@ -85,7 +85,7 @@ const requireWait = 10 * time.Second
 // truncate truncates a table with its indexes and views.
 func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
 	if len(ks.ViewsOf(t.Name)) > 0 {
-		x := view.Truncation{Tables: e.coordinator, Renew: e.ddl.RenewViews, Limit: requireWait,
+		x := view.Truncation{Tables: e.coordinator, Schema: e.ddl, Limit: requireWait,
 			Now: e.opts.Clock.Wall().Unix()}
 		return x.Run(ctx, t)
 	}
@@ -96,7 +96,7 @@ func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Ta
 	return e.coordinator.Truncate(ctx, t.ID, indexes...)
 }
 
-// runSchema executes DDL. The other clients are notified of the change before this client receives its response (SE4).
+// runSchema executes DDL. The change has been published when the executor returns (SE4).
 func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status {
 	if !ddl.Handles(st.parsed) {
 		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))
@@ -112,9 +112,8 @@ func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status 
 		c.Result.Err = err
 		return Done
 	}
-	change := SchemaChange{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace,
+	c.Result.Kind = SchemaChanged
+	c.Result.Change = SchemaChange{Change: r.Change.Change, Target: r.Change.Target, Keyspace: r.Change.Keyspace,
 		Name: r.Change.Name, Args: r.Args}
-	s.engine.opts.Announce(change)
-	c.Result.Kind, c.Result.Change = SchemaChanged, change
 	return Done
 }

@@ -55,9 +55,6 @@ func (a *Authority) Subject(name string) *access.Subject { return a.subject(a.cu
 // Ended reports whether the sessions of a login must end. See access.Login.HasEnded.
 func (a *Authority) Ended(l *access.Login) bool { return l.HasEnded(a.Subject(l.Role), a.strict) }
 
-// Datacenter returns the data center of the node.
-func (a *Authority) Datacenter() string { return a.datacenter }
-
 func (a *Authority) subject(e *roleCache, name string) *access.Subject {
 	if s, ok := e.resolved.Load(name); ok {
 		return s.(*access.Subject)
@@ -149,9 +146,9 @@ func (i *identity) actor() (ddl.Actor, error) {
 		return ddl.Actor{}, err
 	}
 	if i.account != nil {
-		return ddl.Actor{Check: who.Check}, nil // a created object would have no owner
+		return ddl.Actor{Subject: who}, nil // a created object would have no owner
 	}
-	return ddl.Actor{Role: who.Name, Check: who.Check}, nil
+	return ddl.Actor{Role: who.Name, Subject: who}, nil
 }
 
 // hiddenFromAccounts rejects statements on system.peers_v2, which Azure Cosmos DB does not have. A driver that reads

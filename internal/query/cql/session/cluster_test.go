@@ -206,8 +206,7 @@ func TestTopologyRouting(t *testing.T) {
 	}
 	leads := topology.NodeID{3}
 	m := &TopologyRouting{Coordinator: fakeRouting{func() *topology.Snapshot { return snapshot }, nil},
-		Node:   topology.NodeID{9},
-		Leader: func(topology.PartitionID) (topology.NodeID, bool) { return leads, leads != topology.NodeID{} }}
+		Node: topology.NodeID{9}, Leaders: fixedLeader(leads)}
 	last := token.Min
 	for last != token.Max {
 		tablet, ok := m.Tablet(2000, last+1)
@@ -229,31 +228,17 @@ func TestTopologyRouting(t *testing.T) {
 	if tablet, ok := m.Tablet(2001, 5); ok {
 		t.Errorf("an unknown table is at %+v", tablet)
 	}
-	m.Node, leads = topology.NodeID{9}, topology.NodeID{}
+	m.Node, m.Leaders = topology.NodeID{9}, fixedLeader{}
 	if tablet, ok := m.Tablet(2000, 5); !ok || len(tablet.Replicas) != 4 {
 		t.Errorf("without a leader: %+v, %v", tablet, ok)
 	}
 }
 
-// TestAnnounceReplication checks that drivers are notified about exactly the keyspaces that show the effective
-// replication.
-func TestAnnounceReplication(t *testing.T) {
-	w := newFixture(t, Options{})
-	w.announced = nil
-	w.AnnounceReplication()
-	var got []string
-	for _, c := range w.announced {
-		got = append(got, c.Change+" "+c.Target+" "+c.Keyspace)
-	}
-	want := []string{
-		"UPDATED KEYSPACE ks",
-		"UPDATED KEYSPACE system_auth",
-		"UPDATED KEYSPACE system_distributed",
-		"UPDATED KEYSPACE system_traces",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("announced (-want +got):\n%s", diff)
-	}
+// fixedLeader leads all partitions. If it is zero, the leader is unknown.
+type fixedLeader topology.NodeID
+
+func (l fixedLeader) Leader(topology.PartitionID) (topology.NodeID, bool) {
+	return topology.NodeID(l), l != fixedLeader{}
 }
 
 // fakeRouting is the coordinator of a TopologyRouting.
@@ -273,7 +258,7 @@ func TestNear(t *testing.T) {
 	w := newFixture(t, Options{Routing: &TopologyRouting{Coordinator: fakeRouting{nil,
 		func(tok token.Token, level dberr.Consistency) bool {
 			return tok == token.Hash(i32(1)) || level == dberr.LocalOne
-		}}}})
+		}}, Leaders: fixedLeader{}}})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	p := w.prepared(t, w.client, "SELECT v FROM ks.t WHERE k = ?")
 	local := w.prepared(t, w.client, "SELECT * FROM system.local WHERE key = ?")

@@ -20,7 +20,7 @@ func BenchmarkExecute(b *testing.B) {
 func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *fixture
 	routing := &TopologyRouting{Coordinator: fakeRouting{
-		func() *topology.Snapshot { return w.coordinator.Topology() }, nil}}
+		func() *topology.Snapshot { return w.coordinator.Topology() }, nil}, Leaders: fixedLeader{}}
 	benchmarkExecute(b, Options{StaleAfterReturn: true, Routing: routing}, &w)
 }
 

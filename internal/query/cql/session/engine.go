@@ -31,6 +31,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/transaction"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/query/function/call"
+	"github.com/ilion-db/ilion/internal/replica/quota"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -48,14 +49,11 @@ type Options struct {
 	// Clients reports memory pressure. It may be nil.
 	Clients Pressure
 	// Large knows the large logical partitions. It may be nil.
-	Large write.LargePartitions
+	Large *quota.Quota
 	// Functions runs user-defined functions. If it is nil, functions are not supported.
 	Functions ddl.Functions
 	// Metadata is the metadata of the cluster. If it is nil, the schema and the roles of this node are always current.
 	Metadata container.Metadata
-	// Announce notifies the other clients of a schema change before the client that made it receives its response. It
-	// may be nil.
-	Announce func(SchemaChange)
 	// Routing locates data. If it is nil, this node serves all reads, and clients do not receive the location of data.
 	// See TopologyRouting.
 	Routing Routing
@@ -160,9 +158,6 @@ type Engine struct {
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
 	o.Release = cmp.Or(o.Release, compat.Cassandra40)
 	o.Limits = o.Limits.withDefaults()
-	if o.Announce == nil {
-		o.Announce = func(SchemaChange) {}
-	}
 	if o.Clock == nil {
 		o.Clock = sched.SystemClock
 	}
@@ -249,16 +244,6 @@ func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 		out = append(out, catalog.PreparedStatement{ID: id, Keyspace: st.keyspace, Query: st.display})
 	})
 	return out
-}
-
-// AnnounceReplication notifies clients that the replication of all replicated keyspaces has changed. system_schema
-// shows the effective replication, and drivers read it again only after a notification.
-func (e *Engine) AnnounceReplication() {
-	for ks := range e.catalog.Snapshot().All() {
-		if !schema.IsLocalSystem(ks.Name) && !schema.IsVirtualSystem(ks.Name) {
-			e.opts.Announce(SchemaChange{Change: "UPDATED", Target: "KEYSPACE", Keyspace: ks.Name})
-		}
-	}
 }
 
 // ReadRestarts returns the number of times that a SELECT was restarted because its rows could not be confirmed.

@@ -26,9 +26,6 @@ type fixture struct {
 	*Engine
 	catalog *catalog.Catalog
 	client  *Session
-
-	mu        sync.Mutex
-	announced []SchemaChange
 }
 
 // schemaStore applies schema changes like a node, but only in memory.
@@ -116,11 +113,6 @@ func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixt
 	k := &schemaStore{host: host, coordinator: co, catalog: w.catalog, store: store}
 	if err := k.reshape(w.catalog.Snapshot()); err != nil {
 		t.Fatal(err)
-	}
-	o.Announce = func(c SchemaChange) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.announced = append(w.announced, c)
 	}
 	if w.Engine, err = New(w.catalog, co, ddl.New(w.catalog, k, ddl.Options{}), o); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 )
 
 // functions returns the user-defined functions of a schema.
-func (e *Engine) functions(s *schema.Schema) expr.Functions {
+func (e *Engine) functions(s *schema.Schema) *expr.Functions {
 	return expr.FunctionsOf(e.opts.Functions, s)
 }
 

@@ -41,7 +41,7 @@ type tableNames struct {
 func (n tableNames) Release() *compat.Release { return n.engine.opts.Release }
 
 // Functions returns the node's user-defined functions.
-func (n tableNames) Functions() expr.Functions { return n.engine.functions(n.snapshot) }
+func (n tableNames) Functions() *expr.Functions { return n.engine.functions(n.snapshot) }
 
 // Table finds a table. A name without a keyspace refers to the session's keyspace.
 func (n tableNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {

@@ -10,7 +10,8 @@
 //   - (SE2) Executing a prepared single-partition statement allocates no memory in this package.
 //   - (SE3) Work that may wait for anything except a processor is not done on a goroutine that must not block
 //     (Offload).
-//   - (SE4) The other clients are notified of a schema change before its client receives the response.
+//   - (SE4) A schema change is published to the listeners of the catalog, which announce it to the other clients, before
+//     its client receives the response.
 //   - (SE5) The result of a restarted read contains no rows of an earlier attempt.
 //   - (SE6) No statement is executed for a client whose role lacks the permission in the current state of the roles.
 //   - (SE7) While the leader of the meta partition responds, no statement is rejected because the schema or the roles

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
 // TestValues checks how values are assigned to markers: by position or by name, null or unset. An incorrect number of
@@ -418,17 +419,23 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// TestAnnouncements checks SE4, and that only effective changes are announced.
+// TestAnnouncements checks SE4, and that only effective changes are published.
 func TestAnnouncements(t *testing.T) {
 	w := newFixture(t, Options{})
-	w.announced = nil
+	var published []SchemaChange
+	defer w.catalog.Subscribe(func(p catalog.Publication) {
+		for _, e := range p.Events {
+			published = append(published, SchemaChange{Change: e.Change, Target: e.Target, Keyspace: e.Keyspace,
+				Name: e.Name})
+		}
+	})()
 	for _, text := range []string{"CREATE TABLE ks.t (k int PRIMARY KEY)",
 		"CREATE TABLE IF NOT EXISTS ks.t (k int PRIMARY KEY)", "DROP TABLE ks.t", "DROP TABLE IF EXISTS ks.t"} {
 		w.query(t, text)
 	}
 	want := []SchemaChange{{Change: "CREATED", Target: "TABLE", Keyspace: "ks", Name: "t"},
 		{Change: "DROPPED", Target: "TABLE", Keyspace: "ks", Name: "t"}}
-	if diff := cmp.Diff(want, w.announced); diff != "" {
+	if diff := cmp.Diff(want, published); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if r := w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)"); r.Kind != SchemaChanged ||

@@ -200,13 +200,7 @@ func (l *tableLatencies) keep(s *schema.Schema) {
 	}
 }
 
-// TableLatency returns the latency of an operation on a table, for the requests that this node has coordinated.
-func (e *Engine) TableLatency(table uint32, op Operation) LatencySummary {
-	s := e.TableHistogram(table, op)
-	return s.Summary()
-}
-
-// TableHistogram returns the histogram that TableLatency summarizes.
+// TableHistogram returns the latencies of an operation on a table, for the requests that this node has coordinated.
 func (e *Engine) TableHistogram(table uint32, op Operation) LatencyHistogram {
 	of := e.tableLatencies.find(table)
 	if of == nil || of[op].Load() == nil {

@@ -105,9 +105,10 @@ type TopologyRouting struct {
 	}
 	// Node is this node.
 	Node topology.NodeID
-	// Leader returns the leader of a partition. ok is false if the leader is unknown. If Leader is nil, the hints in
-	// the topology are used.
-	Leader func(p topology.PartitionID) (node topology.NodeID, ok bool)
+	// Leaders returns the leader of a partition. ok is false if the leader is unknown.
+	Leaders interface {
+		Leader(p topology.PartitionID) (node topology.NodeID, ok bool)
+	}
 }
 
 // ServesLocally implements LocalReads.
@@ -135,10 +136,7 @@ func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok
 	if tablet.First >= tablet.Last {
 		return tablet, false // a part of one token is not a token range
 	}
-	leader, known := topology.NodeID{}, false
-	if m.Leader != nil {
-		leader, known = m.Leader(p.ID)
-	}
+	leader, known := m.Leaders.Leader(p.ID)
 	for _, set := range p.Sets {
 		for _, r := range set.Replicas {
 			if r.Node == m.Node && r.State != topology.Joining {

@@ -29,11 +29,17 @@ type Tables interface {
 	Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error
 }
 
+// SchemaChanger changes the schema. It is a *ddl.Executor.
+type SchemaChanger interface {
+	// RenewViews returns a schema in which the views of a table have a new revision.
+	RenewViews(ctx context.Context, keyspace, table string) (*schema.Schema, error)
+}
+
 // Truncation executes TRUNCATE for a table with materialized views. Its duration does not depend on the number of rows.
 // The steps are:
 //
 //  1. Truncate the base table.
-//  2. Call Renew, which gives the views a new schema revision, and make their partitions require this revision. A
+//  2. Call RenewViews, which gives the views a new schema revision, and make their partitions require this revision. A
 //     delivery that has read a base row before step 1 was planned for an older revision and is rejected at any time.
 //  3. Truncate the views.
 //  4. Mark base rows written since step 1 as due, because step 3 may have removed their view data.
@@ -41,8 +47,7 @@ type Tables interface {
 // All steps are idempotent. If a step fails, the error tells the client to repeat TRUNCATE.
 type Truncation struct {
 	Tables Tables
-	// Renew returns a schema in which the views of a table have a new revision.
-	Renew func(ctx context.Context, keyspace, table string) (*schema.Schema, error)
+	Schema SchemaChanger
 	// Limit is the time limit of step 2 for each view.
 	Limit time.Duration
 	// Now is the time of the statement in seconds.
@@ -54,7 +59,7 @@ func (x *Truncation) Run(ctx context.Context, t *schema.Table) error {
 	if err := x.Tables.Truncate(ctx, t.ID, indexesOf(t)...); err != nil {
 		return err
 	}
-	s, err := x.Renew(ctx, t.Keyspace, t.Name)
+	s, err := x.Schema.RenewViews(ctx, t.Keyspace, t.Name)
 	if err != nil {
 		return unfinished(t, err)
 	}

@@ -88,6 +88,23 @@ func TestTruncateEmptiesViews(t *testing.T) {
 	w.inViews("after an INSERT", "2")
 }
 
+// insertingChanger inserts a row before it renews views.
+type insertingChanger struct{ *world }
+
+func (w insertingChanger) RenewViews(ctx context.Context, keyspace, table string) (*schema.Schema, error) {
+	w.must("INSERT INTO t (k, v) VALUES (2, 2)")
+	w.settle()
+	s, _, err := w.Apply(ctx, &schema.RenewViews{Keyspace: keyspace, Table: table}, "")
+	return s, err
+}
+
+// brokenChanger cannot change the schema.
+type brokenChanger struct{ err error }
+
+func (b brokenChanger) RenewViews(context.Context, string, string) (*schema.Schema, error) {
+	return nil, b.err
+}
+
 // TestWriteWhileTruncated checks a row that is written after the base table was truncated and delivered before its
 // views are truncated. At the end, the row must be in the views.
 func TestWriteWhileTruncated(t *testing.T) {
@@ -95,12 +112,7 @@ func TestWriteWhileTruncated(t *testing.T) {
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")
 	w.settle()
 	x := view.Truncation{Tables: w.coordinator, Limit: requireLimit, Now: w.now().Unix(),
-		Renew: func(ctx context.Context, keyspace, table string) (*schema.Schema, error) {
-			w.must("INSERT INTO t (k, v) VALUES (2, 2)")
-			w.settle()
-			s, _, err := w.Apply(ctx, &schema.RenewViews{Keyspace: keyspace, Table: table}, "")
-			return s, err
-		}}
+		Schema: insertingChanger{w}}
 	if err := x.Run(t.Context(), w.catalog.Snapshot().Keyspaces["ks"].Tables["t"]); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +128,7 @@ func TestUnfinishedTruncate(t *testing.T) {
 	w.settle()
 	broken := errors.New("no quorum")
 	x := view.Truncation{Tables: w.coordinator, Limit: requireLimit, Now: w.now().Unix(),
-		Renew: func(context.Context, string, string) (*schema.Schema, error) { return nil, broken }}
+		Schema: brokenChanger{broken}}
 	err := x.Run(t.Context(), w.catalog.Snapshot().Keyspaces["ks"].Tables["t"])
 	const want = "Error during truncate: table ks.t is truncated, but not all of its materialized views are: no quorum. " +
 		"Run TRUNCATE again"

@@ -67,6 +67,11 @@ type oneTable struct{}
 
 func (oneTable) TableName(uint32) string { return "t" }
 
+// worldClock is the clock of a world.
+type worldClock struct{ *world }
+
+func (c worldClock) Wall() time.Time { return c.now() }
+
 // newWorld returns a world with a keyspace ks. If follows is set, the keeper updates the views after each write.
 // Otherwise, only calls of Round and settle update them.
 func newWorld(t *testing.T, follows bool) *world {
@@ -77,7 +82,8 @@ func newWorld(t *testing.T, follows bool) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.store.Close() })
-	if w.host, err = partition.Open(partition.Stored{Store: w.store}, partition.Options{Now: w.now}); err != nil {
+	w.host, err = partition.Open(partition.Stored{Store: w.store}, partition.Options{Clock: worldClock{w}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.host.Close() })

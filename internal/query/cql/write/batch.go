@@ -24,7 +24,7 @@ type Names interface {
 	// Release returns the Cassandra release whose behavior is reproduced.
 	Release() *compat.Release
 	// Functions returns the user-defined functions, or nil if they are not supported.
-	Functions() expr.Functions
+	Functions() *expr.Functions
 	// Table finds a table. A name without a keyspace refers to the session's keyspace. The errors have Cassandra's
 	// texts.
 	Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error)
@@ -104,9 +104,6 @@ func (b *Batch) Called() expr.Calls { return b.called }
 
 // Plans returns the bound statements.
 func (b *Batch) Plans() []*Plan { return b.plans }
-
-// Conditional reports whether a statement has an IF clause. If so, the outcome has rows.
-func (b *Batch) Conditional() bool { return b.result.conditional }
 
 // checkBatch rejects combinations that a batch does not support.
 func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
@@ -190,7 +187,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 		fallback, err = b.using.evalTimestamp(&r.Bindings, fallback)
 	}
 	if err == nil {
-		err = x.addBatch(b.kind, &b.result, r, fallback, len(b.plans), func(i int) (*Plan, *expr.Bindings, error) {
+		err = x.addBatch(&b.result, r, fallback, len(b.plans), func(i int) (*Plan, *expr.Bindings, error) {
 			return b.plans[i], &r.Bindings, nil
 		})
 	}
@@ -212,7 +209,7 @@ func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []Bat
 	result, err := checkBatch(kind, plans, false)
 	if err == nil {
 		b := r.Bindings
-		err = x.addBatch(kind, &result, r, r.timestamp(), len(items), func(i int) (*Plan, *expr.Bindings, error) {
+		err = x.addBatch(&result, r, r.timestamp(), len(items), func(i int) (*Plan, *expr.Bindings, error) {
 			p := items[i].Plan
 			b.Values, b.Unset = items[i].Values, items[i].Unset
 			if len(b.Values) != p.markers {
@@ -226,7 +223,7 @@ func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []Bat
 }
 
 // addBatch adds the statements of a batch.
-func (x *Execution) addBatch(kind BatchKind, result *batchResult, r *Request, fallback int64, n int,
+func (x *Execution) addBatch(result *batchResult, r *Request, fallback int64, n int,
 	item func(int) (*Plan, *expr.Bindings, error)) error {
 	table := ""
 	if n > 0 {

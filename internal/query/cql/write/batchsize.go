@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/dberr"
-	"github.com/ilion-db/ilion/internal/model/token"
 )
 
 // This file warns about large batches and rejects batches that are too large, at Cassandra's thresholds and with its
@@ -75,12 +74,6 @@ func (x *Execution) checkSize() error {
 				strings.Join(x.changes.groups.tableNames(), ", "), size, warn, size-warn))
 	}
 	return nil
-}
-
-// LargePartitions returns a warning for the client if a logical partition is large, and an empty string otherwise. It
-// is a *quota.Quota.
-type LargePartitions interface {
-	Large(table uint32, at token.Token) string
 }
 
 // warnLarge appends warnings about logical partitions that are too large.

@@ -16,6 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
+	"github.com/ilion-db/ilion/internal/replica/quota"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
@@ -39,7 +40,7 @@ type Options struct {
 	// RowBytesMax limits the keys and values changed in one row, in bytes. If it is 0, the size is not limited.
 	RowBytesMax int
 	// Large may be nil.
-	Large LargePartitions
+	Large *quota.Quota
 	// Pricing determines and charges prices. If it is nil, each conditional may cost Request.MaxCharge, and the
 	// evaluation of values is not charged.
 	Pricing Pricing

@@ -79,7 +79,7 @@ func (w *fixture) mustDDL(t testing.TB, text string) {
 // Release implements Names.
 func (w *fixture) Release() *compat.Release { return compat.Cassandra40 }
 
-func (w *fixture) Functions() expr.Functions { return nil }
+func (w *fixture) Functions() *expr.Functions { return nil }
 
 func (w *fixture) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := "ks"

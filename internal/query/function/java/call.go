@@ -226,7 +226,7 @@ func (c *compiler) invoke(n *node, of expression, static bool) expression {
 			argTypes(args))
 		return bad()
 	}
-	return c.invocation(n, m, of, args)
+	return c.invocation(m, of, args)
 }
 
 func only(found []*method, static bool) []*method {
@@ -240,7 +240,7 @@ func only(found []*method, static bool) []*method {
 }
 
 // invocation compiles a call of a resolved method.
-func (c *compiler) invocation(n *node, m *method, of expression, args []expression) expression {
+func (c *compiler) invocation(m *method, of expression, args []expression) expression {
 	var evals []eval
 	if !m.static && m.name != "new" {
 		evals = append(evals, of.eval)
@@ -328,7 +328,7 @@ func (c *compiler) creation(n *node) expression {
 		c.errorf(n.line, "The constructor %s(%s) is undefined", name, argTypes(args))
 		return bad()
 	}
-	e := c.invocation(n, m, expression{typ: t}, args)
+	e := c.invocation(m, expression{typ: t}, args)
 	e.typ = t
 	if m.result.name == "Throwable" {
 		inner, full := e.eval, fullName(name)
