@@ -135,8 +135,8 @@ func unescapeWith(s string, lone rune) string {
 	return string(append(out, s...))
 }
 
-// unescapeRune decodes the \uXXXX escape, or the pair of such escapes, at the start of s, and returns the length. The
-// rune is negative for a lone surrogate.
+// unescapeRune decodes a \u escape of four hexadecimal digits, or a pair of such escapes, at the start of s. It returns
+// the rune and the length of the input that it decoded. The rune is negative for a lone surrogate.
 func unescapeRune(s string) (rune, int) {
 	r, ok := hexRune(s)
 	if !ok {
