@@ -23,14 +23,14 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// pushdownWorld generates random items and queries.
-type pushdownWorld struct{ *rand.Rand }
+// pushdownGenerator generates random items and queries.
+type pushdownGenerator struct{ *rand.Rand }
 
-func (w pushdownWorld) pick(of ...string) string { return of[w.IntN(len(of))] }
+func (w pushdownGenerator) pick(of ...string) string { return of[w.IntN(len(of))] }
 
 // item returns the body of a random item. Properties are often missing and have several types. Sums of the numbers are
 // exact.
-func (w pushdownWorld) item(i int) string {
+func (w pushdownGenerator) item(i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"id":"%04d","k":"k%d"`, i, i%37)
 	for _, name := range []string{"a", "b"} {
@@ -45,7 +45,7 @@ func (w pushdownWorld) item(i int) string {
 }
 
 // query returns a random query with a random scope and page size.
-func (w pushdownWorld) query(keys int) container.QueryRequest {
+func (w pushdownGenerator) query(keys int) container.QueryRequest {
 	q := container.QueryRequest{CrossPartition: true, MaxItems: []int{0, 0, 0, 0, 40, 120}[w.IntN(6)]}
 	where := w.pick("", "", " WHERE c.m = @m", " WHERE c.m > @m AND c.n < 500", " WHERE c.a = 1 OR c.b = 'x'",
 		" WHERE IS_DEFINED(c.a)", " WHERE STARTSWITH(c.id, '00')", " WHERE c.text LIKE '%xxx' AND c.m != @m",
@@ -188,7 +188,7 @@ func splitOne(t *testing.T, n *Node) {
 
 // differ runs random queries with and without pushdown. Both runs must return the same documents in the same pages. If
 // costs is true, queries with COUNT must also have the same charge. The result is the number of aggregated items.
-func differ(t *testing.T, w pushdownWorld, s *items, queries int, costs bool) (pushed int64) {
+func differ(t *testing.T, w pushdownGenerator, s *items, queries int, costs bool) (pushed int64) {
 	t.Helper()
 	plain := withoutPushdown(s.n)
 	for range queries {
@@ -218,7 +218,7 @@ const pushdownContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash
 // It checks that both return the same results, even after splits and if aggregations decline, stop early, or fail.
 func TestPushdownChangesNothing(t *testing.T) {
 	t.Parallel()
-	w := pushdownWorld{rand.New(rand.NewPCG(3, 1))}
+	w := pushdownGenerator{rand.New(rand.NewPCG(3, 1))}
 	n := startNode(t, Options{InitialPartitions: 3})
 	s := newContainer(t, n, pushdownContainer)
 	for i := range 600 {
@@ -275,7 +275,7 @@ func elsewhere(n *Node) (count int) {
 // must read from other nodes.
 func TestPushdownInCluster(t *testing.T) {
 	t.Parallel()
-	w := pushdownWorld{rand.New(rand.NewPCG(7, 2))}
+	w := pushdownGenerator{rand.New(rand.NewPCG(7, 2))}
 	nodes := pushdownCluster(t, func(s *items) {
 		for i := range 300 {
 			s.want(201, nil, create(w.item(i)))

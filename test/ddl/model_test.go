@@ -46,7 +46,7 @@ func (m memory) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 	return s, events, err
 }
 
-func newWorld(s *schema.Schema) (*catalog.Catalog, *ddl.Executor) {
+func newFixture(s *schema.Schema) (*catalog.Catalog, *ddl.Executor) {
 	info := catalog.NodeInfo{Endpoint: catalog.Endpoint{Listen: netip.MustParseAddrPort("127.0.0.1:7000"),
 		Datacenter: "datacenter1"}}
 	c := catalog.NewForRelease(compat.Cassandra50, s, func() catalog.NodeInfo { return info })
@@ -57,7 +57,7 @@ func newWorld(s *schema.Schema) (*catalog.Catalog, *ddl.Executor) {
 // step executes a statement on a schema and returns the next schema and the result.
 func step(t *testing.T, s *schema.Schema, text string) (*schema.Schema, string) {
 	t.Helper()
-	c, e := newWorld(s)
+	c, e := newFixture(s)
 	stmt, _, err := parser.Parse(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -75,7 +75,7 @@ func step(t *testing.T, s *schema.Schema, text string) (*schema.Schema, string) 
 // describe returns the text of a schema.
 func describe(t *testing.T, s *schema.Schema, text string) string {
 	t.Helper()
-	_, e := newWorld(s)
+	_, e := newFixture(s)
 	stmt, _, err := parser.Parse(text)
 	if err != nil {
 		t.Fatal(err)

@@ -88,16 +88,16 @@ func roleTexts() (out [][]byte) {
 	return out
 }
 
-// roleWorld is a store of roles in which one role acts.
-type roleWorld struct {
+// roleFixture is a store of roles in which one role acts.
+type roleFixture struct {
 	state  *access.State
 	schema *schema.Schema
 	*roles.Executor
 }
 
-// newRoleWorld returns a world with the state s.
-func newRoleWorld(s *access.State) *roleWorld {
-	w := &roleWorld{state: s, schema: schema.New()}
+// newRoleFixture returns a fixture with the state s.
+func newRoleFixture(s *access.State) *roleFixture {
+	w := &roleFixture{state: s, schema: schema.New()}
 	w.Executor = roles.New(w)
 	return w
 }
@@ -112,7 +112,7 @@ func startRoles() *access.State {
 }
 
 // ApplyRoles implements roles.Store.
-func (w *roleWorld) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
+func (w *roleFixture) ApplyRoles(_ context.Context, c access.Change, actor string) ([]string, error) {
 	next, warnings, err := access.Apply(w.state, c, &access.Environment{
 		Actor: actor, Datacenters: []string{"dc1"},
 		Exists: func(r access.Resource) bool { return r.Keyspace == "ks" },
@@ -122,7 +122,7 @@ func (w *roleWorld) ApplyRoles(_ context.Context, c access.Change, actor string)
 }
 
 // ask executes a statement as a role. It returns a description of a wrong error, or "".
-func (w *roleWorld) ask(who, text string, tree parser.Statement) string {
+func (w *roleFixture) ask(who, text string, tree parser.Statement) string {
 	_, _, err := w.Execute(context.Background(), &roles.Request{Statement: tree, Text: text,
 		Subject: w.state.Resolve(who, false), State: w.state, Schema: w.schema})
 	if err != nil && !strings.HasPrefix(fmt.Sprintf("%T", err), "*dberr.") {
@@ -132,10 +132,10 @@ func (w *roleWorld) ask(who, text string, tree parser.Statement) string {
 }
 
 // executeRoles executes the statements as low, which has no permissions, and as boss, which has all permissions, each
-// in a separate world.
+// in a separate fixture.
 func executeRoles() func([]byte) string {
 	start := startRoles()
-	low, boss := newRoleWorld(start), newRoleWorld(start)
+	low, boss := newRoleFixture(start), newRoleFixture(start)
 	return func(b []byte) string {
 		low.state, boss.state = start, start
 		for text := range strings.SplitSeq(string(b), ";") {

@@ -25,7 +25,7 @@ func TestBalance(t *testing.T) {
 	if *long {
 		nodes, partitions = 1000, 100_000
 	}
-	w := newWorld(t, 1, nodes, 5, partitions)
+	w := newModelCluster(t, 1, nodes, 5, partitions)
 	w.ring = true
 	w.run("by the ring alone", time.Hour, nil)
 	w.ring = false
@@ -105,7 +105,7 @@ func TestBalance(t *testing.T) {
 }
 
 // total returns all bytes of the cluster.
-func (w *world) total() float64 {
+func (w *modelCluster) total() float64 {
 	all, _, _ := w.shares(w.held())
 	return all.Bytes
 }
@@ -113,7 +113,7 @@ func (w *world) total() float64 {
 // BenchmarkSchedule measures a decision with 1,000 nodes and 100,000 partitions, a third of which must move. It
 // measures a planner without prior state and a planner that has already made decisions in the same state.
 func BenchmarkSchedule(b *testing.B) {
-	w := newWorld(b, 1, 1000, 5, 100_000)
+	w := newModelCluster(b, 1, 1000, 5, 100_000)
 	b.Run("scratch", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

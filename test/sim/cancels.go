@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/merge"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // cancelSoon cancels one in three requests: immediately, during its execution, or much later, when the execution waits
@@ -32,7 +32,7 @@ func (w *simulation) cancelSoon(table uint32, id topology.PartitionID) {
 
 // cancel cancels the pending request for a partition, like an operator.
 func (n *node) cancel(table uint32, id topology.PartitionID) {
-	n.Spawn(func(*world.Task) {
+	n.Spawn(func(*simenv.Task) {
 		var what string
 		err := n.update(func(s *meta.State) (next *meta.State, err error) {
 			next, what, err = merge.Cancel(s, table, id)

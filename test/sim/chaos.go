@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // startChaos injects random faults until the calm phase begins.
@@ -181,4 +181,4 @@ func (w *simulation) wrongClock() {
 }
 
 // heal ends all faults.
-func (w *simulation) heal() { w.Heal(func(m *world.Machine) { w.nodes[m.ID].restart() }) }
+func (w *simulation) heal() { w.Heal(func(m *simenv.Machine) { w.nodes[m.ID].restart() }) }

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 type opKind uint8
@@ -108,7 +108,7 @@ func tableOf(key string) uint32 {
 type client struct {
 	w    *simulation
 	n    *node
-	t    *world.Task
+	t    *simenv.Task
 	id   int
 	last map[string]uint64
 }
@@ -116,7 +116,7 @@ type client struct {
 func (n *node) startClients() {
 	w := n.w
 	for i := range 2 {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			c := &client{w: w, n: n, t: t, id: 2*n.ID + i, last: map[string]uint64{}}
 			for t.Sleep(w.Between(time.Millisecond, 130*time.Millisecond)) && !w.finished {
 				c.execute(c.draw())
@@ -436,7 +436,7 @@ func readOf(o *op, level dberr.Consistency, now int64) *command.Read {
 // viewer collects the rows of a read. A process may be paused anywhere, including between the visit of a row and the
 // confirmation of the read.
 type viewer struct {
-	st    *world.Task
+	st    *simenv.Task
 	key   string
 	found map[string]cell
 	// column is the column to read, or 0 for the usual column.
@@ -456,7 +456,7 @@ func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
 		seen = cell{value: binary.BigEndian.Uint64(c.Value), stamp: c.Timestamp}
 	}
 	v.found[v.key] = seen
-	if w := v.st.Machine.World; w.OneIn(4) && !v.st.Sleep(w.Between(0, 200*time.Millisecond)) {
+	if w := v.st.Machine.Environment; w.OneIn(4) && !v.st.Sleep(w.Between(0, 200*time.Millisecond)) {
 		return command.Stop, sched.ErrEnded
 	}
 	return command.More, nil
@@ -464,7 +464,7 @@ func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
 
 // readHere runs a client that reads counters at ONE. It reads from the replica on its node if that replica may serve
 // the read. Otherwise, the node's coordinator asks the leader.
-func (n *node) readHere(t *world.Task) {
+func (n *node) readHere(t *simenv.Task) {
 	w := n.w
 	for t.Sleep(w.Between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {
 		key := counters[w.Rand.IntN(len(counters))]
@@ -538,7 +538,7 @@ func (w *simulation) lastReads() {
 	w.lastFinds()
 	for _, key := range allKeys {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			o := &op{client: lastReader, kind: opRead, key: key, called: w.Now}
 			w.hist.last = append(w.hist.last, o)
 			c := &client{w: w, n: n, t: t, id: lastReader, last: map[string]uint64{}}

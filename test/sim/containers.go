@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/function/script"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // The container holds items of a few logical partitions. It has indexes, including a composite index, a unique key, a
@@ -205,7 +205,7 @@ func (p *slowProgram) Run(ctx context.Context, t *partition.Txn) ([]byte, error)
 // container.
 func (n *node) startTuner() {
 	w := n.w
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		for t.Sleep(w.Between(2*time.Second, 9*time.Second)) && !w.finished && !w.Calm {
 			c := n.stocked()
 			if c == nil {

@@ -36,7 +36,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/transport"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // control holds the control loops of one process run: the product's metadata keeper and its reconcilers, assembled as
@@ -159,7 +159,7 @@ func (n clusterNode) State() *meta.State {
 func (n clusterNode) Fail(reason error) { n.fail(reason) }
 
 // run starts the loops of the node. The node follows the metadata and joins the cluster if it is not a member.
-func (n *node) run(*world.Task) {
+func (n *node) run(*simenv.Task) {
 	w, s, ctx, life := n.w, n.Scheduler(), context.Background(), n.Life
 	n.connect()
 	keeper, err := meta.New(n.parts.Records, n.change, meta.Options{
@@ -450,12 +450,12 @@ func (n *node) record() *meta.Node {
 func (n *node) firstRecord() *meta.Node {
 	return &meta.Node{
 		ID: n.self(), Internal: n.name(), CQL: n.name(), Region: region, Zone: fmt.Sprint(n.ID), State: meta.Up,
-		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), CreationID: n.births + 1,
+		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), CreationID: n.creations + 1,
 	}
 }
 
-// writeBirth stores the initial metadata on the voters of the meta partition.
-func (n *node) writeBirth() error {
+// writeInitialMetadata stores the initial metadata on the voters of the meta partition.
+func (n *node) writeInitialMetadata() error {
 	w := n.w
 	if n.wipes > 0 || n.ID >= voterCount {
 		return nil
@@ -524,7 +524,7 @@ func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte,
 // startSetter increments a setting of the cluster repeatedly and counts the successes.
 func (n *node) startSetter() {
 	w := n.w
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		for t.Sleep(w.Between(200*time.Millisecond, 2*time.Second)) && !w.finished {
 			if n.state().Version == 0 {
 				continue
@@ -552,7 +552,7 @@ func (n *node) update(f func(*meta.State) (*meta.State, error)) error {
 }
 
 // moveSomething requests the move of a replica, like an operator. The balancer may later move it back.
-func (n *node) moveSomething(*world.Task) {
+func (n *node) moveSomething(*simenv.Task) {
 	w := n.w
 	err := n.update(func(s *meta.State) (*meta.State, error) {
 		var ps []*topology.Partition
@@ -625,7 +625,7 @@ const handoverTime = 5 * time.Second
 // stop shuts the process down like an administrator: it announces the shutdown, transfers its leaderships, and
 // announces its end.
 func (n *node) stop() {
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		ctx, cancel := n.Scheduler().WithTimeout(context.Background(), handoverTime)
 		defer cancel()
 		n.peers.AnnounceStop(ctx)

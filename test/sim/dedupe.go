@@ -8,7 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // A simulation lasts seconds, so dedupe records are kept for seconds.
@@ -19,7 +19,7 @@ const (
 
 // sweepDedupe makes the leaders on this node sweep old dedupe records, as storage.Sweeper does.
 func (n *node) sweepDedupe() {
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		for _, r := range n.parts.Replicas() {
 			if r.Leading() && r.Frozen() == 0 && !t.Dead() {
 				n.sweepDedupeOf(t, r)
@@ -28,7 +28,7 @@ func (n *node) sweepDedupe() {
 	})
 }
 
-func (n *node) sweepDedupeOf(t *world.Task, r *partition.Replica) {
+func (n *node) sweepDedupeOf(t *simenv.Task, r *partition.Replica) {
 	ctx, now := context.Background(), n.plantPast().Unix()
 	g, err := n.store.FindGarbage(ctx, r.Extent().Span, nil, now, dedupeKept, 1000)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/transport"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // damage is the damage to a node's data directory.
@@ -128,10 +128,10 @@ func (n *node) makeDamage(kept *vfs.MemFS) {
 	case noLog, oldLog:
 		err = replace(logDir)
 	case noRows, oldRows:
-		n.births++
+		n.creations++
 		err = replace(rowsDir)
 	case nothing:
-		n.births++
+		n.creations++
 		n.FS = vfs.NewCrashableMem()
 	case oldBoth:
 		n.FS = kept
@@ -189,7 +189,7 @@ func (n *node) newDisk() {
 	if gone := n.self(); w.OneIn(2) {
 		w.After(w.Between(time.Second, 5*time.Second), func() {
 			if leader := w.leaderOf(topology.MetaPartition); leader != nil {
-				leader.Spawn(func(*world.Task) { leader.giveUp(gone) })
+				leader.Spawn(func(*simenv.Task) { leader.giveUp(gone) })
 			}
 		})
 	}

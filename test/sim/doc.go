@@ -4,14 +4,14 @@
 // fault from a seed. A seed always produces exactly the same history, in every process.
 //
 // The nodes run the product from the coordinator down: coordinator, the client and server of package remote,
-// partition.Host with all its replicas, raftgroup, raftlog, and storage. Their disks lose unsynced data in a crash. The
-// control plane is also the product's: the metadata keeper, peers, reconcilers, placement, admission, and joining.
+// partition.Host with all its replicas, raftgroup, raftlog, and storage. Their disks lose unsynced data in a crash.
+// The control plane is also the product's: the metadata keeper, peers, reconcilers, placement, admission, and joining.
 // control.go assembles them as package node does, and faketransport.go transports requests instead of package
 // transport. No part of the product is reimplemented. The simulator replaces the network, disk latency, clocks that
-// drift, jump, and stop, crashes, and full and lost disks (package world); see RFC 0009.
+// drift, jump, and stop, crashes, and full and lost disks (package simenv); see RFC 0009.
 //
 // Code that waits in the middle of a call runs as a task. A task has a goroutine for its stack, and the goroutine runs
-// only while the world waits for it. Product code waits through package sched, whose driver is world.Process.
+// only while the event loop waits for it. Product code waits through package sched, whose driver is simenv.Process.
 //
 // Clients write registers with the leaders' timestamps and with their own, swap, add to counters, delete, truncate,
 // write logged batches across partitions, and scan. They read at QUORUM and, on their own node, at ONE. At the end

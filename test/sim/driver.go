@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// driver implements partition.Runner for one process run of a node. It puts work into the inbox, and the world
-// executes it in steps.
+// driver implements partition.Runner for one process run of a node. It puts work into the inbox, and the event loop
+// executes the work in steps.
 type driver struct {
 	n    *node
 	life int

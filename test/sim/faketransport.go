@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/transport"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // fakeTransport replaces package transport for package remote. It sends requests and responses in the frames of that
@@ -24,7 +24,7 @@ import (
 type fakeTransport struct {
 	n     *node
 	life  int
-	p     world.Process
+	p     simenv.Process
 	s     *sched.Scheduler
 	links map[topology.NodeID]*link
 }

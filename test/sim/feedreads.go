@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Followers of table feeds. A follower requests each page from any available node with the paging state of the previous
@@ -32,7 +32,7 @@ type rowFollower struct {
 	holds func(key string) bool
 	split bool
 
-	holder *world.Task
+	holder *simenv.Task
 	rowsRead
 	saved rowsRead
 }
@@ -103,7 +103,7 @@ func (w *simulation) beginFollowing() {
 func (n *node) startFollowing() {
 	w := n.w
 	for range 2 {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			for t.Sleep(w.Between(time.Millisecond, 200*time.Millisecond)) && !w.finished {
 				f := w.feeds.followers[w.Rand.IntN(len(w.feeds.followers))]
 				if n.state().Version > 0 && (f.holder == nil || f.holder.Dead()) {
@@ -116,7 +116,7 @@ func (n *node) startFollowing() {
 
 // followRows reads a page for a follower. Sometimes the follower saves a checkpoint, discards the pages read since the
 // checkpoint, or divides into two followers with one token range each.
-func (w *simulation) followRows(n *node, t *world.Task, f *rowFollower) {
+func (w *simulation) followRows(n *node, t *simenv.Task, f *rowFollower) {
 	if !w.feedPage(n, t, f, 1+w.Rand.IntN(9)) {
 		return
 	}
@@ -141,7 +141,7 @@ func (w *simulation) followRows(n *node, t *world.Task, f *rowFollower) {
 }
 
 // feedPage reads a page for a follower from a node. It reports whether a page was read.
-func (w *simulation) feedPage(n *node, t *world.Task, f *rowFollower, size int) bool {
+func (w *simulation) feedPage(n *node, t *simenv.Task, f *rowFollower, size int) bool {
 	f.holder = t
 	p := rowPage{called: w.Now}
 	lines, next, err := n.query(f.statement(), size, f.at)
@@ -177,7 +177,7 @@ func (w *simulation) notRead(n *node, what string, err error) {
 func (w *simulation) lastFeeds() {
 	for _, f := range w.feeds.followers {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			for {
 				free := f.holder == nil || f.holder.Dead()
 				if free && w.feedPage(n, t, f, 50) && f.pages[len(f.pages)-1].last {
@@ -195,7 +195,7 @@ func (w *simulation) lastFeeds() {
 		f := rowFollower{table: name}
 		text := f.statement()
 		text = text[:len(text)-len(" WHERE cosmos_changefeed_start_time() = 0")]
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			for {
 				lines, _, err := n.query(text, 0, nil)
 				if err == nil {
@@ -218,7 +218,7 @@ func (n *node) sweepFeeds() {
 		if !w.OneIn(3) {
 			continue
 		}
-		n.Spawn(func(*world.Task) {
+		n.Spawn(func(*simenv.Task) {
 			if n.sweepTable(t.ID, func(r *partition.Replica, s *command.Sweep, done command.Completion) error {
 				return r.Control().SweepLatched(context.Background(), s, done)
 			}) {

@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 	"github.com/ilion-db/ilion/test/fakeclock"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Feeds of CQL tables with cdc = true. Clients write to the tables with all kinds of CQL statements, which are parsed,
@@ -134,7 +134,7 @@ func (d *drafting) Apply(_ context.Context, c schema.Change, _ string) (*schema.
 func (n *node) startFeeds() {
 	w := n.w
 	for i := range 2 {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			c := &feedClient{n: n, t: t, id: 500 + 2*n.ID + i, last: map[loggedRow]uint64{}}
 			for t.Sleep(w.Between(time.Millisecond, 150*time.Millisecond)) && !w.finished {
 				if n.state().Version > 0 {
@@ -149,7 +149,7 @@ func (n *node) startFeeds() {
 // feedClient is a client of the tables. last is the value that it wrote last.
 type feedClient struct {
 	n    *node
-	t    *world.Task
+	t    *simenv.Task
 	id   int
 	last map[loggedRow]uint64
 }
@@ -313,7 +313,7 @@ func (s inSchema) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Ta
 }
 
 // modify executes a modification. It plans the statement again when the schema changes.
-func (n *node) modify(t *world.Task, text string) (o *statementEnd, err error) {
+func (n *node) modify(t *simenv.Task, text string) (o *statementEnd, err error) {
 	for range replanMax {
 		if o, err = n.modifyOnce(t, text); !errors.Is(err, coordinator.ErrStaleSchema) ||
 			!t.Sleep(20*time.Millisecond) {
@@ -324,7 +324,7 @@ func (n *node) modify(t *world.Task, text string) (o *statementEnd, err error) {
 	return o, &dberr.WriteTimeout{} // a part of a batch may have been applied
 }
 
-func (n *node) modifyOnce(t *world.Task, text string) (*statementEnd, error) {
+func (n *node) modifyOnce(t *simenv.Task, text string) (*statementEnd, error) {
 	ctx, names := context.Background(), inSchema{n.cat.Snapshot()}
 	stmt, _, err := parser.Parse(text)
 	if err != nil {

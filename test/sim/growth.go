@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // grow holds the limits above which partitions split automatically in a run, and the automatic changes so far.
@@ -94,7 +94,7 @@ func (w *simulation) crowd() {
 	w.Note("partition %d is read often, at node %d", p.ID, n.ID)
 	hot := dice.IntN(3) == 0
 	w.grow.spared, w.grow.until = n, w.Now+crowdFor
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		c := &client{w: w, n: n, t: t, id: 400, last: map[string]uint64{}}
 		for w.Now < w.grow.until && t.Sleep(time.Millisecond+time.Duration(dice.Int64N(int64(80*time.Millisecond)))) {
 			read := keys[dice.IntN(len(keys))]

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Items with a time to live have a separate logical partition, because they disappear without a request. All scans,
@@ -38,7 +38,7 @@ type expiringItem struct {
 // startExpiring starts a client that writes and reads expiring items.
 func (n *node) startExpiring() {
 	w := n.w
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		for t.Sleep(w.Between(50*time.Millisecond, 1200*time.Millisecond)) && !w.finished {
 			at := itemAt{expiringKey, expiringIDs[w.Rand.IntN(len(expiringIDs))]}
 			if c := n.stocked(); c == nil {
@@ -52,7 +52,7 @@ func (n *node) startExpiring() {
 	})
 }
 
-func (w *simulation) writeExpiring(n *node, t *world.Task, c *container.Container, at itemAt) {
+func (w *simulation) writeExpiring(n *node, t *simenv.Task, c *container.Container, at itemAt) {
 	seconds := expiringLeast + w.Rand.IntN(expiringMost-expiringLeast+1)
 	e := &expiringItem{itemAt: at, value: w.hist.newValue(), ttl: time.Duration(seconds) * time.Second, called: w.Now}
 	w.items.expiring = append(w.items.expiring, e)
@@ -72,7 +72,7 @@ func (w *simulation) writeExpiring(n *node, t *world.Task, c *container.Containe
 }
 
 // readExpiring reads an expiring item. If no clock is set wrong, it checks which item must exist and which must not.
-func (w *simulation) readExpiring(n *node, t *world.Task, c *container.Container, at itemAt) {
+func (w *simulation) readExpiring(n *node, t *simenv.Task, c *container.Container, at itemAt) {
 	called := w.Now
 	r, _, err := n.stock.Read(context.Background(), c, stockKey(at.key), at.id, "", container.RequestOptions{})
 	if t.Dead() {

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/query/container"
 	"github.com/ilion-db/ilion/internal/replica/partition"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Reads of items that span several pages: followers of the change feed and searches through the index. Each page is
@@ -39,7 +39,7 @@ type seenItem struct {
 
 // paged is a read in pages. While a page is requested, the read belongs to a task, and ends if the task ends.
 type paged struct {
-	holder *world.Task
+	holder *simenv.Task
 	at     string
 	pages  []itemPage
 }
@@ -113,7 +113,7 @@ func (w *simulation) newSearch(kind int) *search {
 func (n *node) startItemReaders() {
 	w := n.w
 	for range 2 {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			for t.Sleep(w.Between(time.Millisecond, 250*time.Millisecond)) && !w.finished {
 				if f := w.items.followers[w.Rand.IntN(len(w.items.followers))]; f.free() {
 					w.follow(n, t, f)
@@ -129,7 +129,7 @@ func (n *node) startItemReaders() {
 
 // follow reads a page for a follower. Sometimes the follower saves a checkpoint, discards the pages read since the
 // checkpoint, or divides into two followers with a part of the range each.
-func (w *simulation) follow(n *node, t *world.Task, f *follower) {
+func (w *simulation) follow(n *node, t *simenv.Task, f *follower) {
 	f.request.MaxItems = 1 + w.Rand.IntN(9)
 	if !w.changesPage(n, t, f) {
 		return
@@ -165,7 +165,7 @@ func (f *follower) holds(key string) bool {
 }
 
 // changesPage reads a page for a follower from a node. It reports whether a page was read.
-func (w *simulation) changesPage(n *node, t *world.Task, f *follower) bool {
+func (w *simulation) changesPage(n *node, t *simenv.Task, f *follower) bool {
 	c := n.stocked()
 	if c == nil {
 		return false
@@ -203,7 +203,7 @@ func (w *simulation) changesPage(n *node, t *world.Task, f *follower) bool {
 }
 
 // search reads a page of a search from a node. It starts another search after the last page.
-func (w *simulation) search(n *node, t *world.Task, s *search) {
+func (w *simulation) search(n *node, t *simenv.Task, s *search) {
 	if w.searchPage(n, t, s, 1+w.Rand.IntN(4)) && s.at == "" {
 		w.items.found = append(w.items.found, s)
 		for i := range w.items.searches {
@@ -215,7 +215,7 @@ func (w *simulation) search(n *node, t *world.Task, s *search) {
 }
 
 // searchPage reads a page of up to size items from a node. It reports whether a page was read.
-func (w *simulation) searchPage(n *node, t *world.Task, s *search, size int) bool {
+func (w *simulation) searchPage(n *node, t *simenv.Task, s *search, size int) bool {
 	c := n.stocked()
 	if c == nil {
 		return false
@@ -298,7 +298,7 @@ func (n *node) sweepTable(table uint32, sweep func(r *partition.Replica, s *comm
 func (w *simulation) lastPages() {
 	for _, f := range w.items.followers {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			for f.request.MaxItems = 50; ; {
 				ok := f.free() && w.changesPage(n, t, f)
 				if p := len(f.pages) - 1; ok && f.pages[p].last && len(f.pages[p].items) == 0 {
@@ -312,12 +312,12 @@ func (w *simulation) lastPages() {
 	}
 	for kind := range searchKinds {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
-		n.Spawn(func(t *world.Task) { w.compareSearch(n, t, w.newSearch(kind)) })
+		n.Spawn(func(t *simenv.Task) { w.compareSearch(n, t, w.newSearch(kind)) })
 	}
 }
 
 // compareSearch compares the result of a search with a scan.
-func (w *simulation) compareSearch(n *node, t *world.Task, s *search) {
+func (w *simulation) compareSearch(n *node, t *simenv.Task, s *search) {
 	for len(s.pages) == 0 || s.at != "" {
 		if !w.searchPage(n, t, s, 2) {
 			w.Fail("the final page of %s failed", s.text)

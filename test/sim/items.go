@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/container"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Clients create, replace, patch, delete, and read items, one at a time and in batches, with and without etags. Stored
@@ -130,7 +130,7 @@ func (r *itemRequest) String() string {
 type itemClient struct {
 	w    *simulation
 	n    *node
-	t    *world.Task
+	t    *simenv.Task
 	id   int
 	last map[itemAt]uint64
 }
@@ -139,7 +139,7 @@ type itemClient struct {
 func (n *node) startItems() {
 	w := n.w
 	for i := range 2 {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			c := &itemClient{w: w, n: n, t: t, id: 400 + 2*n.ID + i, last: map[itemAt]uint64{}}
 			for t.Sleep(w.Between(time.Millisecond, 120*time.Millisecond)) && !w.finished {
 				c.execute(c.draw())
@@ -448,7 +448,7 @@ func (w *simulation) lastItemReads() {
 	w.lastPages()
 	for _, key := range stockKeys {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			c := &itemClient{w: w, n: n, t: t, id: lastReader, last: map[itemAt]uint64{}}
 			r := &itemRequest{client: c, key: key, query: true, failed: -1}
 			if c.execute(r); !r.done || r.status != 0 {

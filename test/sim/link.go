@@ -13,7 +13,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/transport"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // link is a connection on which one process run of a node sends requests to one process run of another node. It
@@ -26,7 +26,7 @@ type link struct {
 	life int
 	over bool
 	// asks and answers are the two directions of the connection.
-	asks, answers *world.Wire
+	asks, answers *simenv.Wire
 	// last is the number of requests so far. under holds the requests whose end the caller has not received. served
 	// holds the requests that the remote node may still answer.
 	last   uint64
@@ -150,7 +150,7 @@ func (l *link) serve(a transport.RequestFrame) {
 	}
 	n.AfterLife(n.w.Between(0, 300*time.Microsecond), func() {
 		n.AfterPause(func() {
-			n.Spawn(func(*world.Task) { n.answer(ctx, from, a.Request, r) })
+			n.Spawn(func(*simenv.Task) { n.answer(ctx, from, a.Request, r) })
 		})
 	})
 }
@@ -167,7 +167,7 @@ func (l *link) straggle(r *responder, request []byte) {
 	n.AfterLife(n.w.Between(dedupeKept*time.Second, (dedupeKept+6)*time.Second), func() {
 		n.AfterPause(func() {
 			n.w.counts.Stragglers++
-			n.Spawn(func(*world.Task) { n.answer(context.Background(), from, request, r) })
+			n.Spawn(func(*simenv.Task) { n.answer(context.Background(), from, request, r) })
 		})
 	})
 }
@@ -195,7 +195,7 @@ type responder struct {
 	n    *node
 	id   uint64
 	life int
-	p    world.Process
+	p    simenv.Process
 	over bool
 	// ahead is 0 for a request with a single response. credit is the number of pages that may be sent.
 	ahead, credit int

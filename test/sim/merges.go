@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // mergesMax is the maximum number of merges that are requested in a run.
@@ -28,7 +28,7 @@ func (w *simulation) mergeSomething() {
 
 // orderMerge requests the merge of two neighbors, like an operator who skips the idle period. It prefers neighbors on
 // the same nodes; the replicas of other neighbors are first moved together.
-func (n *node) orderMerge(*world.Task) {
+func (n *node) orderMerge(*simenv.Task) {
 	w := n.w
 	var order merge.Request
 	gathering := false

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 const (
@@ -89,7 +89,7 @@ func (s *mergeStress) begin() {
 	}
 	s.deafen()
 	merged := func() bool { return !s.joining() }
-	s.then.Spawn(func(t *world.Task) {
+	s.then.Spawn(func(t *simenv.Task) {
 		if t.Wait(merged, stressFor) == nil {
 			s.until = w.Now + stressAfter
 			s.write(s.then, 610, func() bool { return true })
@@ -108,7 +108,7 @@ func (s *mergeStress) frozen() bool { _, frozen := s.w.furthest(s.right); return
 // write writes and reads the keys on a node while wanted returns true.
 func (s *mergeStress) write(n *node, id int, wanted func() bool) {
 	w := s.w
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		c := &client{w: w, n: n, t: t, id: id, last: map[string]uint64{}}
 		pause := func() time.Duration { return time.Duration(1 + s.dice.Int64N(int64(30*time.Millisecond))) }
 		for w.Now < s.until && !w.Calm && wanted() && t.Sleep(pause()) {

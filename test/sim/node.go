@@ -16,12 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // node is a machine and the process on it. Up is false while the process is down.
 type node struct {
-	world.Loop
+	simenv.Loop
 	w *simulation
 	// wipes counts the disks of the machine. To other nodes, each disk is a new node.
 	wipes byte
@@ -44,8 +44,8 @@ type node struct {
 	harm      *harm
 	// disputed is set if some node has admitted another directory of this node than the restored one.
 	disputed bool
-	// births is the number of earlier directories with the node's identity.
-	births uint64
+	// creations is the number of earlier directories with the node's identity.
+	creations uint64
 	// born is set after the first replicas have been created.
 	born              bool
 	partialCrashState partialCrashState
@@ -58,12 +58,12 @@ type seenAt struct {
 	key     string
 }
 
-func newNode(w *simulation, m *world.Machine) *node {
-	n := &node{Loop: world.Loop{Machine: m}, w: w}
-	n.Hooks = world.Hooks{
+func newNode(w *simulation, m *simenv.Machine) *node {
+	n := &node{Loop: simenv.Loop{Machine: m}, w: w}
+	n.Hooks = simenv.Hooks{
 		Tick: tick, Lenient: true,
 		ID: func() raftgroup.NodeID { return raftgroup.NodeID(n.self()) },
-		At: func(id raftgroup.NodeID) *world.Loop {
+		At: func(id raftgroup.NodeID) *simenv.Loop {
 			if to := w.nodeOf(topology.NodeID(id)); to != nil {
 				return &to.Loop
 			}
@@ -201,7 +201,7 @@ func (n *node) start() {
 func (n *node) open() (err error) {
 	w := n.w
 	n.store, err = storage.Open(n.FS, rowsDir, storage.Options{
-		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self(), CreationID: n.births + 1},
+		Identity:   storage.Identity{Cluster: [16]byte{1}, Node: n.self(), CreationID: n.creations + 1},
 		CacheBytes: 1 << 20, MemtableBytes: 512 << 10, MinFreeDisk: -1, TombstoneCacheBytes: -1,
 	})
 	if err != nil {
@@ -215,7 +215,7 @@ func (n *node) open() (err error) {
 		n.store.InstallTable(t)
 	}
 	if n.Life == 0 {
-		if err := n.writeBirth(); err != nil {
+		if err := n.writeInitialMetadata(); err != nil {
 			return err
 		}
 	}
@@ -269,8 +269,8 @@ func (n *node) ended(crash func()) {
 }
 
 // refuses notifies a node that another node's address refuses connections.
-func (n *node) refuses(id topology.NodeID) func(by *world.Machine) {
-	return func(by *world.Machine) {
+func (n *node) refuses(id topology.NodeID) func(by *simenv.Machine) {
+	return func(by *simenv.Machine) {
 		other := n.w.nodes[by.ID]
 		other.peers.SetDown(id, true)
 		if n.w.plan.Bugs.RefusalIsDeath {

@@ -21,7 +21,7 @@ var seams = map[string]string{
 	"clusterNode":     "a node as package membership sees it, as package node has it",
 	"peerObserver":    "a node as package peers sees it, as package node has it",
 	"replicaObserver": "a node as package partition sees it, as package node has it",
-	"driver":          "schedules the steps of raftgroup in the world, as Runner does with goroutines",
+	"driver":          "schedules the steps of raftgroup in the simulated environment, as Runner does with goroutines",
 	"node":            "a machine and the process on it",
 	"client":          "a client",
 	"answer":          "a coordinator's response to a client",

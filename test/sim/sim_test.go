@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/invariant"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 var (
@@ -31,7 +31,7 @@ var (
 func run(t *testing.T, p Scenario) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
-	defer world.Frugal()()
+	defer simenv.Frugal()()
 	p.Wait = synctest.Wait
 	if *lines {
 		p.Print = func(line string) { fmt.Println(line) }
@@ -63,7 +63,7 @@ func eachSeed(t *testing.T, many, few int, with Hardships) (n int, sum Counts, u
 		if len(r.Failures) > 0 {
 			t.Errorf("%v\nreproduce: go test ./test/sim -run %s -sim.seed=%d -sim.seeds=1 -sim.v", r, t.Name(), seed)
 		}
-		world.AddCounts(&sum, &r.Counts)
+		simenv.AddCounts(&sum, &r.Counts)
 		unchecked += r.Unchecked
 	}
 	return n, sum, unchecked
@@ -101,7 +101,7 @@ func TestSeeds(t *testing.T) {
 		if len(r.Failures) > 0 {
 			t.Errorf("%v\nreproduce: go test ./test/sim -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r, seed)
 		}
-		world.AddCounts(&sum, &r.Counts)
+		simenv.AddCounts(&sum, &r.Counts)
 		unchecked += r.Unchecked
 		if done++; done%100 == 0 {
 			t.Logf("%d seeds up to %d, %.1f a second: %d operations, %d faults %+v", done, seed,

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Scenario describes a simulation. The zero value with a Seed is the usual run.
@@ -92,7 +92,7 @@ type Report struct {
 
 // Counts holds the numbers of events in a run.
 type Counts struct {
-	world.Faults
+	simenv.Faults
 	Events, Acked, Unknown, IndexReads int
 	Transfers, Wipes                   int
 	Snapshots, Truncations, Moves      int
@@ -182,7 +182,7 @@ const (
 
 // simulation is one run.
 type simulation struct {
-	*world.World
+	*simenv.Environment
 	plan   Scenario
 	nodes  []*node
 	counts Counts
@@ -220,7 +220,7 @@ func Run(p Scenario) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
 	}
-	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
+	w := &simulation{Environment: simenv.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
 		applied: map[written]place{}, stressedMerges: map[spanAt]bool{},
 		items: itemsRun{etags: map[itemVersion]string{}, versions: map[itemAt][]loggedItem{}}}
 	w.batches = write.NewBatchLog(catalog.New(schema.New(), func() catalog.NodeInfo {
@@ -228,7 +228,7 @@ func Run(p Scenario) *Report {
 	}))
 	w.Wait, w.Print = p.Wait, p.Print
 	if p.With.Rough {
-		w.Net.Rough, w.Net.Requests = world.Usual, world.Requests
+		w.Net.Rough, w.Net.Requests = simenv.Usual, simenv.Requests
 	}
 	w.beginGrowth()
 	w.begin()
@@ -261,8 +261,11 @@ func Run(p Scenario) *Report {
 		w.After(p.Length+17*time.Second, w.lastViewReads)
 	}
 	end := p.Length + 20*time.Second
-	for w.World.Run(end); len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second; w.World.Run(end) {
-		end += 100 * time.Millisecond // an entry is in flight: a metadata change or the first entry of a new leader
+	w.Environment.Run(end)
+	for len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second {
+		// A metadata change or the first entry of a new leader is in flight.
+		end += 100 * time.Millisecond
+		w.Environment.Run(end)
 	}
 	r := &Report{Scenario: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
@@ -275,7 +278,7 @@ func Run(p Scenario) *Report {
 		w.counts.Unwanted += n.Unwanted
 		n.close()
 	}
-	w.counts.Events, w.counts.Faults = w.Events, w.World.Faults
+	w.counts.Events, w.counts.Faults = w.Events, w.Environment.Faults
 	r.Trace, r.Counts, r.Failures = w.Trace, w.counts, w.Failures
 	return r
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // The table with provisioned throughput alternates between lowThroughput and highThroughput, which determine its
@@ -142,7 +142,7 @@ func (n *node) startSpending(ctx context.Context) {
 		Log: n.log(), Sched: n.Scheduler()}}
 	n.Scheduler().Go(func() { provider.Run(ctx) })
 	for i := range spenders {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			for t.Sleep(w.spendingPause(20*time.Millisecond)) && !w.finished {
 				if n.state().Version > 0 && (w.spending.busy || w.spending.dice.IntN(20) == 0) {
 					n.spend(t, i > 0)
@@ -150,7 +150,7 @@ func (n *node) startSpending(ctx context.Context) {
 			}
 		})
 	}
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		for t.Sleep(time.Second+w.spendingPause(6*time.Second)) && !w.finished && !w.Calm {
 			switch {
 			case n.state().Version == 0:
@@ -169,7 +169,7 @@ func (w *simulation) spendingPause(most time.Duration) time.Duration {
 }
 
 // alterThroughput changes the throughput if the resulting shares are large enough.
-func (n *node) alterThroughput(t *world.Task) {
+func (n *node) alterThroughput(t *simenv.Task) {
 	w := n.w
 	state := n.state()
 	units := lowThroughput
@@ -219,7 +219,7 @@ func (n *node) splitSpent() {
 }
 
 // spend makes one request: a write of several rows, or a read of many bytes.
-func (n *node) spend(t *world.Task, writes bool) {
+func (n *node) spend(t *simenv.Task, writes bool) {
 	w, dice := n.w, n.w.spending.dice
 	key := fmt.Sprint("f", dice.IntN(fatKeys))
 	if writes {
@@ -258,7 +258,7 @@ func (n *node) spend(t *world.Task, writes bool) {
 }
 
 // spendWrite writes rows of one logical partition.
-func (n *node) spendWrite(t *world.Task, key string, rows, bytes int) (ru.Units, error) {
+func (n *node) spendWrite(t *simenv.Task, key string, rows, bytes int) (ru.Units, error) {
 	m := command.Mutation{Table: n.w.spending.table, Token: token.Hash([]byte(key)), Key: []byte(key)}
 	v := n.cat.Snapshot().TableByID(m.Table).Column("v").ID
 	for i := range rows {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // splitsMax is the maximum number of splits in a run. Logs, snapshots, and the ends of histories are compared for each
@@ -30,7 +30,7 @@ func (w *simulation) splitSomething() {
 }
 
 // orderSplit splits a partition, as an operator in a hurry would.
-func (n *node) orderSplit(*world.Task) {
+func (n *node) orderSplit(*simenv.Task) {
 	w := n.w
 	var order split.Request
 	err := n.update(func(s *meta.State) (*meta.State, error) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Steps counts events by the step of a split, a merge, or a move that a partition has reached.
@@ -226,7 +226,7 @@ func (w *simulation) injectStepFault(p *topology.Partition, step string) {
 func (w *simulation) changeAmid(n *node, id uint32) {
 	c := []change{createIndex, createIndex, dropIndex, dropTable, dropTable}[w.stepFaults.dice.IntN(5)]
 	truncate := w.stepFaults.dice.IntN(3) == 0
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		w.counts.ChangedAmid++
 		cl := &client{w: w, n: n, t: t, id: 500, last: map[string]uint64{}}
 		var table *schema.Table

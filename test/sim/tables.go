@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // The tables that are created and dropped during a run. k is the key, v is sometimes indexed, and x is a column that
@@ -173,14 +173,14 @@ func (n *node) startSchema() {
 	if !w.plan.With.Schema {
 		return
 	}
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		for t.Sleep(w.Between(500*time.Millisecond, 7*time.Second)) && !w.finished && !w.Calm {
 			if n.state().Version > 0 { // a node without metadata accepts no clients
 				n.alter(t)
 			}
 		}
 	})
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		c := &client{w: w, n: n, t: t, id: 100 + n.ID, last: map[string]uint64{}}
 		for t.Sleep(w.Between(time.Millisecond, 250*time.Millisecond)) && !w.finished {
 			if table := n.cat.Snapshot().Table(keyspace, tableNames[w.Rand.IntN(len(tableNames))]); table != nil {
@@ -191,7 +191,7 @@ func (n *node) startSchema() {
 }
 
 // alter requests a change that usually fits the schema that the node knows.
-func (n *node) alter(t *world.Task) {
+func (n *node) alter(t *simenv.Task) {
 	w := n.w
 	name := tableNames[w.Rand.IntN(len(tableNames))]
 	var s outline
@@ -218,7 +218,7 @@ func (n *node) alter(t *world.Task) {
 }
 
 // changeTable requests a change of a table.
-func (n *node) changeTable(t *world.Task, name string, c change) {
+func (n *node) changeTable(t *simenv.Task, name string, c change) {
 	w := n.w
 	a := &alteration{table: name, change: c, called: w.Now}
 	w.hist.alterations = append(w.hist.alterations, a)
@@ -255,7 +255,7 @@ func (n *node) loseCoordinator() {
 	if w.Calm || other == n || other.coord == nil || other.Paused > w.Now {
 		return
 	}
-	other.Spawn(func(t *world.Task) {
+	other.Spawn(func(t *simenv.Task) {
 		c := &client{w: w, n: other, t: t, id: 300 + len(w.hist.ops), last: map[string]uint64{}}
 		if table := other.cat.Snapshot().Table(keyspace, tableNames[w.Rand.IntN(len(tableNames))]); table != nil {
 			c.tableBatch(table)
@@ -483,7 +483,7 @@ func (w *simulation) lastFinds() {
 			continue
 		}
 		n := w.nodes[w.Rand.IntN(nodeCount)]
-		n.Spawn(func(task *world.Task) {
+		n.Spawn(func(task *simenv.Task) {
 			c := &client{w: w, n: n, t: task, id: lastReader, last: map[string]uint64{}}
 			for _, k := range tableKeys {
 				o := &op{client: lastReader, kind: opRead, key: nameOf(t, k), called: w.Now}

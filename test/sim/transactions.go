@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Transactions read some rows of a logical partition, one after the other or as a slice, and write other rows of it.
@@ -63,7 +63,7 @@ type partitionState [transactedRows]uint64
 func (n *node) startTransactions() {
 	w := n.w
 	for i := range 2 {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			for t.Sleep(w.Between(time.Millisecond, 80*time.Millisecond)) && !w.finished {
 				n.transact(t, w.drawTxn(100+2*n.ID+i))
 			}
@@ -88,7 +88,7 @@ func (w *simulation) drawTxn(client int) *txn {
 }
 
 // transact executes an operation through the node's coordinator and records its outcome.
-func (n *node) transact(t *world.Task, o *txn) {
+func (n *node) transact(t *simenv.Task, o *txn) {
 	w := n.w
 	o.called = w.Now
 	w.hist.txns = append(w.hist.txns, o)
@@ -286,7 +286,7 @@ var serial = porcupine.Model{
 func (w *simulation) lastTransactedReads() {
 	for _, key := range transacted {
 		n := w.nodes[w.Rand.IntN(nodeCount)]
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			o := &txn{client: lastReader, key: key, outside: true, reads: 1<<transactedRows - 1}
 			if n.transact(t, o); !o.done {
 				w.Fail("the final read of %s failed", key)

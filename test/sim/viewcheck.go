@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/token"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // shownIn determines which rows of the base each view shows. It does not use product code.
@@ -32,7 +32,7 @@ var shownIn = map[string]func(base map[string]string) bool{
 // must match immediately and at later times, at which more cells have expired.
 func (w *simulation) lastViewReads() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		if err := t.Wait(func() bool { return w.hintsLeft() == 0 }, 2*time.Second); err != nil && w.hintsLeft() > 0 {
 			w.Fail("%d view hints remain: %v", w.hintsLeft(), err)
 			return

@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 	"github.com/ilion-db/ilion/internal/route/coordinator"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // A base table and its materialized views: one view moves rows by a regular column, one has only key columns, one has
@@ -121,14 +121,14 @@ func (n *node) startViews() {
 		return
 	}
 	for range 2 {
-		n.Spawn(func(t *world.Task) {
+		n.Spawn(func(t *simenv.Task) {
 			c := &viewClient{n: n, t: t, executor: write.NewExecutor(n.coord, write.Options{})}
 			for t.Sleep(w.Between(time.Millisecond, viewPause)) && !w.finished {
 				c.execute(w.viewStatement())
 			}
 		})
 	}
-	n.Spawn(func(t *world.Task) {
+	n.Spawn(func(t *simenv.Task) {
 		for t.Sleep(w.Between(2*time.Second, 9*time.Second)) && !w.finished && !w.Calm {
 			if ks := n.cat.Snapshot().Keyspaces[seen]; ks != nil && ks.Tables[lateView] == nil {
 				w.Note("node %d: %s: %v", n.ID, lateView, define(n.cat, n.changer, n, lateText))
@@ -140,7 +140,7 @@ func (n *node) startViews() {
 // viewClient writes to the base table.
 type viewClient struct {
 	n        *node
-	t        *world.Task
+	t        *simenv.Task
 	executor *write.Executor
 }
 

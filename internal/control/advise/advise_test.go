@@ -20,7 +20,7 @@ import (
 )
 
 // logs generates the logs of servers for two weeks. The first server writes far more than the others.
-func logs(w *world, insert func(server string, at time.Time, message string)) {
+func logs(w *fixture, insert func(server string, at time.Time, message string)) {
 	for i := range 20 {
 		rows := 140
 		if i == 0 {
@@ -36,7 +36,7 @@ func logs(w *world, insert func(server string, at time.Time, message string)) {
 // TestServerLogs checks the log example of the requirements. With only the server as the key, logical partitions grow
 // indefinitely, and a server that writes more makes them uneven. With the hour in the key, there are no findings.
 func TestServerLogs(t *testing.T) {
-	w := newWorld(t, "server_logs(server text | log_time timestamp) log_level text; message text")
+	w := newFixture(t, "server_logs(server text | log_time timestamp) log_level text; message text")
 	logs(w, func(server string, at time.Time, message string) { w.insert(server, at, "INFO", message) })
 	r := Advise(w.input())
 	golden(t, "server_logs", &r)
@@ -44,7 +44,7 @@ func TestServerLogs(t *testing.T) {
 		t.Errorf("found %v", r.kinds())
 	}
 
-	w = newWorld(t, "server_logs(log_hour timestamp; server text | log_time timestamp) log_level text; message text")
+	w = newFixture(t, "server_logs(log_hour timestamp; server text | log_time timestamp) log_level text; message text")
 	logs(w, func(server string, at time.Time, message string) {
 		w.insert(at.Truncate(time.Hour), server, at, "INFO", message)
 	})
@@ -59,7 +59,7 @@ func TestServerLogs(t *testing.T) {
 // previous row. Keys that are exact times or IDs are expected to have one row each.
 func TestOneRowAnHour(t *testing.T) {
 	const declaration = "server_logs(log_hour timestamp) log_level text; message text; server text"
-	w := newWorld(t, declaration)
+	w := newFixture(t, declaration)
 	for i := range 48 {
 		w.insert(epoch.Add(time.Duration(i)*time.Hour), "INFO", "started", "web-1")
 	}
@@ -72,15 +72,15 @@ func TestOneRowAnHour(t *testing.T) {
 	if r = Advise(w.input()); !r.has(SingleRow) || r.Findings[0].Effect[0].After != 1000 {
 		t.Errorf("by writes: %+v", r.Findings)
 	}
-	instants := newWorld(t, declaration)
+	instants := newFixture(t, declaration)
 	for i := range 48 {
 		instants.insert(epoch.Add(time.Duration(i*3_600_017)*time.Millisecond), "INFO", "started", "web-1")
 	}
-	ids := newWorld(t, "user(id timeuuid) message text")
+	ids := newFixture(t, "user(id timeuuid) message text")
 	for i := range 48 {
 		ids.insert(epoch.Add(time.Duration(i)*time.Hour), "hello")
 	}
-	for _, w := range []*world{instants, ids} {
+	for _, w := range []*fixture{instants, ids} {
 		w.writes = 48_000
 		if r := Advise(w.input()); len(r.Findings) > 0 {
 			t.Errorf("%s: %v", w.table, r.kinds())
@@ -89,8 +89,8 @@ func TestOneRowAnHour(t *testing.T) {
 }
 
 // foods fills a table with foods in groups of uneven size, like the data of the requirements' example.
-func foods(t *testing.T, groups int) *world {
-	w := newWorld(t, "foods(food_group text | id int) description text")
+func foods(t *testing.T, groups int) *fixture {
+	w := newFixture(t, "foods(food_group text | id int) description text")
 	names := []string{"Beef Products", "Vegetables and Vegetable Products", "Soups, Sauces, and Gravies",
 		"Baked Products", "Sausages and Luncheon Meats"}
 	for i := range groups {
@@ -154,14 +154,14 @@ func TestBusyKey(t *testing.T) {
 // TestMagazines checks the example of two queries. A list of all magazines reads all physical partitions, and the
 // magazines of one publisher are in one partition. If they are found by an index, a table by publisher is proposed.
 func TestMagazines(t *testing.T) {
-	fill := func(w *world, values func(i int) []any) *world {
+	fill := func(w *fixture, values func(i int) []any) *fixture {
 		for i := range 300 {
 			w.insert(values(i)...)
 		}
 		w.parts = 3
 		return w
 	}
-	names := fill(newWorld(t, "magazine_name(id int) name text; publicationfrequency text"), func(i int) []any {
+	names := fill(newFixture(t, "magazine_name(id int) name text; publicationfrequency text"), func(i int) []any {
 		return []any{i, fmt.Sprint("Magazine ", i), "monthly"}
 	})
 	names.shapes = []Shape{{Count: 40, Rows: 40 * 300, Units: 40 * 13.6}}
@@ -179,7 +179,7 @@ func TestMagazines(t *testing.T) {
 		t.Errorf("read by its key only: %v", r.kinds())
 	}
 
-	indexed := fill(newWorld(t, "magazine_name(id int) name text; publicationfrequency text; publisher text"),
+	indexed := fill(newFixture(t, "magazine_name(id int) name text; publicationfrequency text; publisher text"),
 		func(i int) []any {
 			return []any{i, fmt.Sprint("Magazine ", i), "monthly", fmt.Sprint("Publisher ", i%20)}
 		})
@@ -195,7 +195,7 @@ func TestMagazines(t *testing.T) {
 	}
 
 	const declaration = "magazine_publisher(publisher text | id int DESC) name text; publicationfrequency text"
-	publishers := fill(newWorld(t, declaration),
+	publishers := fill(newFixture(t, declaration),
 		func(i int) []any {
 			return []any{fmt.Sprint("Publisher ", i%60), i, fmt.Sprint("Magazine ", i), "monthly"}
 		})
@@ -210,7 +210,7 @@ func TestMagazines(t *testing.T) {
 // in fifty, so the advice proposes a clustering order that starts with the level. There is no finding if a read returns
 // most of the rows that it reads, or if no clustering order would help.
 func TestFiltering(t *testing.T) {
-	w := newWorld(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
+	w := newFixture(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
 	levels := []string{"info", "debug"}
 	for i := range 2000 {
 		level := levels[i%2]
@@ -247,7 +247,7 @@ func TestFiltering(t *testing.T) {
 // TestConditions checks that conditional writes are reported if they are at least a tenth of all writes. Increments of
 // counters are not conditional writes.
 func TestConditions(t *testing.T) {
-	w := newWorld(t, "account(name text) balance int")
+	w := newFixture(t, "account(name text) balance int")
 	for i := range 50 {
 		w.insert(fmt.Sprint("account ", i), i)
 	}
@@ -262,7 +262,7 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%d conditions", conditions)
 		}
 	}
-	counters := newWorld(t, "n(k text) n counter")
+	counters := newFixture(t, "n(k text) n counter")
 	counters.writes, counters.conditions = 1000, 1000
 	if r := Advise(counters.input()); r.has(Condition) {
 		t.Error("counters have conditions")
@@ -278,13 +278,13 @@ func TestNothingToSay(t *testing.T) {
 		"server_logs(log_hour timestamp) message text",
 		"t(id1 int; id2 int | c1 text; c2 text) k int; v text",
 	} {
-		w := newWorld(t, declaration)
+		w := newFixture(t, declaration)
 		w.parts = 4
 		if r := Advise(w.input()); len(r.Findings) > 0 {
 			t.Errorf("%s: %v", declaration, r.kinds())
 		}
 	}
-	w := newWorld(t, "user(user text | id int) message text")
+	w := newFixture(t, "user(user text | id int) message text")
 	for i := range 200 {
 		for j := range 2 + i%3 {
 			w.insert(fmt.Sprint("theo ", i), j, "hello")
@@ -304,7 +304,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{900, 5000, ""}, {1050, 5000, Note}, {9_900, 1, ""}, {10_100, 1, Warning}, {1_900, 30_000, Warning},
 	} {
-		w := newWorld(t, "notes(owner text | title text) a text; b text; c text; d text; e text; f text; g text; h "+
+		w := newFixture(t, "notes(owner text | title text) a text; b text; c text; d text; e text; f text; g text; h "+
 			"text;"+
 			"i text; j text")
 		for i := range tc.rows {
@@ -335,7 +335,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-func hasConditions(w *world) bool {
+func hasConditions(w *fixture) bool {
 	r := Advise(w.input())
 	return r.has(Condition)
 }
@@ -344,9 +344,9 @@ func hasConditions(w *world) bool {
 // with numbers. The same input yields the same report. Proposals keep all rows and values.
 func TestEveryFindingHasNumbers(t *testing.T) {
 	declarations := []*schema.Table{
-		newWorld(t, "a(k text | c timestamp) v text").table,
-		newWorld(t, "b(k text | c text; d int) s text static; v text").table,
-		newWorld(t, "c(k timestamp) v text").table, newWorld(t, "d(k text; l int | c timeuuid DESC) v text").table,
+		newFixture(t, "a(k text | c timestamp) v text").table,
+		newFixture(t, "b(k text | c text; d int) s text static; v text").table,
+		newFixture(t, "c(k timestamp) v text").table, newFixture(t, "d(k text; l int | c timeuuid DESC) v text").table,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		in := draw(t, rapid.SampledFrom(declarations).Draw(t, "table"))
@@ -454,7 +454,7 @@ func drawPartition(t *rapid.T, table *schema.Table, number int) (p storage.Sampl
 // BenchmarkAdvise measures the advice for a sampled table of 10^6 rows. The cost does not depend on the size of the
 // table.
 func BenchmarkAdvise(b *testing.B) {
-	w := newWorld(b, "t(k int | c timestamp) v text")
+	w := newFixture(b, "t(k int | c timestamp) v text")
 	for i := range 10_000 {
 		for j := range 100 {
 			w.insert(i%9000*j/99, epoch.Add(time.Duration(i*100+j)*time.Second), "value of some length")

@@ -24,8 +24,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// world is a table ks.t (k text, c text, v text) in a store, with its records.
-type world struct {
+// fixture is a table ks.t (k text, c text, v text) in a store, with its records.
+type fixture struct {
 	t        *testing.T
 	store    *storage.Store
 	records  *meta.Keeper
@@ -36,12 +36,12 @@ type world struct {
 	written  func(ms []command.Mutation) // called with the mutations of each chunk
 }
 
-func (w *world) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
+func (w *fixture) Read(ctx context.Context, read *command.Read, v command.Visitor) error {
 	w.reads = append(w.reads, *read)
 	return w.store.Read(ctx, read, v)
 }
 
-func (w *world) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (
+func (w *fixture) Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (
 	[]command.Mutation, error) {
 	if w.before != nil {
 		w.before()
@@ -66,14 +66,14 @@ func (w *world) Write(ctx context.Context, ms []command.Mutation, level dberr.Co
 	return nil, nil
 }
 
-func (w *world) Require(_ context.Context, _ uint32, revision uint64) error {
+func (w *fixture) Require(_ context.Context, _ uint32, revision uint64) error {
 	w.required = revision
 	return nil
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t}
+	w := &fixture{t: t}
 	var err error
 	if w.store, err = storage.Open(vfs.NewMem(), "data", storage.Options{}); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // apply records schema changes. New indexes are recorded as being built.
-func (w *world) apply(changes ...schema.Change) {
+func (w *fixture) apply(changes ...schema.Change) {
 	w.t.Helper()
 	for _, c := range changes {
 		_, err := w.records.Update(w.t.Context(), func(s *meta.State) (*meta.State, error) {
@@ -124,9 +124,9 @@ func (w *world) apply(changes ...schema.Change) {
 	}
 }
 
-func (w *world) schema() *schema.Schema { return w.records.State().Schema }
+func (w *fixture) schema() *schema.Schema { return w.records.State().Schema }
 
-func (w *world) Snapshot() *schema.Schema { return w.schema() }
+func (w *fixture) Snapshot() *schema.Schema { return w.schema() }
 
 // outdated is a catalog that does not know the newest schema.
 type outdated struct{ schema *schema.Schema }
@@ -141,7 +141,7 @@ func (f follower) LeadsMeta() bool {
 	return false
 }
 
-func (w *world) builder() *Builder {
+func (w *fixture) builder() *Builder {
 	return New(Options{
 		Metadata: w.records, Table: w, Entries: expr.IndexOps, Catalog: w,
 		Log: slog.New(slog.DiscardHandler),
@@ -149,7 +149,7 @@ func (w *world) builder() *Builder {
 }
 
 // insert writes rows of a partition whose v equals its key.
-func (w *world) insert(key string, rows int) {
+func (w *fixture) insert(key string, rows int) {
 	w.t.Helper()
 	table := w.schema().Table("ks", "t")
 	m := command.Mutation{Table: table.ID, Token: token.Hash([]byte(key)), Key: []byte(key), Timestamp: 1}
@@ -167,7 +167,7 @@ func (w *world) insert(key string, rows int) {
 }
 
 // found returns the number of rows that an index finds for a value.
-func (w *world) found(index uint32, value string) int {
+func (w *fixture) found(index uint32, value string) int {
 	w.t.Helper()
 	v := &counter{}
 	err := w.store.Read(w.t.Context(), &command.Read{
@@ -199,7 +199,7 @@ func createIndex() *schema.CreateIndex {
 // TestBuildFindsEveryRow checks that a build misses no row at the end of a chunk: within a partition, at its end,
 // between many small partitions, and when a chunk must be retried.
 func TestBuildFindsEveryRow(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	want := map[string]int{"one": 1, "short": chunkRows - 1, "exact": chunkRows, "over": chunkRows + 1,
 		"wide": 3*chunkRows + 7}
 	for key, n := range want {
@@ -232,7 +232,7 @@ func TestBuildFindsEveryRow(t *testing.T) {
 // TestBuildTooEarly checks (B2) for an index that is in the metadata and that this node's statements do not know yet.
 // The build must not consider the index dropped, because a dropped index no longer counts as being built.
 func TestBuildTooEarly(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.insert("a", 1)
 	before := w.schema()
 	w.apply(createIndex())
@@ -253,7 +253,7 @@ func TestBuildTooEarly(t *testing.T) {
 // TestBuildOfDroppedIndex checks that a build ends when its index is dropped, and that the index is then not
 // considered as being built.
 func TestBuildOfDroppedIndex(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.insert("a", 2*chunkRows)
 	w.apply(createIndex())
 	index := w.schema().Table("ks", "t").Indexes["i"]
@@ -270,7 +270,7 @@ func TestBuildOfDroppedIndex(t *testing.T) {
 
 // TestAnotherNodeBuilds checks that only the responsible node builds, and that Await returns when the index is ready.
 func TestAnotherNodeBuilds(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.insert("a", 1)
 	b := w.builder()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -299,7 +299,7 @@ func TestAnotherNodeBuilds(t *testing.T) {
 // TestBuildGoesOn checks that an interrupted build resumes at the last saved position, on any node. A build with
 // another policy restarts. Every node reports the progress.
 func TestBuildGoesOn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	rows := map[string]int{"wide": 2*chunkRows + 7}
 	for i := range 3 * chunkRows {
 		rows[fmt.Sprint("p", i)] = 1
@@ -360,7 +360,7 @@ func TestBuildGoesOn(t *testing.T) {
 // TestBuildIsBoundedInBytes checks that the bytes of a chunk's entries exceed the limit by no more than the entries of
 // one row. Mutations and the rows of a chunk are also bounded in bytes. The index must be complete.
 func TestBuildIsBoundedInBytes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const rows, perRow, size = 40, 10, 60_000
 	w.insert("k", rows)
 	w.insert("l", 3)
@@ -420,7 +420,7 @@ func TestBuildEntersNewestLists(t *testing.T) {
 	entries := func(*schema.Table, *schema.Index, []byte, []byte, *row.Row) ([]command.Op, error) {
 		return []command.Op{{Value: []byte("newest")}, {Value: []byte("older")}}, nil
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	for lists, want := range map[int]int{0: 2, 1: 2, 2: 1} {
 		ix := &schema.Index{Lists: make(schema.Lists, lists)}
 		v := &visitor{entries: entries, table: w.schema().Table("ks", "t"), index: ix}

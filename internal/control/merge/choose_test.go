@@ -20,9 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// world is a table with its bytes and load spread over the ring in eighths. Its partitions split and merge
+// modelTable is a table with its bytes and load spread over the ring in eighths. Its partitions split and merge
 // automatically.
-type world struct {
+type modelTable struct {
 	t           *rapid.T
 	s           *meta.State
 	now         time.Time
@@ -75,7 +75,7 @@ func provided(units int, m *topology.Snapshot) *meta.State {
 }
 
 // step advances the time by some seconds: leaders measure, large or hot partitions split, and idle partitions merge.
-func (w *world) step() {
+func (w *modelTable) step() {
 	w.now = w.now.Add(15 * time.Second)
 	var quiet []Candidate
 	for _, p := range w.s.Topology.Partitions(table) {
@@ -115,7 +115,7 @@ func (w *world) step() {
 	}
 }
 
-func (w *world) split(p *topology.Partition) {
+func (w *modelTable) split(p *topology.Partition) {
 	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 is the whole ring; half of the ring is still correct
 	if p.Span.Limit.IsZero() {
 		size = -p.Span.Begin.Ring
@@ -143,7 +143,7 @@ func (w *world) split(p *topology.Partition) {
 	w.changes++
 }
 
-func (w *world) join(l *topology.Partition) {
+func (w *modelTable) join(l *topology.Partition) {
 	r := w.s.Topology.Partition(l.Merge.Right)
 	m := w.s.Topology
 	for _, member := range r.Sets[0].Replicas {
@@ -175,7 +175,7 @@ func TestNothingFlaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		least := rapid.IntRange(0, 3).Draw(t, "least")
-		w := &world{t: t, s: provided(10_000*least, m), now: time.UnixMilli(1e12),
+		w := &modelTable{t: t, s: provided(10_000*least, m), now: time.UnixMilli(1e12),
 			calm: map[topology.PartitionID]*IdleTracker{}, epochs: map[topology.PartitionID]uint64{},
 			heat: map[topology.PartitionID]*split.HotTimer{},
 			rules: Rules{Limits: limitOf(mostBytes), LoadLimit: limit,

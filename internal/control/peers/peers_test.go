@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// world is a set of nodes that reach each other unless a node is cut off.
-type world struct {
+// testCluster is a set of nodes that reach each other unless a node is cut off.
+type testCluster struct {
 	nodes map[topology.NodeID]*host
 	cut   map[topology.NodeID]bool
 }
@@ -31,7 +31,7 @@ func (a *reply) Page([]byte) error     { return errors.ErrUnsupported }
 func (a *reply) End(data []byte) error { a.data = data; return nil }
 func (a *reply) Fail(err error)        { a.err = err }
 
-func (w *world) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
+func (w *testCluster) Call(ctx context.Context, to topology.NodeID, request []byte) ([]byte, error) {
 	if w.cut[to] || w.nodes[to] == nil {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -82,7 +82,7 @@ func answer[Q, A any](s *rpc.Server, c *rpc.Call[Q, A], f func(Q) (A, error)) {
 // TestHoldings checks that the statistics of a node's replicas arrive in a compact encoding, and that corrupted
 // responses are rejected.
 func TestHoldings(t *testing.T) {
-	w := &world{nodes: map[topology.NodeID]*host{{2}: {}}, cut: map[topology.NodeID]bool{}}
+	w := &testCluster{nodes: map[topology.NodeID]*host{{2}: {}}, cut: map[topology.NodeID]bool{}}
 	got, err := StatsCall.Do(t.Context(), &rpc.Client{Caller: w}, topology.NodeID{2}, rpc.None{})
 	want := NodeStats{Capacity: 5 << 40, Replicas: []ReplicaStats{{2, 0, 0}, {9, 3 << 30, 70}}}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -117,7 +117,7 @@ func (o *observed) ClockSkewed(bool, time.Duration)            {}
 func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
 	now := time.Unix(1_000_000, 0)
-	w := &world{nodes: map[topology.NodeID]*host{
+	w := &testCluster{nodes: map[topology.NodeID]*host{
 		b: {report: Report{Clock: now.Add(3 * time.Second), Records: 10, Leading: 4}},
 		c: {report: Report{Records: 9, Clock: now}},
 	}, cut: map[topology.NodeID]bool{}}
@@ -175,7 +175,7 @@ func TestPeers(t *testing.T) {
 func TestJoin(t *testing.T) {
 	b := topology.NodeID{2}
 	h := &host{}
-	w := &world{nodes: map[topology.NodeID]*host{b: h}}
+	w := &testCluster{nodes: map[topology.NodeID]*host{b: h}}
 	n := JoinRequest{Node: topology.NodeID{1}, Internal: "127.0.0.9:7000"}
 	got, err := Join(t.Context(), &rpc.Client{Caller: w}, b, n)
 	if err != nil || got.Replica != 7 || got.Nodes["127.0.0.9:7000"] != n.Node {
@@ -192,7 +192,7 @@ func TestJoin(t *testing.T) {
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
 	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}
-	w := &world{nodes: map[topology.NodeID]*host{b: h, c: h}, cut: map[topology.NodeID]bool{}}
+	w := &testCluster{nodes: map[topology.NodeID]*host{b: h, c: h}, cut: map[topology.NodeID]bool{}}
 	p := New(topology.NodeID{1}, w, Options{Observer: new(observed), Interval: time.Hour})
 	p.Watch([]topology.NodeID{b, c})
 	p.pollReports(t.Context())

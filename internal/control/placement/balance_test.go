@@ -14,7 +14,7 @@ import (
 )
 
 // sized assigns random sizes to all partitions and random capacities to all nodes.
-func (w *world) sized() {
+func (w *modelCluster) sized() {
 	w.view.Sizes, w.view.Capacity = map[topology.PartitionID]Size{}, map[topology.NodeID]uint64{}
 	for _, id := range w.ids() {
 		w.view.Sizes[id] = Size{
@@ -28,7 +28,7 @@ func (w *world) sized() {
 }
 
 // changes runs the scheduler until nothing changes and returns the number of topology changes.
-func (w *world) changes() (n int) {
+func (w *modelCluster) changes() (n int) {
 	before := w.state.Topology.Version()
 	w.converge()
 	if w.state.Topology.Version() == before {
@@ -37,9 +37,9 @@ func (w *world) changes() (n int) {
 	return int(w.state.Topology.Version() - before)
 }
 
-// someWorld returns a cluster with some nodes and some tables.
-func someWorld(t *rapid.T) *world {
-	w := newWorld(t)
+// anyModelCluster returns a cluster with some nodes and some tables.
+func anyModelCluster(t *rapid.T) *modelCluster {
+	w := newModelCluster(t)
 	for range rapid.IntRange(4, 9).Draw(t, "nodes") {
 		w.join()
 	}
@@ -53,7 +53,7 @@ func someWorld(t *rapid.T) *world {
 // of any size. Sizes that fluctuate within a fifth of the tolerance must not move replicas back and forth.
 func TestBalanceRests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := someWorld(t)
+		w := anyModelCluster(t)
 		w.sized()
 		w.converge()
 		for range rapid.IntRange(0, 10).Draw(t, "events") {
@@ -82,7 +82,7 @@ func TestBalanceRests(t *testing.T) {
 // filled in proportion to their capacity. A node that has left must be empty.
 func TestShareBySize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newModelCluster(t)
 		oneZone := func() {
 			for _, n := range w.state.Nodes {
 				in := *n
@@ -161,7 +161,7 @@ func TestNotGivenToBeFilled(t *testing.T) {
 // node that is not allowed to lead leads nothing. If there is almost no load, the ring alone determines the leaders.
 func TestLeadersByLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := someWorld(t)
+		w := anyModelCluster(t)
 		w.view.Sizes = map[topology.PartitionID]Size{}
 		for _, id := range w.ids() {
 			w.view.Sizes[id] = Size{Load: float64(rapid.IntRange(0, 30).Draw(t, "load")) * 1000}

@@ -18,10 +18,10 @@ import (
 
 const here = "here"
 
-// world is the part of a cluster that matters for placement: the metadata, the available nodes, and the Raft
+// modelCluster is the part of a cluster that matters for placement: the metadata, the available nodes, and the Raft
 // configuration of each partition. Leaders change the configuration by Plan and publish it by RecordVoters, possibly
 // later.
-type world struct {
+type modelCluster struct {
 	t     *rapid.T
 	state *meta.State
 	view  View
@@ -34,8 +34,8 @@ type world struct {
 	planner Planner
 }
 
-func newWorld(t *rapid.T) *world {
-	w := &world{
+func newModelCluster(t *rapid.T) *modelCluster {
+	w := &modelCluster{
 		t: t, state: meta.Empty(), conf: map[topology.PartitionID]*Config{}, many: map[topology.PartitionID]bool{},
 		nodes: map[topology.ReplicaID]topology.NodeID{}, table: 1024,
 		view: View{Now: time.Unix(1e9, 0), Down: map[topology.NodeID]time.Time{}, Free: map[topology.NodeID]int{}},
@@ -48,14 +48,14 @@ func newWorld(t *rapid.T) *world {
 	return w
 }
 
-func (w *world) must(err error) {
+func (w *modelCluster) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) join() {
+func (w *modelCluster) join() {
 	n := len(w.state.Nodes)
 	node := &meta.Node{
 		ID: topology.NodeID{byte(n + 1)}, Region: here,
@@ -65,7 +65,7 @@ func (w *world) join() {
 	w.state = w.state.WithNode(node)
 }
 
-func (w *world) create(parts int, whole bool) {
+func (w *modelCluster) create(parts int, whole bool) {
 	w.table++
 	m, err := w.state.Topology.CutTable(w.table, Place(w.state, &w.view, here, Table{w.table, parts, whole}))
 	w.must(err)
@@ -73,7 +73,7 @@ func (w *world) create(parts int, whole bool) {
 }
 
 // install installs the topology m. It checks IDs and gives new partitions a configuration.
-func (w *world) install(m *topology.Snapshot) {
+func (w *modelCluster) install(m *topology.Snapshot) {
 	w.must(m.Validate())
 	last := w.last
 	for p := range m.All() {
@@ -102,7 +102,7 @@ func (w *world) install(m *topology.Snapshot) {
 }
 
 // check checks (PL2), and that no two replicas of a configuration are on one node.
-func (w *world) check(id topology.PartitionID) {
+func (w *modelCluster) check(id topology.PartitionID) {
 	c := w.conf[id]
 	n := len(c.Voters)
 	if n == 2 || n < 1 || n > Replicas || w.many[id] && n < 3 {
@@ -118,7 +118,7 @@ func (w *world) check(id topology.PartitionID) {
 	}
 }
 
-func (w *world) schedule() int {
+func (w *modelCluster) schedule() int {
 	actions := Schedule(w.state, w.view)
 	if kept := w.planner.Schedule(w.state, w.view); !reflect.DeepEqual(kept, actions) {
 		w.t.Fatalf("a planner that has seen what was before says %v, one that has not %v", kept, actions)
@@ -131,7 +131,7 @@ func (w *world) schedule() int {
 
 // lead takes the next step of a partition's leader. publish determines whether the leader publishes the step. The
 // result reports whether anything changed.
-func (w *world) lead(id topology.PartitionID, publish bool) bool {
+func (w *modelCluster) lead(id topology.PartitionID, publish bool) bool {
 	p, c := w.state.Topology.Partition(id), w.conf[id]
 	alive := 0
 	for _, r := range c.Voters {
@@ -162,7 +162,7 @@ func (w *world) lead(id topology.PartitionID, publish bool) bool {
 	return len(change.Learn)+len(change.Promote)+len(change.Remove) > 0 || w.state.Topology != before
 }
 
-func (w *world) ids() (ids []topology.PartitionID) {
+func (w *modelCluster) ids() (ids []topology.PartitionID) {
 	for p := range w.state.Topology.All() {
 		ids = append(ids, p.ID)
 	}
@@ -170,7 +170,7 @@ func (w *world) ids() (ids []topology.PartitionID) {
 }
 
 // wish requests a move, or the colocation of two partitions, if it is allowed.
-func (w *world) wish() {
+func (w *modelCluster) wish() {
 	ids := w.ids()
 	p := w.state.Topology.Partition(rapid.SampledFrom(ids).Draw(w.t, "partition"))
 	if rapid.Bool().Draw(w.t, "move") {
@@ -193,7 +193,7 @@ func (w *world) wish() {
 // events. The scheduler must not undo the move before the request ends.
 func TestMoveIsCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newModelCluster(t)
 		for range rapid.IntRange(1, 8).Draw(t, "nodes at first") {
 			w.join()
 		}
@@ -228,7 +228,7 @@ func TestMoveIsCarriedOut(t *testing.T) {
 }
 
 // converge runs the scheduler and the leaders until nothing changes (PL5).
-func (w *world) converge() {
+func (w *modelCluster) converge() {
 	for range 4000 {
 		changed := w.schedule() > 0
 		for _, id := range w.ids() {
@@ -250,14 +250,14 @@ func (w *world) converge() {
 	w.t.Fatal("scheduling does not terminate")
 }
 
-func (w *world) turn(n *meta.Node, to meta.NodeState) {
+func (w *modelCluster) turn(n *meta.Node, to meta.NodeState) {
 	next := *n
 	next.State = to
 	w.state = w.state.WithNode(&next)
 }
 
 // event applies a random event to the nodes or to the scheduler, at any point of a change.
-func (w *world) event() {
+func (w *modelCluster) event() {
 	n := w.state.Nodes[rapid.IntRange(0, len(w.state.Nodes)-1).Draw(w.t, "node")]
 	switch rapid.IntRange(0, 11).Draw(w.t, "event") {
 	case 0:
@@ -296,9 +296,9 @@ func (w *world) event() {
 // TestPlacementLaws checks that (PL1) and (PL2) hold after every event and that no ID is used twice. It then waits
 // until nothing changes, with up to one permanently failed node. Every replica set must then have the voters that the
 // nodes allow, on the nodes that the ring prefers.
-func TestPlacementLaws(t *testing.T) {
+func TestPlacementInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
+		w := newModelCluster(t)
 		for range rapid.IntRange(0, 4).Draw(t, "nodes at first") {
 			w.join()
 		}
@@ -327,7 +327,7 @@ func TestPlacementLaws(t *testing.T) {
 }
 
 // rested checks the final state that (PL5) promises.
-func (w *world) rested() {
+func (w *modelCluster) rested() {
 	ring := RingOf(w.state, &w.view, here)
 	for p := range w.state.Topology.All() {
 		set := &p.Sets[0]

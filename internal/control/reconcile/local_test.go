@@ -13,21 +13,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// shelf is the set of replicas on a node, with their IDs.
-type shelf struct {
+// fakeReplicas is the set of replicas on a node, with their IDs.
+type fakeReplicas struct {
 	here map[topology.PartitionID]topology.ReplicaID
 	did  []string
 }
 
-func (s *shelf) Has(id topology.PartitionID) bool                  { return s.here[id] != 0 }
-func (s *shelf) Member(id topology.PartitionID) topology.ReplicaID { return s.here[id] }
-func (s *shelf) IDs() []topology.PartitionID                       { return slices.Sorted(maps.Keys(s.here)) }
-func (s *shelf) TableOf(topology.PartitionID) uint32               { return 0 }
-func (s *shelf) Holds(uint32, topology.Span) bool                  { return false }
-func (s *shelf) Absorber(topology.PartitionID) (topology.PartitionID, uint64) {
+func (s *fakeReplicas) Has(id topology.PartitionID) bool                  { return s.here[id] != 0 }
+func (s *fakeReplicas) Member(id topology.PartitionID) topology.ReplicaID { return s.here[id] }
+func (s *fakeReplicas) IDs() []topology.PartitionID                       { return slices.Sorted(maps.Keys(s.here)) }
+func (s *fakeReplicas) TableOf(topology.PartitionID) uint32               { return 0 }
+func (s *fakeReplicas) Holds(uint32, topology.Span) bool                  { return false }
+func (s *fakeReplicas) Absorber(topology.PartitionID) (topology.PartitionID, uint64) {
 	return 0, 0
 }
-func (s *shelf) Create(ps ...*topology.Partition) error {
+func (s *fakeReplicas) Create(ps ...*topology.Partition) error {
 	for _, p := range ps {
 		var members []topology.ReplicaID
 		for _, r := range p.Sets[0].Replicas {
@@ -38,13 +38,13 @@ func (s *shelf) Create(ps ...*topology.Partition) error {
 	return nil
 }
 
-func (s *shelf) Join(id topology.PartitionID, r topology.ReplicaID) error {
+func (s *fakeReplicas) Join(id topology.PartitionID, r topology.ReplicaID) error {
 	s.here[id] = r
 	s.did = append(s.did, fmt.Sprintf("join %d", r))
 	return nil
 }
 
-func (s *shelf) Drop(ids ...topology.PartitionID) error {
+func (s *fakeReplicas) Drop(ids ...topology.PartitionID) error {
 	for _, id := range ids {
 		s.did = append(s.did, fmt.Sprintf("drop %d", s.here[id]))
 		delete(s.here, id)
@@ -82,7 +82,7 @@ func TestLateInitialVoter(t *testing.T) {
 		p := c.p
 		p.ID, p.Table, p.Epoch = 9, 1000, max(p.Epoch, keys.InitialEpoch)
 		p.Sets = []topology.ReplicaSet{{Region: "eu", Replicas: c.set}}
-		s := &shelf{here: map[topology.PartitionID]topology.ReplicaID{}}
+		s := &fakeReplicas{here: map[topology.PartitionID]topology.ReplicaID{}}
 		l := &LocalReconciler{Node: self, Host: s}
 		if err := l.create(func(yield func(*topology.Partition) bool) { yield(&p) }); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -118,7 +118,7 @@ func TestOwnRemovalIsHeard(t *testing.T) {
 	if err != nil || without.Meta().Sets[0].On(self) != nil {
 		t.Fatal(err)
 	}
-	s := &shelf{here: map[topology.PartitionID]topology.ReplicaID{topology.MetaPartition: id}}
+	s := &fakeReplicas{here: map[topology.PartitionID]topology.ReplicaID{topology.MetaPartition: id}}
 	l := &LocalReconciler{Node: self, Host: s}
 	if err := l.Remove(with, without); err != nil || s.here[topology.MetaPartition] != id {
 		t.Fatalf("%v, %v", s.did, err)

@@ -23,7 +23,7 @@ import (
 
 // directoryOf creates the directory of a node as described by its survey. The log of partition 1 has two more entries
 // that are not applied: a split and then a membership change.
-func (w *world) directoryOf(n int) string {
+func (w *testCluster) directoryOf(n int) string {
 	w.t.Helper()
 	s := w.survey(n)
 	dir := filepath.Join(w.t.TempDir(), "data")
@@ -93,7 +93,7 @@ func starts(t *testing.T, dir string, look func(store *storage.Store, log *raftl
 // TestApplyInterrupted checks (RV4). If Apply is interrupted after any step, the node does not start. Applying the
 // same plan again resumes and produces the same result, and any other plan is rejected.
 func TestApplyInterrupted(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	for steps := range 5 {
 		dir := w.directoryOf(1)
 		s, err := Inspect(dir, time.Unix(1e9, 0))
@@ -196,7 +196,7 @@ func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Stor
 // in the directory of another node. A start alone is not a change. Corrupted plans are rejected, and a plan is not
 // accepted as a survey.
 func TestChangedDirectory(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	dir, other := w.directoryOf(1), w.directoryOf(2)
 	s, err := Inspect(dir, time.Now())
 	if err != nil {

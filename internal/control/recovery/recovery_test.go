@@ -33,14 +33,14 @@ func membersOn(part *topology.Partition) (out []keys.Member) {
 	return out
 }
 
-// world is a cluster with one table, as its topology describes it.
-type world struct {
+// testCluster is a cluster with one table, as its topology describes it.
+type testCluster struct {
 	t     testing.TB
 	state *meta.State
 }
 
-// newWorld creates a cluster of n nodes. Its table has a partition on each of the given lists of nodes.
-func newWorld(t testing.TB, n int, partitions ...[]int) *world {
+// newTestCluster creates a cluster of n nodes. Its table has a partition on each of the given lists of nodes.
+func newTestCluster(t testing.TB, n int, partitions ...[]int) *testCluster {
 	t.Helper()
 	ids := func(list []int) (out []topology.NodeID) {
 		for _, n := range list {
@@ -60,7 +60,7 @@ func newWorld(t testing.TB, n int, partitions ...[]int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t, meta.Empty().WithTopology(m)}
+	w := &testCluster{t, meta.Empty().WithTopology(m)}
 	for i := range n {
 		w.state = w.state.WithNode(&meta.Node{ID: nodeID(i + 1), Internal: fmt.Sprintf("n%d", i+1), Region: "r",
 			Zone: "z"})
@@ -69,7 +69,7 @@ func newWorld(t testing.TB, n int, partitions ...[]int) *world {
 }
 
 // survey returns the state of a node. All logs end at entry 100 of term 7, and all entries are applied.
-func (w *world) survey(n int) *NodeState {
+func (w *testCluster) survey(n int) *NodeState {
 	w.t.Helper()
 	put, err := meta.Empty().Diff(w.state)
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *world) survey(n int) *NodeState {
 	return s
 }
 
-func (w *world) plan(lost []int, left ...*NodeState) (*Plan, error) {
+func (w *testCluster) plan(lost []int, left ...*NodeState) (*Plan, error) {
 	var names []string
 	for _, n := range lost {
 		id := ID(nodeID(n))
@@ -104,7 +104,7 @@ func (w *world) plan(lost []int, left ...*NodeState) (*Plan, error) {
 }
 
 // after returns the state that a plan leaves, validated like any loaded state.
-func (w *world) after(p *Plan) *meta.State {
+func (w *testCluster) after(p *Plan) *meta.State {
 	w.t.Helper()
 	s, err := meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
 		for _, r := range p.Records {
@@ -215,7 +215,7 @@ func TestSettle(t *testing.T) {
 // TestPlan checks the plan for replica sets with a quorum, without a loss, with a possible loss, and without any
 // replica left.
 func TestPlan(t *testing.T) {
-	w := newWorld(t, 7, []int{1, 2, 3, 7}, []int{1, 2, 5, 6}, []int{1, 4, 5, 6}, []int{4, 5, 6, 7})
+	w := newTestCluster(t, 7, []int{1, 2, 3, 7}, []int{1, 2, 5, 6}, []int{1, 4, 5, 6}, []int{4, 5, 6, 7})
 	p, err := w.plan([]int{4, 5, 6, 7}, w.survey(1), w.survey(2), w.survey(3))
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +260,7 @@ func TestPlan(t *testing.T) {
 // TestLongestLog checks that the survivor whose log ends in the later term is selected, even if another log is longer.
 // A frozen partition is unfrozen by an entry at the end of its log.
 func TestLongestLog(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	a, b := w.survey(1), w.survey(2)
 	a.Replicas[1].Last = 500
 	b.Replicas[1].LastTerm, b.Replicas[1].Term = 8, 8
@@ -287,7 +287,7 @@ func TestLongestLog(t *testing.T) {
 // its right partition is unfrozen.
 func TestMergeHalfway(t *testing.T) {
 	for _, merged := range []bool{true, false} {
-		w := newWorld(t, 4, []int{1, 2, 3, 4}, []int{1, 2, 3, 4})
+		w := newTestCluster(t, 4, []int{1, 2, 3, 4}, []int{1, 2, 3, 4})
 		m, err := w.state.Topology.BeginMerge(1, 2, topology.ByOperator, time.Unix(1, 0))
 		for _, r := range m.Partition(2).Sets[0].Replicas {
 			if err == nil {
@@ -336,7 +336,7 @@ func TestMergeHalfway(t *testing.T) {
 // TestSplitInTail checks that a child that exists only in its parent's log is in the topology. Its members are on the
 // same nodes as the parent's members.
 func TestSplitInTail(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	m, err := w.state.Topology.BeginSplit(1, topology.Position{Ring: 1 << 62}, topology.ByOperator, time.Unix(1, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -368,7 +368,7 @@ func TestSplitInTail(t *testing.T) {
 // TestOldRecords checks a recovery with metadata that may be old. No ID is assigned twice, and the topology follows the
 // replicas: it contains a split that is missing from the metadata.
 func TestOldRecords(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	s := w.survey(1)
 	left := s.Replicas[1].Meta
 	m, err := keys.DecodeMeta(left)
@@ -400,7 +400,7 @@ func TestOldRecords(t *testing.T) {
 
 // TestRefused checks that no plan is created from incomplete or contradictory information.
 func TestRefused(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	stranger := w.survey(2)
 	stranger.Cluster = ID{9}
 	empty := w.survey(1)
@@ -437,7 +437,7 @@ func TestAnyLoss(t *testing.T) {
 			order := rapid.Permutation([]int{1, 2, 3, 4, 5, 6, 7}).Draw(r, "nodes")
 			parts = append(parts, order[:rapid.SampledFrom([]int{1, 3, 4}).Draw(r, "voters")])
 		}
-		w := newWorld(t, nodes, parts...)
+		w := newTestCluster(t, nodes, parts...)
 		var lost []int
 		var left []*NodeState
 		for n := 1; n <= nodes; n++ {

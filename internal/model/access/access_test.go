@@ -327,7 +327,7 @@ func TestTexts(t *testing.T) {
 
 // TestLaws makes random changes. It checks that the changed records, encoded and decoded again, produce the next state,
 // and that memberships contain no cycle (AC2).
-func TestLaws(t *testing.T) {
+func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &fixture{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}
 		read := &State{}

@@ -67,7 +67,7 @@ func TestClasses(t *testing.T) {
 }
 
 // TestVectorLaw checks that any valid vector can be split and reassembled, and that truncated bytes are invalid.
-func TestVectorLaw(t *testing.T) {
+func TestVectorInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := VectorOf(drawType(t, 2), rapid.IntRange(1, 4).Draw(t, "dimension"))
 		wire := drawVector(t, typ)

@@ -131,7 +131,7 @@ func TestOrderedIndex(t *testing.T) {
 }
 
 // TestComparerLaws checks Pebble's requirements for a comparer, for whole keys and for key prefixes such as separators.
-func TestComparerLaws(t *testing.T) {
+func TestComparerInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawKey(t, "a"), drawKey(t, "b")
 		if bytes.Compare(a, b) > 0 {

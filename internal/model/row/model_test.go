@@ -295,7 +295,7 @@ func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []cq
 }
 
 // TestMergeLaws checks that merging is commutative, associative, and idempotent in the resulting bytes (RW1).
-func TestMergeLaws(t *testing.T) {
+func TestMergeInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := rapid.Bool().Draw(t, "header")
 		a, _ := draw(t, header)

@@ -50,7 +50,7 @@ func TestDivide(t *testing.T) {
 }
 
 // TestRangeLaws compares the set operations with their definition for a single token.
-func TestRangeLaws(t *testing.T) {
+func TestRangeInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRange(t, "a"), drawRange(t, "b")
 		at := AtPosition(rapid.SampledFrom([]uint64{a.Begin, a.last(), a.Limit, b.Begin, b.last(), b.Limit, 0,

@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// world is a table whose physical partitions split and merge. Each partition has its own clock, like a leader.
-type world struct {
+// modelTable is a table whose physical partitions split and merge. Each partition has its own clock, like a leader.
+type modelTable struct {
 	// begins holds the first ring position of each physical partition. clocks holds the stamp of each partition's last
 	// commit.
 	begins []uint64
@@ -27,7 +27,7 @@ type world struct {
 	log    []Entry
 }
 
-func (w *world) at(ring uint64) int {
+func (w *modelTable) at(ring uint64) int {
 	i, found := slices.BinarySearch(w.begins, ring)
 	if !found {
 		i--
@@ -36,27 +36,27 @@ func (w *world) at(ring uint64) int {
 }
 
 // commit writes a row with the key at the given ring position.
-func (w *world) commit(ring uint64, key string, step int64) {
+func (w *modelTable) commit(ring uint64, key string, step int64) {
 	p := w.at(ring)
 	w.clocks[p] += step
 	w.log = append(w.log, Entry{Token: token.AtPosition(ring), Key: []byte(key), Stamp: w.clocks[p],
 		Clustering: fmt.Append(nil, len(w.log))})
 }
 
-func (w *world) split(at uint64) {
+func (w *modelTable) split(at uint64) {
 	if i, found := slices.BinarySearch(w.begins, at); !found {
 		w.begins = slices.Insert(w.begins, i, at)
 		w.clocks = slices.Insert(w.clocks, i, w.clocks[i-1])
 	}
 }
 
-func (w *world) merge(i int) {
+func (w *modelTable) merge(i int) {
 	w.clocks[i] = max(w.clocks[i], w.clocks[i+1])
 	w.begins, w.clocks = slices.Delete(w.begins, i+1, i+2), slices.Delete(w.clocks, i+1, i+2)
 }
 
 // read executes a read like the coordinator.
-func (w *world) read(q *command.Read, v command.Visitor) {
+func (w *modelTable) read(q *command.Read, v command.Visitor) {
 	in := func(ring uint64) bool {
 		return q.Key == nil && q.Range.Contains(token.AtPosition(ring)) || q.Key != nil && ring == q.Token.Position()
 	}
@@ -116,16 +116,16 @@ func (w *world) read(q *command.Read, v command.Visitor) {
 }
 
 // Read implements Source.
-func (w *world) Read(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
+func (w *modelTable) Read(_ context.Context, q *command.Read, visitor func() command.Visitor) error {
 	w.read(q, visitor())
 	return nil
 }
 
 // Holds implements Source.
-func (w *world) Holds(token.Token, []byte) bool { return true }
+func (w *modelTable) Holds(token.Token, []byte) bool { return true }
 
 // Late implements Source.
-func (w *world) Late() bool { return false }
+func (w *modelTable) Late() bool { return false }
 
 // TestRounds checks CF1 and CF2 while partitions with separate clocks are written to, split and merged. A feed of the
 // whole ring, and a feed that is handed over to the two halves of its scope, must return every commit once. Changes of
@@ -133,7 +133,7 @@ func (w *world) Late() bool { return false }
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{begins: []uint64{0}, clocks: []int64{0}}
+		w := &modelTable{begins: []uint64{0}, clocks: []int64{0}}
 		places := []uint64{0, 1, 5, 5, 1 << 40, 1<<63 - 1, 1 << 63, 1<<64 - 1}
 		reader := func(at Token, r token.Range) *Reader {
 			return &Reader{At: at, Query: command.Read{Range: r}, BytesMax: 1 << 20, Source: w}
@@ -218,7 +218,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("a feed from now does not begin now: %+v", now.since)
 		}
 	}
-	w := &world{begins: []uint64{0, 1 << 63}, clocks: []int64{4, 9}}
+	w := &modelTable{begins: []uint64{0, 1 << 63}, clocks: []int64{4, 9}}
 	f := &Reader{At: Now(7, false, 50), Query: command.Read{Range: token.Full}, Max: 1, BytesMax: 1, Source: w}
 	w.commit(1, "old", 1)
 	page, ended, err := f.Page(t.Context())

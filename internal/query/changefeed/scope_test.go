@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// readerOf returns a reader for pages of a world.
-func readerOf(w *world, at Token, q command.Read) *Reader {
+// readerOf returns a reader for pages of a modelTable.
+func readerOf(w *modelTable, at Token, q command.Read) *Reader {
 	return &Reader{At: at, Query: q, Max: 3, BytesMax: 1 << 20, Source: w}
 }
 
@@ -21,7 +21,7 @@ func readerOf(w *world, at Token, q command.Read) *Reader {
 // other scopes, even after encoding.
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	w := &world{begins: []uint64{0, 1 << 62}, clocks: []int64{0, 0}}
+	w := &modelTable{begins: []uint64{0, 1 << 62}, clocks: []int64{0, 0}}
 	for i := range 9 {
 		w.commit(uint64(i)<<60, "k", 1)
 	}
@@ -63,7 +63,7 @@ func TestScopes(t *testing.T) {
 // FuzzToken checks that any input is either rejected as a token or leads to a complete read without failure. A decoded
 // token must survive encoding and decoding.
 func FuzzToken(f *testing.F) {
-	w := &world{begins: []uint64{0, 1 << 62, 1 << 63}, clocks: []int64{0, 0, 0}}
+	w := &modelTable{begins: []uint64{0, 1 << 62, 1 << 63}, clocks: []int64{0, 0, 0}}
 	for i := range 12 {
 		w.commit(uint64(i)<<60, "k", 1)
 	}

@@ -40,7 +40,7 @@ func TestImagesAreBounded(t *testing.T) {
 // TestSweepLatched checks that a sweep of a table with a change log waits for requests that have read rows and have not
 // written yet. Other requests must wait for the sweep, because it may remove deletions that hide a write.
 func TestSweepLatched(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newTestCluster(t, 1)
 	p := w.newTable(0)
 	if err := w.write(p.ID, "k", 1); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ type tally struct{ sure, unsure [40]int64 }
 
 // clients write keys and add to counters until end. They use send, which finds the partition of a key. They fail the
 // test if a read does not return an acknowledged write.
-func (w *world) clients(clients *sync.WaitGroup, end time.Time, send func(key string, f sender) error) *tally {
+func (w *testCluster) clients(clients *sync.WaitGroup, end time.Time, send func(key string, f sender) error) *tally {
 	tally := new(tally)
 	var mu sync.Mutex
 	for c := range 4 {

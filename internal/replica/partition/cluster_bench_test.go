@@ -39,9 +39,9 @@ func (s *slots) Done(o command.Outcome) {
 // BenchmarkReplicaSet measures the CPU time of requests to a partition with four replicas. All replicas are in this
 // process, on disks in memory, and the result is the sum for all of them.
 func BenchmarkReplicaSet(b *testing.B) {
-	run := func(name string, f func(b *testing.B, w *world, r *Replica)) {
+	run := func(name string, f func(b *testing.B, w *testCluster, r *Replica)) {
 		b.Run(name, func(b *testing.B) {
-			w := newWorld(b, 4)
+			w := newTestCluster(b, 4)
 			p := w.newTable(0, 1, 2, 3)
 			r := w.replica(w.leader(p.ID), p.ID)
 			b.ReportAllocs()
@@ -53,7 +53,7 @@ func BenchmarkReplicaSet(b *testing.B) {
 		})
 	}
 	for _, clients := range []int{1, 128} {
-		run(fmt.Sprint("write/clients=", clients), func(b *testing.B, w *world, r *Replica) {
+		run(fmt.Sprint("write/clients=", clients), func(b *testing.B, w *testCluster, r *Replica) {
 			s := &slots{free: make(chan struct{}, clients)}
 			m := put("key-000000", 1)
 			m.Dedupe.Coordinator[0] = 1
@@ -75,7 +75,7 @@ func BenchmarkReplicaSet(b *testing.B) {
 			}
 		})
 	}
-	run("counter/clients=16", func(b *testing.B, w *world, r *Replica) {
+	run("counter/clients=16", func(b *testing.B, w *testCluster, r *Replica) {
 		var clients sync.WaitGroup
 		for c := range 16 {
 			clients.Go(func() {
@@ -89,7 +89,7 @@ func BenchmarkReplicaSet(b *testing.B) {
 		}
 		clients.Wait()
 	})
-	run("read", func(b *testing.B, w *world, r *Replica) {
+	run("read", func(b *testing.B, w *testCluster, r *Replica) {
 		if err := write(b.Context(), r, put("k", 1)); err != nil {
 			b.Fatal(err)
 		}

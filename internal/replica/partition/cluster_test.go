@@ -28,9 +28,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// world is a cluster of hosts in this process. The hosts communicate by function calls, and a test can cut their
+// testCluster is a cluster of hosts in this process. The hosts communicate by function calls, and a test can cut their
 // connections.
-type world struct {
+type testCluster struct {
 	t     testing.TB
 	nodes []*node
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ type world struct {
 }
 
 type node struct {
-	w     *world
+	w     *testCluster
 	index int
 	fs    *vfs.MemFS
 	log   *raftlog.Store
@@ -83,9 +83,9 @@ func (o recordsObserver) RecordsChanged(version uint64) {
 
 func nodeID(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
 
-func newWorld(t testing.TB, n int) *world {
+func newTestCluster(t testing.TB, n int) *testCluster {
 	t.Helper()
-	w := &world{t: t, cut: map[[2]int]bool{}}
+	w := &testCluster{t: t, cut: map[[2]int]bool{}}
 	for i := range n {
 		w.nodes = append(w.nodes, &node{w: w, index: i, fs: vfs.NewCrashableMem()})
 		w.start(i)
@@ -99,7 +99,7 @@ func newWorld(t testing.TB, n int) *world {
 }
 
 // start starts a node on its disk.
-func (w *world) start(i int) {
+func (w *testCluster) start(i int) {
 	w.t.Helper()
 	n := w.nodes[i]
 	var err error
@@ -131,7 +131,7 @@ func (w *world) start(i int) {
 }
 
 // stop stops a running node.
-func (w *world) stop(i int) {
+func (w *testCluster) stop(i int) {
 	n := w.nodes[i]
 	h := n.host.Swap(nil)
 	if h == nil {
@@ -143,7 +143,7 @@ func (w *world) stop(i int) {
 }
 
 // crash stops a node and discards all data that was not synced at that time. Later syncs have no effect.
-func (w *world) crash(i int) {
+func (w *testCluster) crash(i int) {
 	n := w.nodes[i]
 	n.crashed.Store(true)
 	left := n.fs.CrashClone(vfs.CrashCloneCfg{})
@@ -153,7 +153,7 @@ func (w *world) crash(i int) {
 }
 
 // isolate disconnects a node, or connects it again.
-func (w *world) isolate(i int, cut bool) {
+func (w *testCluster) isolate(i int, cut bool) {
 	w.mu.Lock()
 	for o := range w.nodes {
 		w.cut[[2]int{i, o}], w.cut[[2]int{o, i}] = cut, cut
@@ -196,7 +196,7 @@ func (n *node) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, 
 
 // table returns the topology of a table with n partitions whose replicas are on the given nodes. The replica IDs are 1,
 // 2, ... each node has one replica of a partition
-func (w *world) table(n int, on ...int) *topology.Snapshot {
+func (w *testCluster) table(n int, on ...int) *topology.Snapshot {
 	w.t.Helper()
 	place := topology.Place{Region: "here"}
 	for _, i := range on {
@@ -210,7 +210,7 @@ func (w *world) table(n int, on ...int) *topology.Snapshot {
 }
 
 // create creates partitions on all nodes.
-func (w *world) create(ps ...*topology.Partition) {
+func (w *testCluster) create(ps ...*topology.Partition) {
 	w.t.Helper()
 	for _, n := range w.nodes {
 		if err := n.host.Load().Create(ps...); err != nil {
@@ -220,7 +220,7 @@ func (w *world) create(ps ...*topology.Partition) {
 }
 
 // newTable creates a table with one partition on the given nodes.
-func (w *world) newTable(on ...int) *topology.Partition {
+func (w *testCluster) newTable(on ...int) *topology.Partition {
 	w.t.Helper()
 	p := w.table(1, on...).Partitions(testTable)[0]
 	w.create(p)
@@ -228,13 +228,13 @@ func (w *world) newTable(on ...int) *topology.Partition {
 }
 
 // until waits until a condition is true.
-func (w *world) until(what string, ok func() bool) {
+func (w *testCluster) until(what string, ok func() bool) {
 	w.t.Helper()
 	eventually.True(w.t, what, ok)
 }
 
 // replica returns a node's replica of a partition, or nil.
-func (w *world) replica(i int, id topology.PartitionID) *Replica {
+func (w *testCluster) replica(i int, id topology.PartitionID) *Replica {
 	if h := w.nodes[i].host.Load(); h != nil {
 		return h.Replica(id)
 	}
@@ -242,7 +242,7 @@ func (w *world) replica(i int, id topology.PartitionID) *Replica {
 }
 
 // leader waits for a leader of a partition on a connected node, and returns the node.
-func (w *world) leader(id topology.PartitionID) (i int) {
+func (w *testCluster) leader(id topology.PartitionID) (i int) {
 	w.t.Helper()
 	w.until("a leader", func() bool {
 		for n := range w.nodes {
@@ -266,7 +266,7 @@ type attempts struct {
 	known  []uint64 // by node, the epoch before the first attempt
 }
 
-func (w *world) newAttempts() *attempts {
+func (w *testCluster) newAttempts() *attempts {
 	a := &attempts{began: time.Now(), known: make([]uint64, len(w.nodes))}
 	for i, n := range w.nodes {
 		if h := n.host.Load(); h != nil {
@@ -278,12 +278,12 @@ func (w *world) newAttempts() *attempts {
 
 // request sends one command to the leader until its outcome is known, like a coordinator that knows the epochs of all
 // nodes.
-func (w *world) request(id topology.PartitionID, send sender) error {
+func (w *testCluster) request(id topology.PartitionID, send sender) error {
 	return w.retry(w.newAttempts(), id, send)
 }
 
 // retry continues a request. send calls its second argument to address the command.
-func (w *world) retry(a *attempts, id topology.PartitionID, send sender) error {
+func (w *testCluster) retry(a *attempts, id topology.PartitionID, send sender) error {
 	for try, missing := 0, 0; ; try++ {
 		r := w.replica(try%len(w.nodes), id)
 		if r == nil {
@@ -315,12 +315,12 @@ func (w *world) retry(a *attempts, id topology.PartitionID, send sender) error {
 	}
 }
 
-func (w *world) dedupe() command.DedupeID {
+func (w *testCluster) dedupe() command.DedupeID {
 	return command.DedupeID{Coordinator: [16]byte{9}, Sequence: w.sequence.Add(1)}
 }
 
 // write writes a value with a new ID until the outcome is known.
-func (w *world) write(id topology.PartitionID, key string, v int64) error {
+func (w *testCluster) write(id topology.PartitionID, key string, v int64) error {
 	dedupe := w.dedupe()
 	return w.request(id, func(r *Replica, try func(*command.Mutation)) error {
 		m := put(key, v)
@@ -331,7 +331,7 @@ func (w *world) write(id topology.PartitionID, key string, v int64) error {
 }
 
 // add increments a counter until the outcome is known.
-func (w *world) add(id topology.PartitionID, key string) error {
+func (w *testCluster) add(id topology.PartitionID, key string) error {
 	dedupe := w.dedupe()
 	return w.request(id, func(r *Replica, try func(*command.Mutation)) error {
 		c := add(key, 1)
@@ -366,7 +366,7 @@ func getBy(ctx context.Context, read func(context.Context, *command.Read, comman
 }
 
 // read reads from the leader.
-func (w *world) read(id topology.PartitionID, key string) (v, ts int64) {
+func (w *testCluster) read(id topology.PartitionID, key string) (v, ts int64) {
 	w.t.Helper()
 	err := w.request(id, func(r *Replica, _ func(*command.Mutation)) (err error) {
 		v, ts, err = get(context.Background(), r, key, dberr.Quorum)
@@ -382,7 +382,7 @@ func (w *world) read(id topology.PartitionID, key string) (v, ts int64) {
 }
 
 // same waits until all replicas of a partition have applied the same entries, and then compares their contents.
-func (w *world) same(id topology.PartitionID, on ...int) {
+func (w *testCluster) same(id topology.PartitionID, on ...int) {
 	w.t.Helper()
 	lead := w.leader(id)
 	w.until("equal indexes", func() bool {

@@ -35,7 +35,7 @@ func metaPartition(on ...int) *topology.Partition {
 // later must receive the complete history.
 func TestRecords(t *testing.T) {
 	const meta = topology.MetaPartition
-	w := newWorld(t, 4)
+	w := newTestCluster(t, 4)
 	w.create(metaPartition(0, 1, 2))
 	lead := w.replica(w.leader(meta), meta)
 	if v, err := lead.Change(t.Context(),
@@ -178,7 +178,7 @@ func TestRecords(t *testing.T) {
 // TestWriteAll checks that several mutations are applied as one entry with one timestamp. With updates, the entry must
 // be applied only once, even if it is sent repeatedly. If one mutation cannot be applied, none must be applied.
 func TestWriteAll(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	r := w.replica(w.leader(p.ID), p.ID)
 	send := func(parts ...Part) error {
@@ -274,7 +274,7 @@ func TestWholeExtent(t *testing.T) {
 // before a truncation must be removed on all replicas, and later rows must remain. Writes planned for an older schema
 // must be rejected.
 func TestTruncateRequireSweep(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	var stop atomic.Bool
 	var writers sync.WaitGroup
@@ -339,7 +339,7 @@ func TestTruncateRequireSweep(t *testing.T) {
 // TestConditionSeesWritesUnderWay checks that a conditional write sees all blind writes of its key that were sent
 // immediately before it. Other keys of the stripe are written concurrently.
 func TestConditionSeesWritesUnderWay(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	r := w.replica(w.leader(p.ID), p.ID)
 	done := make(result, 100)

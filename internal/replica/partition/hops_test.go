@@ -134,7 +134,7 @@ func TestHops(t *testing.T) {
 		})
 		closeHost(t, h)
 	}
-	w := newWorld(t, 4)
+	w := newTestCluster(t, 4)
 	p := w.newTable(0, 1, 2, 3)
 	lead := w.leader(p.ID)
 	if err := w.write(p.ID, "k", 1); err != nil {

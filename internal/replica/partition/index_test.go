@@ -11,7 +11,7 @@ import (
 // TestRepeatHasAnIndex checks that a repeated write that has already been applied returns an index at which the write
 // is visible. A read at ONE on the acknowledging node waits for that index. The test includes conditional writes.
 func TestRepeatHasAnIndex(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	r := w.replica(w.leader(p.ID), p.ID)
 	send := map[string]func(c command.OutcomeChannel) error{

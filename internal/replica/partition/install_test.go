@@ -49,7 +49,7 @@ func (s *hookedStore) InstallSnapshot(ctx context.Context, own keys.Span, r io.R
 // The installation removes the rows of the right half before the replica has its narrower span. Reads that began before
 // or during the installation must be rejected, because they would not find acknowledged values.
 func TestInstallationSpoilsReads(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	const away = 2
 	store := &hookedStore{}
 	w.stop(away)
@@ -113,7 +113,7 @@ func TestInstallationSpoilsReads(t *testing.T) {
 // TestSnapshotOverOthers checks that a snapshot is rejected if it would remove rows of another partition, or if it
 // lacks rows that its partition must have. It must not be installed if this becomes true after it was accepted.
 func TestSnapshotOverOthers(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newTestCluster(t, 2)
 	ps := w.table(3, 0).Partitions(testTable)
 	sender, receiver := w.nodes[0].host.Load(), w.nodes[1].host.Load()
 	// here also creates a replica of a partition on the other node, as if that node had not received the first change.

@@ -42,13 +42,13 @@ func (l laterWriter) propose(term uint64, entry []byte, w raftgroup.Waiter) erro
 }
 
 // becomeLater changes the running node's replica of a partition into a replica of a later build.
-func (w *world) becomeLater(i int, id topology.PartitionID, fields *atomic.Int64) {
+func (w *testCluster) becomeLater(i int, id topology.PartitionID, fields *atomic.Int64) {
 	r := w.replica(i, id)
 	r.seq = laterWriter{r.seq, r, fields}
 }
 
 // lead transfers a partition's leadership to a node.
-func (w *world) lead(id topology.PartitionID, i int) {
+func (w *testCluster) lead(id topology.PartitionID, i int) {
 	w.t.Helper()
 	w.until(fmt.Sprintf("node %d leads", i), func() bool {
 		now := w.leader(id)
@@ -63,7 +63,7 @@ func (w *world) lead(id topology.PartitionID, i int) {
 // build must not write entries of its level before the partition's log has raised the level, when all nodes support it.
 // After that, the older build must not be able to open its directory.
 func TestTwoFeatureLevels(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	for _, i := range []int{1, 2} {
 		w.stop(i)
 		w.nodes[i].levels = laterLevels
@@ -137,7 +137,7 @@ func TestTwoFeatureLevels(t *testing.T) {
 // TestLevelNotUnderstood checks that a build stops with an error at an entry that installs an unsupported level. It
 // must leave its directory unchanged, so that a later build can resume from there.
 func TestLevelNotUnderstood(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	for _, i := range []int{1, 2} {
 		w.stop(i)
 		w.nodes[i].levels = laterLevels
@@ -172,7 +172,7 @@ func TestLevelNotUnderstood(t *testing.T) {
 // TestEntryOfLaterBuild checks that an entry of an unsupported kind stops this build, also after a restart. The error
 // must name the kind and must not report damage. A replica must never skip an entry that other replicas have applied.
 func TestEntryOfLaterBuild(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newTestCluster(t, 1)
 	p := w.newTable(0)
 	w.leader(p.ID)
 	r := w.replica(0, p.ID)

@@ -19,7 +19,7 @@ import (
 )
 
 // pair creates a table with two partitions on the given nodes.
-func (w *world) pair(on ...int) (left, right topology.PartitionID) {
+func (w *testCluster) pair(on ...int) (left, right topology.PartitionID) {
 	w.t.Helper()
 	ps := w.table(2, on...).Partitions(testTable)
 	for i := range ps[1].Sets[0].Replicas { // replica IDs are unique within a table
@@ -32,7 +32,7 @@ func (w *world) pair(on ...int) (left, right topology.PartitionID) {
 }
 
 // either sends a command for a key to both partitions alternately until the partition that contains the key accepts it.
-func (w *world) either(left, right topology.PartitionID, key string, send sender) error {
+func (w *testCluster) either(left, right topology.PartitionID, key string, send sender) error {
 	to := left
 	if token.Hash([]byte(key)).Position() >= 1<<63 {
 		to = right
@@ -53,7 +53,7 @@ func (w *world) either(left, right topology.PartitionID, key string, send sender
 }
 
 // done repeats a request to a partition's leader until the request has taken effect.
-func (w *world) done(what string, id topology.PartitionID, order func(*Replica) error, has func(*Replica) bool) {
+func (w *testCluster) done(what string, id topology.PartitionID, order func(*Replica) error, has func(*Replica) bool) {
 	w.t.Helper()
 	w.until(what, func() bool {
 		r := w.replica(w.leader(id), id)
@@ -71,7 +71,7 @@ func (w *world) done(what string, id topology.PartitionID, order func(*Replica) 
 }
 
 // freeze freezes a partition on all nodes and returns the index of the freeze.
-func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
+func (w *testCluster) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 	w.t.Helper()
 	frozen := func(r *Replica) bool { // a replica that lags may still be frozen at an earlier epoch
 		s := r.state.Load()
@@ -94,7 +94,7 @@ func (w *world) freeze(id topology.PartitionID, epoch uint64) (index uint64) {
 // writes and counter updates, and leaders change, are disconnected, and crash. Every acknowledged write must be visible
 // exactly once, no read may miss such a write, and replicas must agree.
 func TestMerge(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	left, right := w.pair(0, 1, 2)
 	stop := make(chan struct{})
 	var troubles, clients sync.WaitGroup
@@ -132,7 +132,7 @@ func TestMerge(t *testing.T) {
 // unfreeze ends this state at the next epoch. A freeze that arrives after its unfreeze must be rejected. A frozen
 // partition must remain frozen after a crash.
 func TestUnfreeze(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	_, right := w.pair(0, 1, 2)
 	ctx, key := context.Background(), "counter 1"
 	for token.Hash([]byte(key)).Position() < 1<<63 {
@@ -190,7 +190,7 @@ func TestUnfreeze(t *testing.T) {
 // TestMergeBySnapshot checks a node that was down while two partitions were merged, and that receives a snapshot of the
 // result. It must have all rows of both partitions and no replica of the right partition, also after a crash.
 func TestMergeBySnapshot(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	left, right := w.pair(0, 1, 2)
 	for n := range 50 {
 		if err := w.either(left, right, fmt.Sprint("before ", n), func(r *Replica, _ func(*command.Mutation)) error {

@@ -70,7 +70,7 @@ func bills() map[string]*command.Read {
 }
 
 // prices returns the cost of each read on the replicas of a node.
-func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string {
+func (w *testCluster) prices(node int, ids ...topology.PartitionID) map[string]string {
 	w.t.Helper()
 	out := map[string]string{}
 	for name, c := range bills() {
@@ -102,7 +102,7 @@ func (w *world) prices(node int, ids ...topology.PartitionID) map[string]string 
 // cost must not change after a flush, a compaction, a sweep of deleted rows, or a split. Many of the rows have been
 // overwritten or deleted, or have expired.
 func TestPriceIsTheSameEverywhere(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	random := rand.New(rand.NewPCG(9, 9))
 	var stored [][]byte
@@ -183,7 +183,7 @@ func (b *borrower) Lent(u ru.Units) { b.lent = u }
 // writes, conditional writes, batches, reads, and the timestamp of a recorded batch. It must not reject repeated
 // requests. The two partitions created by a split must share its throughput from the start.
 func TestThroughputInReplicaSet(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	if err := w.write(p.ID, "k", 1); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 // TestAcknowledgedSurvives checks that acknowledged writes survive a crash of their leader, or of all nodes, with the
 // loss of all unsynced data. All replicas must have the same contents.
 func TestAcknowledgedSurvives(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	if lead := w.leader(p.ID); lead != 0 {
 		t.Logf("node %d leads, though another one is listed first", lead)
@@ -53,7 +53,7 @@ func TestAcknowledgedSurvives(t *testing.T) {
 }
 
 // trouble moves, disconnects, and crashes leaders until stop is closed.
-func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
+func (w *testCluster) trouble(id topology.PartitionID, stop chan struct{}) {
 	for round := 0; ; round++ {
 		lead := w.leader(id)
 		switch r := w.replica(lead, id); round % 4 {
@@ -81,7 +81,7 @@ func (w *world) trouble(id topology.PartitionID, stop chan struct{}) {
 // leaders change. The last value of a key must be the last acknowledged value. Timestamps must increase. Counters must
 // count each addition once.
 func TestLeaderChanges(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	w.leader(p.ID)
 	stop := make(chan struct{})
@@ -139,7 +139,7 @@ func TestLeaderChanges(t *testing.T) {
 
 // TestStaleTerm checks that no log contains a write that was evaluated in an earlier term.
 func TestStaleTerm(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	r := w.replica(w.leader(p.ID), p.ID)
 	term, err := r.evaluating()
@@ -170,7 +170,7 @@ func TestStaleTerm(t *testing.T) {
 // some time. If the command may be older than the dedupe window, its outcome must be unknown. If the command is
 // certainly newer, it must be applied. A first attempt that arrives late must not be applied either.
 func TestRetries(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	lead := w.leader(p.ID)
 	r := w.replica(lead, p.ID)
@@ -226,7 +226,7 @@ func TestRetries(t *testing.T) {
 // return an older state than this node has seen. Other reads must go to the leader. This includes reads from another
 // node, because that node may have seen a newer state that the follower has not applied yet.
 func TestFollowerReads(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	if err := w.write(p.ID, "k", 7); err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestFollowerReads(t *testing.T) {
 // TestMove checks that a joining replica receives a snapshot, and becomes a voter in the same change in which another
 // replica leaves. The leaving replica must be dropped. The new replica and the other replicas must survive a restart.
 func TestMove(t *testing.T) {
-	w := newWorld(t, 4)
+	w := newTestCluster(t, 4)
 	p := w.newTable(0, 1, 2)
 	for i := range 300 { // the log is truncated in the meantime
 		if err := w.write(p.ID, fmt.Sprint(i), int64(i)); err != nil {
@@ -325,7 +325,7 @@ func TestMove(t *testing.T) {
 
 // TestTransferAll checks that a node leads no partitions after TransferAll, and that no request fails.
 func TestTransferAll(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	ps := w.table(8, 0, 1, 2).Partitions(testTable)
 	w.create(ps...)
 	for _, p := range ps {

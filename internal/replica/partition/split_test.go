@@ -34,7 +34,7 @@ func splitAt(at []byte, child topology.PartitionID, on ...int) *command.Split {
 }
 
 // split sends a split request to the leader of a partition until a node reports that the partition has split.
-func (w *world) split(id topology.PartitionID, s *command.Split) {
+func (w *testCluster) split(id topology.PartitionID, s *command.Split) {
 	w.t.Helper()
 	w.until("the split", func() bool {
 		r := w.replica(w.leader(id), id)
@@ -55,7 +55,7 @@ func (w *world) split(id topology.PartitionID, s *command.Split) {
 
 // anywhere sends a command for a key to the partition, and to the child after the child has received the key. The
 // command has the same ID in both attempts.
-func (w *world) anywhere(id topology.PartitionID, key string, send sender) error {
+func (w *testCluster) anywhere(id topology.PartitionID, key string, send sender) error {
 	at := keys.Position{Ring: token.Hash([]byte(key)).Position(), Key: []byte(key)}
 	to := id
 	for a := w.newAttempts(); ; {
@@ -75,7 +75,7 @@ func (w *world) anywhere(id topology.PartitionID, key string, send sender) error
 
 // adopt creates the child of a split on the nodes where a snapshot of the parent replaced the split entry. Package
 // reconcile does the same when it finds the child in the topology. All of these nodes have applied the split.
-func (w *world) adopt(child topology.PartitionID, on ...int) {
+func (w *testCluster) adopt(child topology.PartitionID, on ...int) {
 	w.t.Helper()
 	for n, i := range on {
 		if w.replica(i, child) == nil {
@@ -90,7 +90,7 @@ func (w *world) adopt(child topology.PartitionID, on ...int) {
 // Every acknowledged write must be visible exactly once, only in the partition that contains its key, and replicas must
 // agree.
 func TestSplit(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	w.leader(p.ID)
 	stop := make(chan struct{})
@@ -126,7 +126,7 @@ func TestSplit(t *testing.T) {
 // snapshot of a partition before its split, and the other is a snapshot of the child. Installing both would stop the
 // node.
 func TestSnapshotsOfParentAndChild(t *testing.T) {
-	w := newWorld(t, 2)
+	w := newTestCluster(t, 2)
 	p := w.newTable(0)
 	receive := func(s *snapshots, id topology.PartitionID, data *storage.SnapshotFile) (raftgroup.SnapshotData, error) {
 		return s.Receive(uint64(id), io.NewSectionReader(data, 0, data.Size()))
@@ -173,7 +173,7 @@ func TestSnapshotsOfParentAndChild(t *testing.T) {
 // partition must apply the entry that comes first in its log. The test includes a leader without a quorum that has
 // proposed the split, and that receives both entries when it has a quorum again.
 func TestSplitOrUnfreeze(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	ctx, id, epoch, limit := context.Background(), p.ID, uint64(keys.InitialEpoch), p.Span.Limit
 	order := func(n int) *command.Split {

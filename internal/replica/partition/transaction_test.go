@@ -177,7 +177,7 @@ func TestTransactionsAreSerial(t *testing.T) {
 // TestTransactionIsRepeated checks that a repeated transaction is not run again and returns the same result. The test
 // includes a retry to another leader after a crash.
 func TestTransactionIsRepeated(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
 	for i := range w.nodes {
 		w.replica(i, p.ID).host.SetPrograms(programs{"opening": opening, "transfer": transfer})

@@ -173,7 +173,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	s := open(t, vfs.NewMem(), Options{})
 	defer func() { must(t, s.Close()) }()
 	b := s.NewBatch()
-	birth := func() bool {
+	created := func() bool {
 		ok, err := b.Create(3, 10, 5, four)
 		must(t, err)
 		must(t, b.Commit(true))
@@ -182,7 +182,7 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	must(t, b.SetHardState(3, 8, 2, 0))
 	must(t, b.Commit(true))
 	before := show(t, group(t, s, 3))
-	if birth() {
+	if created() {
 		t.Error("Create overwrote a vote")
 	}
 	if got := show(t, group(t, s, 3)); got != before {
@@ -190,10 +190,10 @@ func TestCreateNeverOverwrites(t *testing.T) {
 	}
 	must(t, b.Destroy(3))
 	must(t, b.Commit(true))
-	if !birth() {
+	if !created() {
 		t.Error("Create failed after Destroy")
 	}
-	if birth() {
+	if created() {
 		t.Error("a second creation succeeded")
 	}
 	if ids, err := s.Groups(); err != nil || !cmp.Equal(ids, []uint64{3}) {

@@ -45,7 +45,7 @@ func (c counted) Done(command.Outcome) { c.all.Done() }
 // Both ends are in this process over a network in memory, and the replica itself has no cost. 64 writes are in flight
 // at a time.
 func BenchmarkForward(b *testing.B) {
-	w := newWorld(b)
+	w := newNodePair(b)
 	var r row.Row
 	r.Cells = []row.Cell{{Column: 1, Value: make([]byte, 1024), Timestamp: 5, Expiry: row.NoExpiry}}
 	w.rows = func(v command.Visitor) error {

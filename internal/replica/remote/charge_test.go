@@ -39,7 +39,7 @@ func (p *payer) Charge(u ru.Units) { p.charged = append(p.charged, u) }
 // TestChargeOfRead checks that a read from another node costs exactly as much as a read from a local replica. Rows that
 // the visitor has accepted count, and rows that the other node has sent ahead do not.
 func TestChargeOfRead(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withNodePair(t, func(t *testing.T, w *nodePair) {
 		items := []item{{Token: 3, Key: []byte("key")}}
 		for i := range 3000 {
 			items = append(items, item{Key: fmt.Appendf(nil, "%04d", i), Of: true, Row: &row.Row{Live: true,
@@ -73,7 +73,7 @@ func (d *debtor) Lent(u ru.Units) { d.lent += u }
 
 // TestLentWithRead checks that the visitor on a follower's node receives a leader's loan with the last page.
 func TestLentWithRead(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withNodePair(t, func(t *testing.T, w *nodePair) {
 		rows := replay([]item{{Token: 3, Key: []byte("key")}})
 		for _, want := range []ru.Units{0, 7, 1 << 40} {
 			w.rows = func(v command.Visitor) error {
@@ -91,7 +91,7 @@ func TestLentWithRead(t *testing.T) {
 
 // TestChargeOfWrite checks that the price of a write is returned with its response.
 func TestChargeOfWrite(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withNodePair(t, func(t *testing.T, w *nodePair) {
 		w.charge = 5*ru.Unit + 1
 		b := newAwaited()
 		if err := w.replica.Write(t.Context(), mutation(), b); err != nil {

@@ -27,7 +27,7 @@ func (f *pushdownVisitor) PushedDown(a *command.PushdownResult) (command.Step, e
 // aggregation, with the price of all rows read. If the other node could not aggregate the rows, the rows must arrive. A
 // result that was not requested must be rejected.
 func TestPushdownOnAnotherNode(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withNodePair(t, func(t *testing.T, w *nodePair) {
 		made := command.PushdownResult{Result: bytes.Repeat([]byte("r"), 3*PageBytes), Rows: 1000, Bytes: 50_000,
 			More:  true,
 			Token: -4, Key: []byte("key"), Clustering: []byte("c")}

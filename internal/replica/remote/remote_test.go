@@ -167,8 +167,8 @@ func (c *counting) PushedDown(f *command.PushdownResult) (command.Step, error) {
 
 func (c *counting) Lent(u ru.Units) { c.Visitor.(partition.Borrower).Lent(u) }
 
-// world is a pair of nodes. The fake is on node 1, and node 2 sends the requests.
-type world struct {
+// nodePair is a pair of nodes. The fake is on node 1, and node 2 sends the requests.
+type nodePair struct {
 	*fake
 	net     *memnet.Network
 	one     *transport.Transport
@@ -177,9 +177,9 @@ type world struct {
 	replica *Replica
 }
 
-func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
+func withNodePair(t *testing.T, f func(t *testing.T, w *nodePair)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newNodePair(t)
 		f(t, w)
 	})
 }
@@ -199,8 +199,8 @@ func (f fifthTarget) target(id topology.PartitionID) Target {
 	return f.fake
 }
 
-func newWorld(t testing.TB) *world {
-	w := &world{fake: new(fake), net: memnet.New()}
+func newNodePair(t testing.TB) *nodePair {
+	w := &nodePair{fake: new(fake), net: memnet.New()}
 	w.server = newServer(fifthTarget{w.fake})
 	start := func(i int, h transport.CommandHandler) *transport.Transport {
 		at := fmt.Sprint("host", i)
@@ -339,7 +339,7 @@ func TestRequests(t *testing.T) {
 				{Key: []byte("l"), Value: []byte{}}}}), uint64(8)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withNodePair(t, func(t *testing.T, w *nodePair) {
 				w.index, w.note = 77, "far away"
 				tr := trace.New([16]byte{1}, time.Now())
 				out, err := requests[name](trace.With(t.Context(), tr), w.replica)
@@ -380,7 +380,7 @@ func TestRequests(t *testing.T) {
 func TestLostConnections(t *testing.T) {
 	for name := range requests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			withNodePair(t, func(t *testing.T, w *nodePair) {
 				w.replica.c.t.(*transport.Transport).SetAddress(node(3), "nowhere")
 				if _, err := requests[name](t.Context(), w.client.Replica(node(3), 5)); !errors.Is(err,
 					transport.ErrUnreachable) || errors.Is(err, partition.ErrUncertain) {
@@ -621,7 +621,7 @@ func drawRow(t *rapid.T) *row.Row {
 // TestReadIsAsHere checks that a read from another node delivers the same items as a local read. It covers all rows and
 // every item at which the visitor can stop or skip to the next partition.
 func TestReadIsAsHere(t *testing.T) {
-	w := newWorld(t)
+	w := newNodePair(t)
 	w.server.page = 512
 	rapid.Check(t, func(t *rapid.T) {
 		var items []item
@@ -667,7 +667,7 @@ func TestReadIsAsHere(t *testing.T) {
 // TestStopIsConfirmed checks that a read that could not be confirmed returns an error, even if the visitor stopped long
 // before. A visitor that stops must make the other node stop.
 func TestStopIsConfirmed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withNodePair(t, func(t *testing.T, w *nodePair) {
 		const rows = 100000
 		w.rows = func(v command.Visitor) error {
 			if s, err := v.Partition(1, []byte("k"), nil); s == command.Stop || err != nil {
@@ -712,7 +712,7 @@ func TestStopIsConfirmed(t *testing.T) {
 
 // TestReadsEnd checks that a read ends with its context and with its connection, and that it can be repeated.
 func TestReadsEnd(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	withNodePair(t, func(t *testing.T, w *nodePair) {
 		w.hang = true
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

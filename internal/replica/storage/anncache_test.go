@@ -219,7 +219,7 @@ func TestPackedListsHearOfArrivals(t *testing.T) {
 	for i, s := range []*Store{a, b} {
 		defer closeStore(t, s)
 		s.InstallTable(nearTable())
-		birth(t, s, 1, keys.Span{Table: testTable})
+		createPartition(t, s, 1, keys.Span{Table: testTable})
 		for k := range 20 {
 			apply(t, s, nearInsert(fmt.Sprint(i, ".", k), drawVector(rnd), 1))
 		}

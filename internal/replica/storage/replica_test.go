@@ -210,7 +210,7 @@ func TestTruncateInBatch(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
 	for _, id := range []uint64{1, 2} {
-		birth(t, s, id, quarters[id])
+		createPartition(t, s, id, quarters[id])
 		write(t, s, id, 24, 1)
 	}
 	entries := indexed(t, s, quarters[1], "v1-1")
@@ -313,7 +313,7 @@ func TestRegistry(t *testing.T) {
 	for _, i := range []int{2, 0, 1} {
 		b.PutReplica(&list[i])
 	}
-	birth(t, s, 300, quarters[1])
+	createPartition(t, s, 300, quarters[1])
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func fillBench(b *testing.B, s *Store, total, rowBytes int) (size int) {
 		}
 		batch.Close()
 	}
-	birth(b, s, 1, keys.Span{Table: testTable})
+	createPartition(b, s, 1, keys.Span{Table: testTable})
 	if err := s.Flush(); err != nil {
 		b.Fatal(err)
 	}

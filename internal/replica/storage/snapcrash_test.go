@@ -73,7 +73,7 @@ func TestCrashDuringInstall(t *testing.T) {
 func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
-	birth(t, a, 2, quarters[2])
+	createPartition(t, a, 2, quarters[2])
 	write(t, a, 2, 50, 2)
 	if round%8 >= 4 {
 		// without index entries, it may be ingested before the log is synced
@@ -89,9 +89,9 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 	d := &disks{fs: vfs.NewCrashableMem(), rng: rng, every: 1}
 	b := openParts(t, errorfs.Wrap(d.fs, errorfs.InjectorFunc(d.before)), Options{})
 	defer closeStore(t, b)
-	birth(t, b, 2, own)
+	createPartition(t, b, 2, own)
 	write(t, b, 2, 30, 1)
-	birth(t, b, 1, quarters[1])
+	createPartition(t, b, 1, quarters[1])
 	write(t, b, 1, 20, 1)
 	place(t, b, round%3)
 	write(t, b, 1, 20, 2) // this write is only in the log
@@ -140,7 +140,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 func TestFailingInstall(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
-	birth(t, a, 2, quarters[2])
+	createPartition(t, a, 2, quarters[2])
 	write(t, a, 2, 50, 2)
 	good := snapshotBytes(t, a, 2)
 	injected := errors.New("injected")
@@ -154,7 +154,7 @@ func TestFailingInstall(t *testing.T) {
 			return nil
 		})
 		b := openParts(t, errorfs.Wrap(vfs.NewMem(), inject), Options{})
-		birth(t, b, 2, quarters[2])
+		createPartition(t, b, 2, quarters[2])
 		write(t, b, 2, 30, 1)
 		old := hashOf(t, b, quarters[2])
 		left.Store(int64(n + 1))
@@ -184,8 +184,8 @@ func TestSnapshotIsOneState(t *testing.T) {
 	const rounds = 15
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
-	birth(t, s, 2, quarters[2])
-	birth(t, s, 3, quarters[3])
+	createPartition(t, s, 2, quarters[2])
+	createPartition(t, s, 3, quarters[3])
 	write(t, s, 3, 20, 1)
 	neighbour := snapshotBytes(t, s, 3)
 	stop := make(chan struct{})
@@ -269,12 +269,12 @@ func TestInstalledRowsAreSeen(t *testing.T) {
 	span := keys.Span{Table: testTable}
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
-	birth(t, a, 1, span)
+	createPartition(t, a, 1, span)
 	fill(t, a, 0, rows)
 	fs := vfs.NewMem()
 	b := openParts(t, fs, Options{})
 	eager(b)
-	birth(t, b, 1, span)
+	createPartition(t, b, 1, span)
 	for i := range rows {
 		apply(t, b, remove("queue", queueKey(i), 1, 1))
 	}

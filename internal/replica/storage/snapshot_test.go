@@ -58,8 +58,8 @@ func closeStore(t testing.TB, s *Store) {
 	}
 }
 
-// birth stores the meta of a new partition.
-func birth(t testing.TB, s *Store, id uint64, span keys.Span) {
+// createPartition stores the metadata of a new partition.
+func createPartition(t testing.TB, s *Store, id uint64, span keys.Span) {
 	t.Helper()
 	b := s.NewBatch()
 	defer b.Close()
@@ -229,14 +229,14 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
 	defer closeStore(t, b)
-	birth(t, a, 2, quarters[2])
-	birth(t, a, 1, quarters[1])
+	createPartition(t, a, 2, quarters[2])
+	createPartition(t, a, 1, quarters[1])
 	write(t, a, 2, 40, 2)
 	write(t, a, 1, 8, 1)
 	place(t, a, from)
 	write(t, a, 2, 20, 3)
 	if own.Table == testTable {
-		birth(t, b, 2, own)
+		createPartition(t, b, 2, own)
 		write(t, b, 2, 30, 1)
 	}
 	// Create a neighbor on each side if own leaves space.
@@ -244,7 +244,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 		if l, u := own.Bounds(); own.Table == testTable && overlap(l, u, quarters[id]) {
 			continue
 		}
-		birth(t, b, id, quarters[id])
+		createPartition(t, b, id, quarters[id])
 		write(t, b, id, 12, 1)
 	}
 	apply(t, b, command.Mutation{Table: testTable + 9, Token: 5, Key: []byte("k"), Timestamp: 1,
@@ -280,7 +280,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 	}
 	c := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, c)
-	birth(t, c, 2, quarters[2])
+	createPartition(t, c, 2, quarters[2])
 	write(t, c, 2, 40, 2)
 	write(t, c, 2, 20, 3)
 	if got, want := hashOf(t, b, quarters[2]), hashOf(t, c, quarters[2]); got != want {
@@ -339,8 +339,8 @@ func TestSnapshotOfMeta(t *testing.T) {
 	defer closeStore(t, a)
 	defer closeStore(t, b)
 	for s, records := range map[*Store][]string{a: {"x", "y", ""}, b: {"old", "y"}} {
-		birth(t, s, keys.MetaPartition, keys.Span{})
-		birth(t, s, 1, quarters[1])
+		createPartition(t, s, keys.MetaPartition, keys.Span{})
+		createPartition(t, s, 1, quarters[1])
 		write(t, s, 1, 8, 1)
 		for _, r := range records {
 			if err := s.Set(keys.MetaID, []byte(r), []byte(r+records[0])); err != nil {
@@ -372,7 +372,7 @@ func TestSnapshotOfMeta(t *testing.T) {
 func TestInstalledHeaders(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
-	birth(t, a, 1, keys.Span{Table: testTable})
+	createPartition(t, a, 1, keys.Span{Table: testTable})
 	apply(t, a, insert("k", "a", 1), insert("k", "b", 1), mutationOf(command.OpHeader, "k", "", 2,
 		func(b *row.Builder) {
 			b.DeleteRange([]byte("b"), nil, 1)
@@ -399,9 +399,9 @@ func TestBadSnapshot(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
 	defer closeStore(t, b)
-	birth(t, a, 2, quarters[2])
+	createPartition(t, a, 2, quarters[2])
 	write(t, a, 2, 40, 2)
-	birth(t, b, 2, quarters[2])
+	createPartition(t, b, 2, quarters[2])
 	write(t, b, 2, 30, 1)
 	before := everything(t, b)
 	good := snapshotBytes(t, a, 2)
@@ -468,7 +468,7 @@ func TestBadSnapshot(t *testing.T) {
 func TestForeignSnapshot(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
-	birth(t, s, 3, quarters[3])
+	createPartition(t, s, 3, quarters[3])
 	write(t, s, 3, 8, 1)
 	before := everything(t, s)
 	row := func(i uint64, tok int64) []byte {
@@ -559,9 +559,9 @@ func TestSnapshotOverlaps(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
 	defer closeStore(t, b)
-	birth(t, a, 2, quarters[2])
+	createPartition(t, a, 2, quarters[2])
 	good := snapshotBytes(t, a, 2)
-	birth(t, b, 3, joined(quarters[3], quarters[4]))
+	createPartition(t, b, 3, joined(quarters[3], quarters[4]))
 	for _, own := range []keys.Span{quarters[3], quarters[4], joined(quarters[2], quarters[4])} {
 		if err := b.InstallSnapshot(context.Background(), own, bytes.NewReader(good), nil); !errors.Is(err,
 			ErrOverlap) {
@@ -572,7 +572,7 @@ func TestSnapshotOverlaps(t *testing.T) {
 		nil); err == nil {
 		t.Error("the registry was removed")
 	}
-	birth(t, b, 1, joined(quarters[1], quarters[2]))
+	createPartition(t, b, 1, joined(quarters[1], quarters[2]))
 	if err := b.InstallSnapshot(context.Background(), keys.Span{}, bytes.NewReader(good), nil); !errors.Is(err,
 		ErrOverlap) {
 		t.Error(err)
@@ -587,7 +587,7 @@ func TestSnapshotNeedsRoom(t *testing.T) {
 	defer closeStore(t, a)
 	defer closeStore(t, b)
 	for _, s := range []*Store{a, b} {
-		birth(t, s, 2, quarters[2])
+		createPartition(t, s, 2, quarters[2])
 		write(t, s, 2, 400, 1)
 		place(t, s, 1)
 	}
@@ -624,7 +624,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestOpenEmptiesSnapshots(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})
-	birth(t, s, 2, quarters[2])
+	createPartition(t, s, 2, quarters[2])
 	capture(t, s, 2)
 	if len(leftFiles(t, s)) != 1 {
 		t.Fatal(leftFiles(t, s))
@@ -647,7 +647,7 @@ func TestSnapshotKnowsIndexes(t *testing.T) {
 			defer closeStore(t, s)
 			const newer = testIndex + 1
 			s.KnowIDs(newer)
-			birth(t, s, 1, quarters[1])
+			createPartition(t, s, 1, quarters[1])
 			write(t, s, 1, 3, 1)
 			pk := keyIn(quarters[1], 0)
 			capture := func() error {

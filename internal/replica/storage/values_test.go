@@ -40,7 +40,7 @@ func writeLarge(t *testing.T, s *Store, size int) {
 func TestLargeValuesStandApart(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})
-	birth(t, s, 1, keys.Span{Table: testTable})
+	createPartition(t, s, 1, keys.Span{Table: testTable})
 	writeLarge(t, s, 4<<20)
 	m := s.db.Metrics()
 	if m.BlobFiles.LiveCount == 0 || m.BlobFiles.ValueSize < 1<<20 {

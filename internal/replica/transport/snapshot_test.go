@@ -27,14 +27,14 @@ func noise(n int) []byte {
 	return b
 }
 
-// shelf stores the received snapshots.
-type shelf struct {
+// snapshotSink stores the received snapshots.
+type snapshotSink struct {
 	mu   sync.Mutex
 	got  [][]byte
 	errs []error
 }
 
-func (s *shelf) take(_ NodeID, r io.Reader) error {
+func (s *snapshotSink) take(_ NodeID, r io.Reader) error {
 	b, err := io.ReadAll(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *shelf) take(_ NodeID, r io.Reader) error {
 // delay frames.
 func TestSnapshotBesideFrames(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		var s shelf
+		var s snapshotSink
 		var frames numbers
 		start(t, n, 1, handlers{snapshot: s.take, frame: frames.take}, Options{})
 		two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 64 << 10})
@@ -79,7 +79,7 @@ func TestSnapshotBesideFrames(t *testing.T) {
 // reader. Only bytes that were in flight may be sent twice.
 func TestSnapshotResumes(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		var s shelf
+		var s snapshotSink
 		start(t, n, 1, handlers{snapshot: s.take}, Options{})
 		two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20, SnapshotChunk: 10_000})
 		two.SetAddress(id(1), host(1))
@@ -173,7 +173,7 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("too large", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			start(t, n, 1, handlers{snapshot: new(shelf).take}, Options{SnapshotBytes: 100})
+			start(t, n, 1, handlers{snapshot: new(snapshotSink).take}, Options{SnapshotBytes: 100})
 			if _, err := send(t, n, Options{}, 101); !errors.Is(err, ErrBusy) {
 				t.Fatal(err)
 			}
@@ -181,7 +181,7 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("sender vanishes", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			var s shelf
+			var s snapshotSink
 			start(t, n, 1, handlers{snapshot: s.take}, Options{})
 			two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20})
 			two.SetAddress(id(1), host(1))
@@ -202,7 +202,7 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("receiver vanishes", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			var s shelf
+			var s snapshotSink
 			one := start(t, n, 1, handlers{snapshot: s.take}, Options{})
 			time.AfterFunc(time.Second, func() { one.Close() })
 			begin := time.Now()
@@ -214,7 +214,7 @@ func TestSnapshotFailures(t *testing.T) {
 	})
 	t.Run("too many", func(t *testing.T) {
 		bubble(t, func(t *testing.T, n *memnet.Network) {
-			start(t, n, 1, handlers{snapshot: new(shelf).take}, Options{SnapshotsInbound: 1})
+			start(t, n, 1, handlers{snapshot: new(snapshotSink).take}, Options{SnapshotsInbound: 1})
 			two := start(t, n, 2, handlers{}, Options{SnapshotRate: 1 << 20})
 			two.SetAddress(id(1), host(1))
 			done := make(chan error, 2)
@@ -232,7 +232,7 @@ func TestSnapshotFailures(t *testing.T) {
 // other snapshots, and only some of them may be kept.
 func TestManySnapshots(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		one := start(t, n, 1, handlers{snapshot: new(shelf).take}, Options{SnapshotsInbound: 2})
+		one := start(t, n, 1, handlers{snapshot: new(snapshotSink).take}, Options{SnapshotsInbound: 2})
 		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
 		began := time.Now()
@@ -256,7 +256,7 @@ func TestManySnapshots(t *testing.T) {
 // A chunk is modified before its frame is created.
 func TestSnapshotChecksum(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		var s shelf
+		var s snapshotSink
 		start(t, n, 1, handlers{snapshot: s.take}, Options{})
 		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))
@@ -282,7 +282,7 @@ func TestSnapshotChecksum(t *testing.T) {
 // TestSnapshotEmpty checks that an empty snapshot can be sent.
 func TestSnapshotEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
-		var s shelf
+		var s snapshotSink
 		start(t, n, 1, handlers{snapshot: s.take}, Options{})
 		two := start(t, n, 2, handlers{}, Options{})
 		two.SetAddress(id(1), host(1))

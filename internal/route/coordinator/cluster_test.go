@@ -377,8 +377,8 @@ func TestSilentLeaderIsReplaced(t *testing.T) {
 // effect, the error must be UNAVAILABLE, returned immediately. If the outcome is unknown or the request could still
 // have succeeded, it must be a timeout at the deadline.
 func TestTruthOfErrors(t *testing.T) {
-	type world func(f *fleet)
-	down := func(nodes ...int) world {
+	type fixture func(f *fleet)
+	down := func(nodes ...int) fixture {
 		return func(f *fleet) {
 			for _, n := range nodes {
 				f.down[node(n)] = true
@@ -387,11 +387,11 @@ func TestTruthOfErrors(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		world world
-		level dberr.Consistency
-		read  bool
-		want  error
-		after time.Duration
+		fixture fixture
+		level   dberr.Consistency
+		read    bool
+		want    error
+		after   time.Duration
 	}{
 		"two of four": {down(3, 4), dberr.Quorum, false,
 			&dberr.Unavailable{Level: dberr.Quorum, Required: 3, Alive: 2}, 0},
@@ -455,7 +455,7 @@ func TestTruthOfErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
-				tc.world(f)
+				tc.fixture(f)
 				begin := time.Now()
 				var err error
 				if tc.read {

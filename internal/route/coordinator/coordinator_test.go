@@ -44,14 +44,14 @@ type testingT interface {
 	Error(...any)
 }
 
-// world is a node with a store in memory, a host, and a coordinator.
-type world struct {
+// fixture is a node with a store in memory, a host, and a coordinator.
+type fixture struct {
 	*Coordinator
 	store *storage.Store
 	host  *partition.Host
 }
 
-func newWorld(t testingT, s *topology.Snapshot, o Options, ho partition.Options) *world {
+func newFixture(t testingT, s *topology.Snapshot, o Options, ho partition.Options) *fixture {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{MemtableBytes: 4 << 20, CacheBytes: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -68,11 +68,11 @@ func newWorld(t testingT, s *topology.Snapshot, o Options, ho partition.Options)
 	if err := host.Create(append(slices.Clone(s.Partitions(table)), s.Partitions(batchTable)...)...); err != nil {
 		t.Fatal(err)
 	}
-	return &world{New(host, s, o), store, host}
+	return &fixture{New(host, s, o), store, host}
 }
 
 // close closes the coordinator first, like a node: a batch may still have to remove its batch log entry.
-func (w *world) close(t testingT) {
+func (w *fixture) close(t testingT) {
 	w.Close()
 	if err := errors.Join(w.host.Close(), w.store.Close()); err != nil {
 		t.Error(err)
@@ -122,7 +122,7 @@ type result chan error
 
 func (r result) Done(o command.Outcome) { r <- o.Err }
 
-func (w *world) write(ms []command.Mutation, o WriteOptions) error {
+func (w *fixture) write(ms []command.Mutation, o WriteOptions) error {
 	done := make(result, 1)
 	w.Write(context.Background(), ms, o, done)
 	return <-done
@@ -150,7 +150,7 @@ func (l *log) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return l.note(fmt.Sprintf("row %s = %d", clustering, binary.BigEndian.Uint64(r.Cells[0].Value)))
 }
 
-func (w *world) read(t testingT, q command.Read, step func(int) command.Step) []string {
+func (w *fixture) read(t testingT, q command.Read, step func(int) command.Step) []string {
 	for {
 		l := &log{step: step}
 		err := w.Read(context.Background(), &q, l)
@@ -214,7 +214,7 @@ func (s *stopper) Passed(tok token.Token, key []byte, _ int) (command.Step, erro
 // TestReadStopsOverNothing checks a read over thousands of deleted keys in several partitions. It must be able to stop
 // at any position, and another command with its own deadline must be able to resume there.
 func TestReadStopsOverNothing(t *testing.T) {
-	w := newWorld(t, tableOf(t, 3), Options{}, partition.Options{})
+	w := newFixture(t, tableOf(t, 3), Options{}, partition.Options{})
 	defer w.close(t)
 	for i := range 12_000 {
 		m := put(fmt.Sprint("k", i), "c", 1)
@@ -267,8 +267,8 @@ func TestManyPartitionsAreOne(t *testing.T) {
 				many = next
 			}
 		}
-		one, cut := newWorld(t, tableOf(t, 1), Options{}, partition.Options{}),
-			newWorld(t, many, Options{}, partition.Options{})
+		one, cut := newFixture(t, tableOf(t, 1), Options{}, partition.Options{}),
+			newFixture(t, many, Options{}, partition.Options{})
 		defer one.close(t)
 		defer cut.close(t)
 		for i := range rapid.IntRange(1, 40).Draw(t, "rows") {
@@ -278,7 +278,7 @@ func TestManyPartitionsAreOne(t *testing.T) {
 				m.Ops[0].Kind, m.Ops[0].Clustering = command.OpHeader, nil
 			}
 			row.Stamp(m.Ops[0].Operand, int64(i+1))
-			for _, w := range []*world{one, cut} {
+			for _, w := range []*fixture{one, cut} {
 				if err := w.write([]command.Mutation{m}, WriteOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -346,7 +346,7 @@ func drawRead(t *rapid.T, all [][]byte) command.Read {
 // TestTraceAndTouched checks that a request for one partition key accesses one physical partition, which its trace
 // names, and that a scan accesses all partitions.
 func TestTraceAndTouched(t *testing.T) {
-	w := newWorld(t, tableOf(t, 16), Options{Tables: tableNames{}}, partition.Options{})
+	w := newFixture(t, tableOf(t, 16), Options{Tables: tableNames{}}, partition.Options{})
 	defer w.close(t)
 	if err := w.write([]command.Mutation{put("k", "c", 1)}, WriteOptions{}); err != nil {
 		t.Fatal(err)
@@ -389,7 +389,7 @@ func TestOldMap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newWorld(t, now, Options{}, partition.Options{})
+		w := newFixture(t, now, Options{}, partition.Options{})
 		defer w.close(t)
 		w.Coordinator = New(w.host, old, Options{Cluster: &Cluster{Node: node(1), Batches: new(fleet).batches()}})
 		key := "k" // the key is in a range that the old topology assigns to another partition
@@ -442,7 +442,7 @@ func TestOldMap(t *testing.T) {
 
 // TestAdmission checks that requests above the limit are rejected, and that a slot is released when a request ends.
 func TestAdmission(t *testing.T) {
-	w := newWorld(t, tableOf(t, 2), Options{RequestsMax: 1}, partition.Options{})
+	w := newFixture(t, tableOf(t, 2), Options{RequestsMax: 1}, partition.Options{})
 	defer w.close(t)
 	if err := w.write([]command.Mutation{put("k", "c", 1)}, WriteOptions{}); err != nil {
 		t.Fatal(err)
@@ -481,7 +481,7 @@ func (f visitorFunc) Row([]byte, *row.Row) (command.Step, error) { return comman
 
 // TestVisitorError checks that an error of the visitor is returned unchanged.
 func TestVisitorError(t *testing.T) {
-	w := newWorld(t, tableOf(t, 4), Options{}, partition.Options{})
+	w := newFixture(t, tableOf(t, 4), Options{}, partition.Options{})
 	defer w.close(t)
 	if err := w.write([]command.Mutation{put("k", "c", 1)}, WriteOptions{}); err != nil {
 		t.Fatal(err)
@@ -496,7 +496,7 @@ func TestVisitorError(t *testing.T) {
 // concurrency.
 func TestWritesOverPartitions(t *testing.T) {
 	for _, mode := range []partition.Durability{partition.Periodic, partition.Synced} {
-		w := newWorld(t, tableOf(t, 16), Options{}, partition.Options{Durability: mode})
+		w := newFixture(t, tableOf(t, 16), Options{}, partition.Options{Durability: mode})
 		var wg sync.WaitGroup
 		for g := range 8 {
 			wg.Go(func() {
@@ -589,7 +589,7 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled || invariant.Enabled {
 		t.Skip("pools forget under the race detector, and checks allocate")
 	}
-	w := newWorld(t, tableOf(t, 16), Options{}, partition.Options{})
+	w := newFixture(t, tableOf(t, 16), Options{}, partition.Options{})
 	defer w.close(t)
 	ms := []command.Mutation{put("k", "c", 1)}
 	var v blind
@@ -614,7 +614,7 @@ func TestAllocations(t *testing.T) {
 // BenchmarkWrite and BenchmarkRead measure the CPU time of requests through the coordinator, the replica, and the store
 // in memory.
 func BenchmarkWrite(b *testing.B) {
-	w := newWorld(b, tableOf(b, 16), Options{}, partition.Options{})
+	w := newFixture(b, tableOf(b, 16), Options{}, partition.Options{})
 	defer w.close(b)
 	ms := []command.Mutation{put("k", "c", 1)}
 	b.ReportAllocs()
@@ -627,7 +627,7 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	w := newWorld(b, tableOf(b, 16), Options{}, partition.Options{})
+	w := newFixture(b, tableOf(b, 16), Options{}, partition.Options{})
 	defer w.close(b)
 	ms := []command.Mutation{put("k", "c", 1)}
 	w.Write(b.Context(), ms, WriteOptions{}, nothing{})

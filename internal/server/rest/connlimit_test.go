@@ -121,7 +121,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 
 // TestFullHouse checks that an additional connection receives an error if all slots are used by authenticated clients
 // or by the clients of one address. The connection must succeed when a slot is free.
-func TestFullHouse(t *testing.T) {
+func TestConnectionLimits(t *testing.T) {
 	for text, o := range map[string]Options{
 		"HTTP connection limit of this node is reached": {ConnectionsMax: 3},
 		"Too many connections from this address":        {ConnectionsMax: 9, AddressConnectionsMax: 3},

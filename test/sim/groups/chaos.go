@@ -10,7 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/test/sim/ledger"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // startChaos injects random faults and moves replicas until the calm phase begins.
@@ -166,7 +166,7 @@ func (w *simulation) at(group, replica uint64) *node {
 }
 
 // heal ends all faults.
-func (w *simulation) heal() { w.Heal(func(m *world.Machine) { w.nodes[m.ID].restart() }) }
+func (w *simulation) heal() { w.Heal(func(m *simenv.Machine) { w.nodes[m.ID].restart() }) }
 
 // move replaces a member of a group. It adds a learner on a node without a replica, sends a snapshot, and then makes
 // both changes in a joint configuration. Like a reconciler, it repeats each step until the effect is visible,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package groups simulates the Raft groups of a whole cluster on package world, without the partitions on top of them.
-// It has one thread, an event heap, and a virtual clock, and it draws every fault from a seed. A seed always produces
-// exactly the same history, in every process.
+// Package groups simulates the Raft groups of a whole cluster with package simenv, without the partitions on top of
+// them. It has one thread, an event heap, and a virtual clock, and it draws every fault from a seed. A seed always
+// produces exactly the same history, in every process.
 //
 // The nodes run the product: raftgroup.Host, LogWriter, Applier, and snapshots, on raftlog and a state machine on
 // Pebble. Their disks (vfs.NewCrashableMem) lose unsynced data in a crash. No part of the product is reimplemented.

@@ -16,13 +16,14 @@ import (
 // builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	bin := planted.Build(t, edits()...)
-	for _, m := range []struct{ name, mistake, law string }{
+	for _, m := range []struct{ name, mistake, invariant string }{
 		{"a lease is kept over a change of members", "members", "RG2"},
 		{"a lease is kept over a transfer of the leadership", "transfer", "RG2"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			for seed := uint64(1); seed <= planted.Within(); seed += 4 {
-				if out, failed := bin.Seeds(m.mistake, seed, 4); failed && strings.Contains(out, "invariant "+m.law) {
+				out, failed := bin.Seeds(m.mistake, seed, 4)
+				if failed && strings.Contains(out, "invariant "+m.invariant) {
 					t.Logf("found by seed %d or one of the next seeds", seed)
 					return
 				}

@@ -12,12 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/test/sim/ledger"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // node is a machine and the process on it. Host is nil while the process is down.
 type node struct {
-	world.Loop
+	simenv.Loop
 	w *simulation
 
 	log   *raftlog.Store
@@ -29,12 +29,12 @@ type node struct {
 	tokens [groupCount + 1]uint64
 }
 
-func newNode(w *simulation, m *world.Machine) *node {
-	n := &node{Loop: world.Loop{Machine: m}, w: w}
-	n.Hooks = world.Hooks{
+func newNode(w *simulation, m *simenv.Machine) *node {
+	n := &node{Loop: simenv.Loop{Machine: m}, w: w}
+	n.Hooks = simenv.Hooks{
 		Tick:    tick,
 		ID:      n.self,
-		At:      func(id raftgroup.NodeID) *world.Loop { return &w.nodes[nodeOf(id)].Loop },
+		At:      func(id raftgroup.NodeID) *simenv.Loop { return &w.nodes[nodeOf(id)].Loop },
 		Ahead:   n.plantClock,
 		Heard:   w.plantAnswers,
 		Said:    n.plantCommits,
@@ -158,7 +158,7 @@ func (w *simulation) refuse(gone *node) {
 			continue
 		}
 		n.AfterLife(w.Between(time.Millisecond, 100*time.Millisecond), func() {
-			w.World.Faults.Refused++
+			w.Environment.Faults.Refused++
 			n.Call(w.plantRefused(gone))
 		})
 	}

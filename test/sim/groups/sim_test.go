@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/invariant"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 var (
@@ -27,7 +27,7 @@ var (
 func run(t *testing.T, p Plan) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
-	defer world.Frugal()()
+	defer simenv.Frugal()()
 	p.Wait = synctest.Wait
 	if *lines {
 		p.Print = func(line string) { fmt.Println(line) }
@@ -55,7 +55,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%v\nreproduce: go test ./test/sim/groups -run TestSeeds -sim.seed=%d -sim.seeds=1 -sim.v", r,
 				seed)
 		}
-		world.AddCounts(&sum, &r.Counts)
+		simenv.AddCounts(&sum, &r.Counts)
 		unchecked += r.Unchecked
 	}
 	t.Logf("%d seeds in %v: %+v, keys unchecked: %d", n, time.Since(began).Round(time.Millisecond), sum, unchecked)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
-	"github.com/ilion-db/ilion/test/sim/world"
+	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
 // Plan describes a simulation. The zero value with a Seed is the usual run.
@@ -39,7 +39,7 @@ type Report struct {
 
 // Counts holds the numbers of events in a run.
 type Counts struct {
-	world.Faults
+	simenv.Faults
 	Events, Acked, Unknown, LeaseReads, IndexReads int
 	Transfers, Resets, Departures                  int
 	// LateOffers counts offers of leadership that reach a paused process. LostOffers counts offers whose sender is cut
@@ -87,7 +87,7 @@ const (
 
 // simulation is one run.
 type simulation struct {
-	*world.World
+	*simenv.Environment
 	plan       Plan
 	nodes      []*node
 	counts     Counts
@@ -109,10 +109,10 @@ func Run(p Plan) *Report {
 	if p.Length == 0 {
 		p.Length = 20 * time.Second
 	}
-	w := &simulation{World: world.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
+	w := &simulation{Environment: simenv.New(p.Seed, nodeCount), plan: p, hashes: map[stateAt]uint64{},
 		invariants: newInvariants()}
 	w.Wait, w.Print = p.Wait, p.Print
-	w.Net.Rough = world.Usual
+	w.Net.Rough = simenv.Usual
 	w.begin()
 	w.startClients()
 	w.startChaos()
@@ -120,7 +120,7 @@ func Run(p Plan) *Report {
 	w.After(p.Length, w.heal)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
 	w.After(p.Length+7*time.Second, w.lastReads)
-	w.World.Run(p.Length + 12*time.Second)
+	w.Environment.Run(p.Length + 12*time.Second)
 	r := &Report{Plan: p, Duration: w.Now}
 	if len(w.Failures) == 0 {
 		w.checkConverged()
@@ -131,7 +131,7 @@ func Run(p Plan) *Report {
 		w.counts.Unwanted += n.Unwanted
 		n.close()
 	}
-	w.counts.Events, w.counts.Faults = w.Events, w.World.Faults
+	w.counts.Events, w.counts.Faults = w.Events, w.Environment.Faults
 	r.Trace, r.Counts, r.Failures = w.Trace, w.counts, w.Failures
 	return r
 }

@@ -14,7 +14,7 @@ import (
 // TestGolden checks the names, types, values and errors of terms and selectors. Each command has one term per line:
 //
 //	value type=t     terms bound for a column v of that type
-//	select           selectors over the row of world_test.go
+//	select           selectors over the row of fixture_test.go
 //	bind type=t      one term, then a line per bound value in hex, null or unset: what it evaluates to
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {

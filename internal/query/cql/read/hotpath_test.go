@@ -30,8 +30,8 @@ func (s *still) Read(_ context.Context, r *command.Read, v command.Visitor) erro
 	return err
 }
 
-// hotWorld returns a prepared SELECT on a table with five columns, and a reader that returns enough rows.
-func hotWorld(tb testing.TB, query string, rows int) (*Plan, *still) {
+// hotPathFixture returns a prepared SELECT on a table with five columns, and a reader that returns enough rows.
+func hotPathFixture(tb testing.TB, query string, rows int) (*Plan, *still) {
 	w := newFixture()
 	for _, text := range []string{
 		"CREATE KEYSPACE ks WITH replication = {}",
@@ -85,7 +85,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			if q.name == "point" {
 				rows = 1
 			}
-			p, s := hotWorld(t, q.text, rows)
+			p, s := hotPathFixture(t, q.text, rows)
 			b := &expr.Bindings{Values: [][]byte{make([]byte, 8), make([]byte, 8)}, Now: time.Unix(1, 0)}
 			var page Page
 			o := Options{Level: dberr.LocalOne, PageSize: 50, Now: 1}
@@ -116,7 +116,7 @@ func BenchmarkExecute(b *testing.B) {
 		{"rows=1k/count", "SELECT count(*) FROM t WHERE k = ? AND c >= ?", 1000},
 	} {
 		b.Run(q.name, func(b *testing.B) {
-			p, s := hotWorld(b, q.text, q.rows)
+			p, s := hotPathFixture(b, q.text, q.rows)
 			bind := &expr.Bindings{Values: [][]byte{make([]byte, 8), make([]byte, 8)}, Now: time.Unix(1, 0)}
 			var page Page
 			o := Options{Level: dberr.LocalOne, PageSize: 5000, Now: 1}

@@ -24,7 +24,7 @@ import (
 // places of a view and prints the number of remaining places.
 func TestCases(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	last := map[string]string{}
 	datadriven.RunTest(t, "testdata/cases.txt", func(t *testing.T, d *datadriven.TestData) string {
 		var out strings.Builder
@@ -69,7 +69,7 @@ func TestCases(t *testing.T) {
 }
 
 // shown returns the rows of a table in order, with its columns in order.
-func (w *world) shown(table string) string {
+func (w *fixture) shown(table string) string {
 	w.t.Helper()
 	t := w.catalog.Snapshot().Table("ks", table)
 	if t == nil {
@@ -91,7 +91,7 @@ func (w *world) shown(table string) string {
 // chunk of hints or a later one.
 func TestRoundsPassOver(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newFixture(t, false)
 	w.must("CREATE TABLE t (k int PRIMARY KEY, v int)")
 	w.must("CREATE MATERIALIZED VIEW m AS SELECT * FROM t WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)")
 	const n = 1800
@@ -115,7 +115,7 @@ func TestRoundsPassOver(t *testing.T) {
 // TestRangesPassOver checks that deleted partitions are not delayed in the same situation.
 func TestRangesPassOver(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newFixture(t, false)
 	w.must("CREATE TABLE t (k int, c int, v int, PRIMARY KEY (k, c))")
 	w.must("CREATE MATERIALIZED VIEW m AS SELECT * FROM t WHERE v IS NOT NULL AND k IS NOT NULL AND c IS NOT NULL " +
 		"PRIMARY KEY (v, k, c)")

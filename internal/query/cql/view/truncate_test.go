@@ -25,9 +25,9 @@ type outcome chan error
 // Done implements command.Completion.
 func (c outcome) Done(o command.Outcome) { c <- o.Err }
 
-// newTruncated returns a world with a base table and two views.
-func newTruncated(t *testing.T) *world {
-	w := newWorld(t, true)
+// newTruncated returns a fixture with a base table and two views.
+func newTruncated(t *testing.T) *fixture {
+	w := newFixture(t, true)
 	w.must("CREATE TABLE t (k int PRIMARY KEY, v int)")
 	w.must("CREATE MATERIALIZED VIEW tv AS SELECT * FROM t WHERE k IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k)")
 	w.must("CREATE MATERIALIZED VIEW tk AS SELECT * FROM t WHERE k IS NOT NULL PRIMARY KEY (k)")
@@ -35,7 +35,7 @@ func newTruncated(t *testing.T) *world {
 }
 
 // inViews fails the test unless both views contain the given values of k.
-func (w *world) inViews(when string, want ...string) {
+func (w *fixture) inViews(when string, want ...string) {
 	w.t.Helper()
 	for _, name := range []string{"tv", "tk"} {
 		got := rows(w.must("SELECT k FROM "+name), 1)
@@ -89,7 +89,7 @@ func TestTruncateEmptiesViews(t *testing.T) {
 }
 
 // insertingChanger inserts a row before it renews views.
-type insertingChanger struct{ *world }
+type insertingChanger struct{ *fixture }
 
 func (w insertingChanger) RenewViews(ctx context.Context, keyspace, table string) (*schema.Schema, error) {
 	w.must("INSERT INTO t (k, v) VALUES (2, 2)")

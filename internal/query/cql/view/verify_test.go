@@ -24,7 +24,7 @@ import (
 )
 
 // Read executes a read for a Verifier.
-func (w *world) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
+func (w *fixture) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return w.coordinator.Read(ctx, c, v)
 }
 
@@ -34,7 +34,7 @@ type result chan error
 func (c result) Done(o command.Outcome) { c <- o.Err }
 
 // damage writes directly to a view at a row with numeric keys.
-func (w *world) damage(name string, key, clustering []int32, change func(b *row.Builder)) {
+func (w *fixture) damage(name string, key, clustering []int32, change func(b *row.Builder)) {
 	w.t.Helper()
 	t := w.catalog.Snapshot().Table("ks", name)
 	var b row.Builder
@@ -81,7 +81,7 @@ func TestVerifyView(t *testing.T) {
 	for name, key := range map[string]string{"own": "v, k, c", "base": "c, k"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, true)
+			w := newFixture(t, true)
 			w.must("CREATE TABLE t (k int, c int, v int, w int, m map<int, int>, PRIMARY KEY (k, c))")
 			w.must("CREATE MATERIALIZED VIEW m AS SELECT * FROM t WHERE v IS NOT NULL AND k IS NOT NULL AND c IS NOT NULL " +
 				"PRIMARY KEY (" + key + ")")
@@ -142,7 +142,7 @@ func TestVerifyView(t *testing.T) {
 // column.
 func TestVerifyIndex(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	w.must("CREATE TABLE t (k int, c int, s int static, v int, m map<int, int>, PRIMARY KEY (k, c))")
 	for _, column := range []string{"s", "v", "c"} {
 		w.must("CREATE INDEX i_" + column + " ON t (" + column + ")")
@@ -199,7 +199,7 @@ func TestVerifyIndex(t *testing.T) {
 
 // barrier provides the reads of a Verifier. Its point reads wait for one another.
 type barrier struct {
-	*world
+	*fixture
 	want    int
 	mu      sync.Mutex
 	waiting int
@@ -219,21 +219,21 @@ func (m *barrier) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 			return ctx.Err()
 		}
 	}
-	return m.world.Read(ctx, c, v)
+	return m.fixture.Read(ctx, c, v)
 }
 
 // TestRowsAreComparedTogether checks that several rows of a page are compared concurrently, for views and for indexes,
 // and that an error of one row ends the page.
 func TestRowsAreComparedTogether(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	w.must("CREATE TABLE t (k int PRIMARY KEY, v int)")
 	w.must("CREATE INDEX iv ON t (v)")
 	for i := range 20 {
 		w.must(fmt.Sprintf("INSERT INTO t (k, v) VALUES (%d, %d)", i, i))
 	}
 	table, ix := w.catalog.Snapshot().Keyspaces["ks"].Index("iv")
-	rows := &barrier{world: w, want: 10, met: make(chan struct{})}
+	rows := &barrier{fixture: w, want: 10, met: make(chan struct{})}
 	f := &view.Verifier{Rows: rows, Clock: fakeclock.Func(w.now), Pauses: []time.Duration{time.Millisecond}}
 	p, err := f.Index(t.Context(), table, ix, expr.IndexOps, view.At{}, 20)
 	if err != nil || p.Rows != 20 || len(p.Differences) != 0 {

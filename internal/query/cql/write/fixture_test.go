@@ -45,12 +45,12 @@ type fixture struct {
 	sent []string
 }
 
-var worldNow = time.Unix(1_000_000, 0).UTC()
+var fixtureNow = time.Unix(1_000_000, 0).UTC()
 
 func newFixture(t testing.TB) *fixture {
 	w := &fixture{rows: map[string][]byte{}, clock: 5000}
 	w.catalog = catalog.New(schema.New(), func() catalog.NodeInfo { return catalog.NodeInfo{} })
-	w.ddl = ddl.New(w.catalog, w, ddl.Options{Clock: fakeclock.At(worldNow)})
+	w.ddl = ddl.New(w.catalog, w, ddl.Options{Clock: fakeclock.At(fixtureNow)})
 	w.executor = NewExecutor(w, Options{})
 	w.mustDDL(t, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	return w
@@ -106,7 +106,7 @@ func (o *outcome) Written(r *Outcome) {
 }
 
 func (w *fixture) request() *Request {
-	return &Request{Bindings: expr.Bindings{Now: worldNow, UUIDs: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 7)},
+	return &Request{Bindings: expr.Bindings{Now: fixtureNow, UUIDs: cqltype.NewTimeUUIDs([6]byte{1, 2, 3, 4, 5, 6}, 7)},
 		Level: dberr.LocalQuorum}
 }
 

@@ -23,7 +23,7 @@ CREATE INDEX ON t (v);
 CREATE INDEX ON t (b);
 CREATE TABLE kv (k blob PRIMARY KEY, v1 blob, v2 blob, v3 blob, v4 blob, v5 blob)`
 
-func lawWorld(t testing.TB) *fixture {
+func invariantFixture(t testing.TB) *fixture {
 	w := newFixture(t)
 	for _, s := range strings.Split(lawTables, ";\n") {
 		w.mustDDL(t, s)
@@ -34,7 +34,7 @@ func lawWorld(t testing.TB) *fixture {
 // TestFastPathEqualsGeneralPath checks that a statement with one key sends the same commands on the fast path and on
 // the general path for IN.
 func TestFastPathEqualsGeneralPath(t *testing.T) {
-	w := lawWorld(t)
+	w := invariantFixture(t)
 	texts := []string{
 		"INSERT INTO t (a, b, c, d, v, w, x) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		"UPDATE t SET v = ?, w = ? WHERE a = ? AND b = ? AND c = ? AND d = ?",
@@ -117,7 +117,7 @@ func hotRequest(w *fixture, values int) *Request {
 
 // TestHotPathDoesNotAllocate checks (WR4).
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	w := lawWorld(t)
+	w := invariantFixture(t)
 	s := &sink{}
 	e := NewExecutor(s, Options{})
 	for _, h := range hotStatements {
@@ -145,7 +145,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 
 // BenchmarkExecute measures the coordinator's part of a write, without storing it.
 func BenchmarkExecute(b *testing.B) {
-	w := lawWorld(b)
+	w := invariantFixture(b)
 	s := &sink{}
 	e := NewExecutor(s, Options{})
 	for _, h := range hotStatements {
@@ -211,7 +211,7 @@ func TestCompletedOnce(t *testing.T) {
 // TestMutationSize checks that a write that changes too much of one logical partition is rejected as a whole, as a
 // statement and in a batch. The limit must apply to each partition separately.
 func TestMutationSize(t *testing.T) {
-	w := lawWorld(t)
+	w := invariantFixture(t)
 	e := NewExecutor(w, Options{MutationBytesMax: 1000})
 	plan, err := w.prepare("INSERT INTO kv (k, v1) VALUES (?, ?)")
 	if err != nil {
@@ -249,7 +249,7 @@ func TestMutationSize(t *testing.T) {
 // TestRowSize checks that a write that changes too much of one row is rejected even if many rows of a partition may be
 // changed.
 func TestRowSize(t *testing.T) {
-	w := lawWorld(t)
+	w := invariantFixture(t)
 	e := NewExecutor(w, Options{RowBytesMax: 1000})
 	plan, err := w.prepare("INSERT INTO kv (k, v1) VALUES (?, ?)")
 	if err != nil {
@@ -268,7 +268,7 @@ func TestRowSize(t *testing.T) {
 // TestBatchSize checks that the limit in Options rejects only batches over several partitions, and that a tenth of it
 // causes a warning. As in Cassandra, a row has an overhead of 70 bytes (see TestDataSizes).
 func TestBatchSize(t *testing.T) {
-	w := lawWorld(t)
+	w := invariantFixture(t)
 	e := NewExecutor(w, Options{BatchBytesMax: 2000})
 	plan, err := w.prepare("INSERT INTO kv (k, v1) VALUES (?, ?)")
 	if err != nil {

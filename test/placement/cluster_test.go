@@ -26,8 +26,8 @@ const (
 	gib    = 1 << 30
 )
 
-// world is a cluster in virtual time.
-type world struct {
+// modelCluster is a cluster in virtual time.
+type modelCluster struct {
 	t     testing.TB
 	rng   *rand.Rand
 	state *meta.State
@@ -61,8 +61,8 @@ type phase struct {
 	rested      bool
 }
 
-func newWorld(t testing.TB, seed uint64, nodes, zones, partitions int) *world {
-	w := &world{
+func newModelCluster(t testing.TB, seed uint64, nodes, zones, partitions int) *modelCluster {
+	w := &modelCluster{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), state: meta.Empty(), flights: map[topology.PartitionID]time.Time{},
 		base: map[topology.PartitionID]placement.Size{},
 		view: placement.View{
@@ -90,14 +90,14 @@ func newWorld(t testing.TB, seed uint64, nodes, zones, partitions int) *world {
 	return w
 }
 
-func (w *world) must(err error) {
+func (w *modelCluster) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) join(zone string, capacity uint64) topology.NodeID {
+func (w *modelCluster) join(zone string, capacity uint64) topology.NodeID {
 	n := len(w.state.Nodes) + 1
 	id := topology.NodeID{byte(n >> 8), byte(n)}
 	w.state = w.state.WithNode(&meta.Node{
@@ -108,14 +108,14 @@ func (w *world) join(zone string, capacity uint64) topology.NodeID {
 }
 
 // turn changes the intended state of a node.
-func (w *world) turn(id topology.NodeID, to meta.NodeState) {
+func (w *modelCluster) turn(id topology.NodeID, to meta.NodeState) {
 	n := *w.state.Node(id)
 	n.State = to
 	w.state = w.state.WithNode(&n)
 }
 
 // size makes all partitions grow or shrink relative to their initial size.
-func (w *world) size(f func(topology.PartitionID, placement.Size) placement.Size) {
+func (w *modelCluster) size(f func(topology.PartitionID, placement.Size) placement.Size) {
 	sizes := make(map[topology.PartitionID]placement.Size, len(w.parts))
 	for _, id := range w.parts {
 		sizes[id] = f(id, w.base[id])
@@ -124,7 +124,7 @@ func (w *world) size(f func(topology.PartitionID, placement.Size) placement.Size
 }
 
 // decide calls Schedule and starts the moves that it returns.
-func (w *world) decide() int {
+func (w *modelCluster) decide() int {
 	view := w.view
 	if w.ring {
 		view.Sizes = nil
@@ -164,7 +164,7 @@ func (w *world) decide() int {
 }
 
 // land ends the moves that are due.
-func (w *world) land() {
+func (w *modelCluster) land() {
 	var done []topology.PartitionID
 	for id, at := range w.flights {
 		if !at.After(w.view.Now) {
@@ -191,7 +191,7 @@ func (w *world) land() {
 }
 
 // run advances time until no work remains, or for a given time.
-func (w *world) run(name string, most time.Duration, each func()) {
+func (w *modelCluster) run(name string, most time.Duration, each func()) {
 	w.phase, w.left = phase{name: name, least: w.least()}, map[[2]uint64]bool{}
 	began := w.view.Now
 	for w.view.Now.Sub(began) < most {
@@ -214,7 +214,7 @@ func (w *world) run(name string, most time.Duration, each func()) {
 }
 
 // held returns the replicas' total size on each node.
-func (w *world) held() map[topology.NodeID]placement.Size {
+func (w *modelCluster) held() map[topology.NodeID]placement.Size {
 	has := map[topology.NodeID]placement.Size{}
 	for p := range w.state.Topology.All() {
 		s := w.view.Sizes[p.ID]
@@ -226,13 +226,15 @@ func (w *world) held() map[topology.NodeID]placement.Size {
 	return has
 }
 
-func (w *world) stays(n *meta.Node) bool {
+func (w *modelCluster) stays(n *meta.Node) bool {
 	since, down := w.view.Down[n.ID]
 	return n.State == meta.Up && !(down && w.view.Now.Sub(since) >= placement.DefaultRebuildDelay)
 }
 
 // shares returns the total size of all replicas and the capacity of the nodes that stay.
-func (w *world) shares(has map[topology.NodeID]placement.Size) (all placement.Size, capacity float64, nodes int) {
+func (w *modelCluster) shares(
+	has map[topology.NodeID]placement.Size,
+) (all placement.Size, capacity float64, nodes int) {
 	for _, h := range has {
 		all.Bytes += h.Bytes
 		all.Load += h.Load
@@ -248,7 +250,7 @@ func (w *world) shares(has map[topology.NodeID]placement.Size) (all placement.Si
 
 // least returns the minimum number of bytes that must move to keep every node below its fair share plus the tolerance,
 // and above the threshold below which it is filled.
-func (w *world) least() float64 {
+func (w *modelCluster) least() float64 {
 	has := w.held()
 	all, capacity, _ := w.shares(has)
 	over, under := 0.0, 0.0
@@ -263,7 +265,7 @@ func (w *world) least() float64 {
 	return max(over, under)
 }
 
-func (w *world) measure() {
+func (w *modelCluster) measure() {
 	has := w.held()
 	all, capacity, nodes := w.shares(has)
 	w.phase.bytesLow = 1

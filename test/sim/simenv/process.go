@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simenv
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (p Process) AfterFunc(d time.Duration, f func()) sched.Timer {
 
 // Wait waits as part of the running task.
 func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration) error {
-	t := p.World.current
+	t := p.Environment.current
 	if t == nil || t.Machine != p.Machine {
 		panic("a wait outside the tasks of the process")
 	}

@@ -27,8 +27,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the present reports as the expected ones")
 
-// world is a table with rows in a separate store.
-type world struct {
+// fixture is a table with rows in a separate store.
+type fixture struct {
 	t      testing.TB
 	store  *storage.Store
 	table  *schema.Table
@@ -44,9 +44,9 @@ type world struct {
 // epoch is the time of the first row in tests.
 var epoch = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// newWorld declares a table: name(partition key | clustering key) columns, separated by semicolons. A type that ends
+// newFixture declares a table: name(partition key | clustering key) columns, separated by semicolons. A type that ends
 // with DESC has descending order, and a type that ends with "static" declares a static column.
-func newWorld(t testing.TB, declaration string) *world {
+func newFixture(t testing.TB, declaration string) *fixture {
 	t.Helper()
 	name, rest, _ := strings.Cut(declaration, "(")
 	key, columns, _ := strings.Cut(rest, ")")
@@ -82,7 +82,7 @@ func newWorld(t testing.TB, declaration string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, table: s.Table("ks", name), parts: 1}
+	w := &fixture{t: t, table: s.Table("ks", name), parts: 1}
 	if w.store, err = storage.Open(vfs.NewMem(), "db", storage.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func newWorld(t testing.TB, declaration string) *world {
 }
 
 // insert writes a row. values are in storage order: keys, static columns, regular columns.
-func (w *world) insert(values ...any) {
+func (w *fixture) insert(values ...any) {
 	w.t.Helper()
 	t := w.table
 	wire := func(c *schema.Column, v any) []byte {
@@ -142,7 +142,7 @@ func (w *world) insert(values ...any) {
 	}
 }
 
-func (w *world) flush() {
+func (w *fixture) flush() {
 	w.t.Helper()
 	if err := w.store.Apply(w.batch...); err != nil {
 		w.t.Fatal(err)
@@ -151,7 +151,7 @@ func (w *world) flush() {
 }
 
 // input returns the data that the nodes of a cluster would collect.
-func (w *world) input() *Input {
+func (w *fixture) input() *Input {
 	w.t.Helper()
 	w.flush()
 	in := &Input{Table: w.table, Physical: w.parts, Throughput: schema.Throughput{Units: w.units}}

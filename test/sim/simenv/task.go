@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simenv
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Task is a goroutine of a process. It has its own stack and runs only while the world waits for it, so only one
+// Task is a goroutine of a process. It has its own stack and runs only while the event loop waits for it, so only one
 // thread is active at a time.
 type Task struct {
 	// Machine is the machine whose process contains the task.
@@ -42,18 +42,18 @@ func (m *Machine) Spawn(f func(t *Task)) {
 		<-t.run
 		defer func() {
 			if r := recover(); r != nil {
-				m.World.Fail("node %d: panic: %v\n%s", m.ID, r, debug.Stack())
+				m.Environment.Fail("node %d: panic: %v\n%s", m.ID, r, debug.Stack())
 			}
 			t.over = true
 			t.back <- struct{}{}
 		}()
 		f(t)
 	}()
-	m.World.resume(t)
+	m.Environment.resume(t)
 }
 
 // resume runs a task until it waits again or ends.
-func (w *World) resume(t *Task) {
+func (w *Environment) resume(t *Task) {
 	before := w.current
 	w.current = t
 	t.Machine.Touch()
@@ -74,7 +74,7 @@ func (t *Task) Dead() bool { return t.dead }
 // process has ended, or context.DeadlineExceeded.
 func (t *Task) Wait(ready func() bool, most time.Duration) error {
 	m := t.Machine
-	return t.wait(ready, most, func(d time.Duration, do func()) { m.World.After(d, func() { m.AfterPause(do) }) })
+	return t.wait(ready, most, func(d time.Duration, do func()) { m.Environment.After(d, func() { m.AfterPause(do) }) })
 }
 
 // wait implements Wait with a given clock.
@@ -89,7 +89,7 @@ func (t *Task) wait(ready func() bool, most time.Duration, after func(d time.Dur
 		return nil
 	}
 	m := t.Machine
-	w := m.World
+	w := m.Environment
 	t.parked++
 	t.ready, t.late = ready, false
 	if ready != nil {
@@ -120,7 +120,7 @@ func (t *Task) wait(ready func() bool, most time.Duration, after func(d time.Dur
 // Sleep waits for a while. It returns false if the process has ended.
 func (t *Task) Sleep(d time.Duration) bool { return !errors.Is(t.Wait(nil, max(d, 1)), sched.ErrEnded) }
 
-func (w *World) unpark(t *Task) {
+func (w *Environment) unpark(t *Task) {
 	if i := slices.Index(w.waiting, t); i >= 0 {
 		w.waiting = slices.Delete(w.waiting, i, i+1)
 	}
@@ -128,7 +128,7 @@ func (w *World) unpark(t *Task) {
 
 // poll resumes the tasks that are ready, in the order in which they began to wait. A task waits only for events on its
 // machine, so tasks of machines without events are skipped.
-func (w *World) poll() {
+func (w *Environment) poll() {
 	for i := 0; i < len(w.waiting) && w.touched != 0; {
 		t := w.waiting[i]
 		if w.touched&t.Machine.bit() == 0 || t.Machine.Paused > w.Now || !t.ready() {
@@ -143,19 +143,19 @@ func (w *World) poll() {
 }
 
 // Touch reports an event on a machine, for which its tasks may wait.
-func (m *Machine) Touch() { m.World.touched |= m.bit() }
+func (m *Machine) Touch() { m.Environment.touched |= m.bit() }
 
 func (m *Machine) bit() uint64 { return 1 << m.ID }
 
 // kill ends the tasks of a process.
 func (m *Machine) kill() {
 	for _, t := range slices.Clone(m.tasks) {
-		m.World.unpark(t)
+		m.Environment.unpark(t)
 		t.dead = true
 	}
 	for _, t := range slices.Clone(m.tasks) {
 		if !t.over {
-			m.World.resume(t)
+			m.Environment.resume(t)
 		}
 		if !t.over {
 			panic(fmt.Sprintf("node %d: a task still waits after the end of its process", m.ID))

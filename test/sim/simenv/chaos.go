@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simenv
 
 import "time"
 
 // Weather returns the faults that can happen to any machine. Each function draws one fault and schedules its end.
-func (w *World) Weather(m *Machine, crash, restart func()) []func() {
+func (w *Environment) Weather(m *Machine, crash, restart func()) []func() {
 	return []func(){
 		func() {
 			crash()
@@ -16,7 +16,7 @@ func (w *World) Weather(m *Machine, crash, restart func()) []func() {
 }
 
 func (m *Machine) cut() {
-	w := m.World
+	w := m.Environment
 	w.Faults.Cuts++
 	w.Note("node %d is cut off", m.ID)
 	w.Net.Cut(m.ID)
@@ -25,7 +25,7 @@ func (m *Machine) cut() {
 
 // CutWith separates two machines from all other machines for a while, but not from each other.
 func (m *Machine) CutWith(other *Machine) {
-	w := m.World
+	w := m.Environment
 	w.Faults.Cuts++
 	w.Note("nodes %d and %d are cut off together", m.ID, other.ID)
 	w.Net.CutPair(m.ID, other.ID)
@@ -37,7 +37,7 @@ func (m *Machine) CutWith(other *Machine) {
 
 // Pause stops the process for a while, like SIGSTOP. All clocks continue.
 func (m *Machine) Pause(least, most time.Duration) {
-	w := m.World
+	w := m.Environment
 	w.Faults.Pauses++
 	m.Paused = max(m.Paused, w.Now+w.Between(least, most))
 	m.awaitEnd()
@@ -46,7 +46,7 @@ func (m *Machine) Pause(least, most time.Duration) {
 
 // Suspend suspends the machine for a while. The monotonic clock does not advance in that time.
 func (m *Machine) Suspend() {
-	w := m.World
+	w := m.Environment
 	w.Faults.Suspends++
 	from, until := max(m.asleep, w.Now), w.Now+w.Between(100*time.Millisecond, 20*time.Second)
 	if until > from {
@@ -60,7 +60,7 @@ func (m *Machine) Suspend() {
 
 // wake ends a pause and a suspension early. The monotonic clock continues from its current value.
 func (m *Machine) wake() {
-	if left := m.asleep - m.World.Now; left > 0 {
+	if left := m.asleep - m.Environment.Now; left > 0 {
 		m.suspended -= m.shown(left)
 	}
 	m.Paused, m.asleep = 0, 0
@@ -69,7 +69,7 @@ func (m *Machine) wake() {
 
 // Jump sets the wall clock forward or backward by milliseconds to minutes, and resets it after a while.
 func (m *Machine) Jump() {
-	w := m.World
+	w := m.Environment
 	most := []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second, 3 * time.Minute}[w.Rand.IntN(4)]
 	for _, other := range w.Machines {
 		if other != m && other.wrong != 0 {
@@ -98,14 +98,14 @@ func (m *Machine) SetWrong(by time.Duration) (undo func() bool) {
 
 func (m *Machine) setWrong(by time.Duration) {
 	if m.wrong != 0 {
-		m.World.wrong = m.World.Now
+		m.Environment.wrong = m.Environment.Now
 	}
 	m.wrong = by
-	m.World.Note("the wall clock of node %d is off by %v", m.ID, by)
+	m.Environment.Note("the wall clock of node %d is off by %v", m.ID, by)
 }
 
 func (m *Machine) slowDown() {
-	w := m.World
+	w := m.Environment
 	w.Faults.SlowDisks++
 	w.Note("node %d has a slow disk", m.ID)
 	m.Slow = 10 + w.Rand.IntN(60)
@@ -114,7 +114,7 @@ func (m *Machine) slowDown() {
 }
 
 func (m *Machine) fill() {
-	w := m.World
+	w := m.Environment
 	w.Faults.FullDisks++
 	w.Note("node %d has a full disk", m.ID)
 	m.Full = true
@@ -122,7 +122,7 @@ func (m *Machine) fill() {
 }
 
 // Heal ends all faults. It calls restart for every machine a little later.
-func (w *World) Heal(restart func(m *Machine)) {
+func (w *Environment) Heal(restart func(m *Machine)) {
 	w.Calm = true
 	w.Note("calm")
 	for _, m := range w.Machines {
@@ -140,7 +140,7 @@ func (w *World) Heal(restart func(m *Machine)) {
 }
 
 // LastWrong returns the last time at which a wall clock was wrong, or the current time if one is wrong now.
-func (w *World) LastWrong() time.Duration {
+func (w *Environment) LastWrong() time.Duration {
 	for _, m := range w.Machines {
 		if m.wrong != 0 {
 			return w.Now

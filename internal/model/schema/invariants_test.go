@@ -27,9 +27,9 @@ var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{
 // TestLaws checks the package's guarantees for random sequences of changes. No change modifies the schema to which it
 // is applied (SM1). No ID is assigned twice (SM2). A change always has the same effect (SM3). The test also checks that
 // encoding a schema, completely or incrementally, and decoding it results in an equal schema.
-func TestLaws(t *testing.T) {
+func TestInvariants(t *testing.T) {
 	done := map[string]int{}
-	law := func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		s := twoKeyspaces(t)
 		ids := map[uint32]UUID{} // contains the IDs of all tables and indexes that have ever existed
 		// contains the IDs of all columns that have ever existed, by table, with the time of their creation
@@ -64,7 +64,7 @@ func TestLaws(t *testing.T) {
 	// Changes are random, and some of them rarely succeed. The test therefore continues until each kind of change has
 	// succeeded.
 	for tries := 0; tries == 0 || unproven(done) != "" && tries < 20; tries++ {
-		rapid.Check(t, law)
+		rapid.Check(t, check)
 	}
 	if kind := unproven(done); kind != "" {
 		t.Errorf("no %s succeeded, so the test is incomplete (%v)", kind, done)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simenv
 
 import (
 	"math/rand/v2"
@@ -13,9 +13,9 @@ import (
 
 // Machine is a computer with clocks, a disk, and up to one process.
 type Machine struct {
-	World *World
-	ID    int
-	FS    *vfs.MemFS
+	Environment *Environment
+	ID          int
+	FS          *vfs.MemFS
 	// Up is set while a process runs. Life counts the processes; events that an earlier process has scheduled are
 	// ignored.
 	Up   bool
@@ -43,9 +43,9 @@ type Machine struct {
 	wrongs int
 }
 
-func newMachine(w *World, id int) *Machine {
+func newMachine(w *Environment, id int) *Machine {
 	return &Machine{
-		World: w, ID: id, FS: vfs.NewCrashableMem(), Slow: 1,
+		Environment: w, ID: id, FS: vfs.NewCrashableMem(), Slow: 1,
 		rate: 1 + (w.Rand.Float64()-0.5)*0.08, base: w.Between(0, time.Hour),
 		skew: w.Between(-400*time.Millisecond, 400*time.Millisecond),
 	}
@@ -64,12 +64,12 @@ func (m *Machine) Now() raftgroup.Instant {
 }
 
 // Wall returns the wall clock, which is kept close to the true time.
-func (m *Machine) Wall() time.Time { return m.World.Time().Add(m.skew + m.wrong) }
+func (m *Machine) Wall() time.Time { return m.Environment.Time().Add(m.skew + m.wrong) }
 
 // Time returns the true time, which no machine knows.
-func (w *World) Time() time.Time { return epoch.Add(w.Now) }
+func (w *Environment) Time() time.Time { return epoch.Add(w.Now) }
 
-func (m *Machine) elapsed() time.Duration { return m.shown(m.World.Now) }
+func (m *Machine) elapsed() time.Duration { return m.shown(m.Environment.Now) }
 
 // shown converts a true duration to a duration of the machine's clocks.
 func (m *Machine) shown(d time.Duration) time.Duration { return time.Duration(float64(d) * m.rate) }
@@ -83,7 +83,7 @@ func (m *Machine) AfterClock(d time.Duration, do func()) {
 	var look func()
 	look = func() {
 		if left := m.Real(at - m.monotone()); left > 0 {
-			if m.asleep > m.World.Now {
+			if m.asleep > m.Environment.Now {
 				m.AfterPause(look) // the wake-up may come early
 				return
 			}
@@ -118,7 +118,7 @@ func (m *Machine) Boot() {
 // AfterLife schedules a function that the end of this process cancels.
 func (m *Machine) AfterLife(d time.Duration, do func()) {
 	life := m.Life
-	m.World.After(d, func() {
+	m.Environment.After(d, func() {
 		if m.Life == life && m.Up {
 			m.Touch()
 			do()
@@ -128,7 +128,7 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 
 // AfterPause runs a function when the process runs: immediately, or after the pause, unless the process has ended.
 func (m *Machine) AfterPause(do func()) {
-	if m.Paused > m.World.Now {
+	if m.Paused > m.Environment.Now {
 		life := m.Life
 		m.held = append(m.held, func() {
 			if m.Life == life && m.Up {
@@ -148,8 +148,8 @@ func (m *Machine) awaitEnd() {
 		return
 	}
 	m.awaited = true
-	m.World.After(max(0, m.Paused-m.World.Now), func() {
-		if m.awaited = false; m.Paused > m.World.Now { // the pause was extended
+	m.Environment.After(max(0, m.Paused-m.Environment.Now), func() {
+		if m.awaited = false; m.Paused > m.Environment.Now { // the pause was extended
 			m.awaitEnd()
 			return
 		}
@@ -162,20 +162,20 @@ func (m *Machine) release() {
 	held := m.held
 	m.held = nil
 	for _, do := range held {
-		m.World.After(0, do)
+		m.Environment.After(0, do)
 	}
 	m.Touch()
 }
 
 // Latency draws the duration of a disk operation.
 func (m *Machine) Latency(most time.Duration) time.Duration {
-	return m.World.Between(50*time.Microsecond, most) * time.Duration(m.Slow)
+	return m.Environment.Between(50*time.Microsecond, most) * time.Duration(m.Slow)
 }
 
 // Crash ends the process through end. Either unsynced data is lost, or all data is kept because only the process has
 // died.
 func (m *Machine) Crash(end func()) {
-	w := m.World
+	w := m.Environment
 	w.Faults.Crashes++
 	if w.Wait != nil {
 		w.Wait()
@@ -192,8 +192,8 @@ func (m *Machine) Crash(end func()) {
 
 // CrashAs ends the process through end and leaves the disk in the state that Left has returned.
 func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
-	m.World.Faults.Crashes++
-	m.World.Note("node %d has crashed halfway", m.ID)
+	m.Environment.Faults.Crashes++
+	m.Environment.Note("node %d has crashed halfway", m.ID)
 	end()
 	m.FS = left
 }
@@ -201,15 +201,15 @@ func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
 // Left returns the disk that a crash would leave now, for CrashAs. percent is the part of the unsynced data that
 // survives.
 func (m *Machine) Left(percent int) *vfs.MemFS {
-	if m.World.Wait != nil {
-		m.World.Wait()
+	if m.Environment.Wait != nil {
+		m.Environment.Wait()
 	}
 	return m.left(percent)
 }
 
 func (m *Machine) left(percent int) *vfs.MemFS {
 	return m.FS.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
-		RNG: rand.New(rand.NewPCG(m.World.seed, uint64(m.World.Now)))})
+		RNG: rand.New(rand.NewPCG(m.Environment.seed, uint64(m.Environment.Now)))})
 }
 
 // Keep returns the disk that a crash would leave now, for Restore.

@@ -77,7 +77,7 @@ func TestIntegerOperations(t *testing.T) {
 
 // TestDecimalLaws checks that quotient times divisor equals the dividend except in the last place, and that sums and
 // remainders are exact.
-func TestDecimalLaws(t *testing.T) {
+func TestDecimalInvariants(t *testing.T) {
 	draw := func(t *rapid.T, label string) cqltype.DecimalValue {
 		return cqltype.DecimalValue{Unscaled: big.NewInt(rapid.Int64().Draw(t, label)),
 			Scale: rapid.Int32Range(-20, 40).Draw(t, label+" scale")}

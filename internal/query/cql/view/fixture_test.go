@@ -41,8 +41,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a node in memory without a server: statements, partitions, and a view keeper.
-type world struct {
+// fixture is a node in memory without a server: statements, partitions, and a view keeper.
+type fixture struct {
 	t           *testing.T
 	client      *session.Session
 	catalog     *catalog.Catalog
@@ -60,29 +60,29 @@ type world struct {
 	state *meta.State
 }
 
-func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+func (w *fixture) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
 // oneTable names all tables t in traces.
 type oneTable struct{}
 
 func (oneTable) TableName(uint32) string { return "t" }
 
-// worldClock is the clock of a world.
-type worldClock struct{ *world }
+// fixtureClock is the clock of a fixture.
+type fixtureClock struct{ *fixture }
 
-func (c worldClock) Wall() time.Time { return c.now() }
+func (c fixtureClock) Wall() time.Time { return c.now() }
 
-// newWorld returns a world with a keyspace ks. If follows is set, the keeper updates the views after each write.
+// newFixture returns a fixture with a keyspace ks. If follows is set, the keeper updates the views after each write.
 // Otherwise, only calls of Round and settle update them.
-func newWorld(t *testing.T, follows bool) *world {
+func newFixture(t *testing.T, follows bool) *fixture {
 	t.Helper()
-	w := &world{t: t, state: meta.Empty()}
+	w := &fixture{t: t, state: meta.Empty()}
 	var err error
 	if w.store, err = storage.Open(vfs.NewMem(), "data", storage.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.store.Close() })
-	w.host, err = partition.Open(partition.Stored{Store: w.store}, partition.Options{Clock: worldClock{w}})
+	w.host, err = partition.Open(partition.Stored{Store: w.store}, partition.Options{Clock: fixtureClock{w}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func newWorld(t *testing.T, follows bool) *world {
 }
 
 // run runs the keeper until the test ends.
-func (w *world) run() {
+func (w *fixture) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -127,7 +127,7 @@ func (w *world) run() {
 }
 
 // Apply implements ddl.Store with two physical partitions for each table.
-func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
+func (w *fixture) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	old := w.state
@@ -155,7 +155,7 @@ func (w *world) Apply(_ context.Context, c schema.Change, _ string) (*schema.Sch
 }
 
 // Create implements schemachange.Installer.
-func (w *world) Create(old, next *topology.Snapshot) error {
+func (w *fixture) Create(old, next *topology.Snapshot) error {
 	for p := range next.All() {
 		if old.Partition(p.ID) == nil {
 			if err := w.host.Create(p); err != nil {
@@ -167,10 +167,10 @@ func (w *world) Create(old, next *topology.Snapshot) error {
 }
 
 // Remove keeps the replicas of dropped tables.
-func (w *world) Remove(_, _ *topology.Snapshot) error { return nil }
+func (w *fixture) Remove(_, _ *topology.Snapshot) error { return nil }
 
 // Write implements Coordinator. As in any non-atomic batch, mutations that are not rejected are written.
-func (w *world) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
+func (w *fixture) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
 	done command.Completion) {
 	refuses := w.refuses.Load()
 	if refuses == nil {
@@ -200,7 +200,7 @@ type ended chan struct{}
 func (e ended) Completed() { close(e) }
 
 // query executes a statement.
-func (w *world) query(text string) *session.Result {
+func (w *fixture) query(text string) *session.Result {
 	c := &session.Call{Request: session.Request{Text: []byte(text), Consistency: dberr.Quorum, Serial: dberr.Serial,
 		Version: 5}}
 	done := make(ended)
@@ -217,7 +217,7 @@ func (w *world) query(text string) *session.Result {
 }
 
 // must executes a statement that must succeed.
-func (w *world) must(text string) *session.Result {
+func (w *fixture) must(text string) *session.Result {
 	w.t.Helper()
 	r := w.query(text)
 	if r.Err != nil {
@@ -252,7 +252,7 @@ func rows(r *session.Result, columns int) (out []string) {
 }
 
 // settle updates the views until no hint is due.
-func (w *world) settle() {
+func (w *fixture) settle() {
 	w.t.Helper()
 	eventually.None(w.t, "nothing is due", time.Minute, func() string {
 		w.keeper.Round(context.Background(), 0)
@@ -264,7 +264,7 @@ func (w *world) settle() {
 }
 
 // due returns the number of remaining hints.
-func (w *world) due() (n int) {
+func (w *fixture) due() (n int) {
 	for _, l := range w.keeper.Lags() {
 		n += l.Due
 	}
@@ -272,7 +272,7 @@ func (w *world) due() (n int) {
 }
 
 // places returns the number of places of a view.
-func (w *world) places(name string) (n int) {
+func (w *fixture) places(name string) (n int) {
 	w.t.Helper()
 	ks := w.catalog.Snapshot().Keyspaces["ks"]
 	base := ks.Tables[ks.Tables[name].View.Base]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simenv
 
 import (
 	"errors"
@@ -59,7 +59,7 @@ type Hooks struct {
 }
 
 // Begin starts the ticks. The host and the other components must exist.
-func (l *Loop) Begin() { l.AfterLife(l.World.Between(0, l.Hooks.Tick), l.tick) }
+func (l *Loop) Begin() { l.AfterLife(l.Environment.Between(0, l.Hooks.Tick), l.tick) }
 
 // Reset discards the pending work of an earlier process run.
 func (l *Loop) Reset() {
@@ -93,7 +93,7 @@ func (l *Loop) Hear(from raftgroup.NodeID, frame []byte) {
 	}
 	f, err := raftgroup.DecodeFrame(from, frame)
 	if err != nil {
-		l.World.Fail("node %d: frame from node %x: %v", l.ID, from[:2], err)
+		l.Environment.Fail("node %d: frame from node %x: %v", l.ID, from[:2], err)
 		return
 	}
 	if l.Hooks.Heard != nil {
@@ -109,7 +109,7 @@ func (l *Loop) Kick() {
 		return
 	}
 	l.stepping = true
-	w := l.World
+	w := l.Environment
 	l.AfterLife(w.Between(5*time.Microsecond, 50*time.Microsecond), func() { l.AfterPause(l.step) })
 }
 
@@ -154,7 +154,7 @@ func (l *Loop) take(work raftgroup.Work) {
 	for _, d := range work.Discards {
 		l.Discards++
 		if err := d.Close(); err != nil {
-			l.World.Fail("node %d: %v", l.ID, err)
+			l.Environment.Fail("node %d: %v", l.ID, err)
 		}
 	}
 	for _, s := range work.Sends {
@@ -167,7 +167,7 @@ func (l *Loop) post(frames []raftgroup.Frame) {
 	from := l.Hooks.ID()
 	for _, f := range frames {
 		to := f.To
-		l.World.Net.Send(l.ID, int(to[0])-1, f.Data, func(frame []byte) {
+		l.Environment.Net.Send(l.ID, int(to[0])-1, f.Data, func(frame []byte) {
 			if target := l.Hooks.At(to); target != nil {
 				target.Hear(from, frame)
 			}
@@ -179,7 +179,7 @@ var errLost = errors.New("connection lost")
 
 // ship captures a snapshot after the disk latency and sends it over the network.
 func (l *Loop) ship(s raftgroup.Send) {
-	w := l.World
+	w := l.Environment
 	head, data, err := s.Capture(l.Snaps)
 	switch {
 	case err != nil && l.Hooks.Lenient: // the table was dropped
@@ -225,7 +225,7 @@ func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)
 	}
 	f, err := raftgroup.ReadHead(from, stream)
 	if err != nil {
-		l.World.Fail("node %d: header from node %x: %v", l.ID, from[:2], err)
+		l.Environment.Fail("node %d: header from node %x: %v", l.ID, from[:2], err)
 		return
 	}
 	l.Call(func(h *raftgroup.Host) {
@@ -239,7 +239,7 @@ func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)
 }
 
 func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)) {
-	w := l.World
+	w := l.Environment
 	if w.OneIn(15) && !w.Calm {
 		l.Call(func(h *raftgroup.Host) { h.Abandon(&f) })
 		done(errLost)
@@ -270,7 +270,7 @@ func (l *Loop) scheduleWrite() {
 		return
 	}
 	l.writing = true
-	if l.World.OneIn(2) {
+	if l.Environment.OneIn(2) {
 		logged, frames, ok := l.write()
 		if ok {
 			l.AfterLife(l.Latency(4*time.Millisecond), func() { l.wrote(logged, frames) })
@@ -343,7 +343,7 @@ var errDiskFull = errors.New("no space left on device")
 
 // Guard runs a step. A full disk ends the process; any other error or panic is a failure of the product.
 func (l *Loop) Guard(step func() error) (ok bool) {
-	w := l.World
+	w := l.Environment
 	defer func() {
 		if r := recover(); r != nil {
 			ok = false

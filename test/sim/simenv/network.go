@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simenv
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 // Network connects machines. Messages from one machine to another arrive in order, as on a connection. Messages
 // between different pairs have no order.
 type Network struct {
-	w *World
+	w *Environment
 	// Rough holds the faults of connections for Raft and for snapshots. Requests holds the faults of connections for
 	// requests.
 	Rough, Requests Rough
@@ -27,7 +27,7 @@ type Network struct {
 	slow []bool
 }
 
-func (n *Network) init(w *World, machines int) {
+func (n *Network) init(w *Environment, machines int) {
 	n.w, n.slow = w, make([]bool, machines)
 	for from := range machines {
 		n.blocked = append(n.blocked, make([]bool, machines))

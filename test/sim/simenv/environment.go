@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package simenv
 
 import (
 	"container/heap"
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// World is one run.
-type World struct {
+// Environment is the environment of one simulation run.
+type Environment struct {
 	Rand *rand.Rand
 	// Now is the virtual time since the start.
 	Now      time.Duration
@@ -62,8 +62,8 @@ func (f *Faults) Sum() int {
 		f.Rejected + f.Refused + f.Dropped + f.Delayed + f.Breaks + f.Flips + f.Stalls
 }
 
-// Frugal reduces the resources of the process until undo is called. A world runs one goroutine at a time, so a second
-// processor would only be woken at each switch. A run also leaves little garbage.
+// Frugal reduces the resources of the process until undo is called. An environment runs one goroutine at a time, so a
+// second processor would only be woken at each switch. A run also leaves little garbage.
 func Frugal() (undo func()) {
 	processors, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(400)
 	return func() {
@@ -72,9 +72,9 @@ func Frugal() (undo func()) {
 	}
 }
 
-// New creates a world with the given number of machines.
-func New(seed uint64, machines int) *World {
-	w := &World{Rand: rand.New(rand.NewPCG(seed, 0x51)), seed: seed}
+// New creates an environment with the given number of machines.
+func New(seed uint64, machines int) *Environment {
+	w := &Environment{Rand: rand.New(rand.NewPCG(seed, 0x51)), seed: seed}
 	for i := range machines {
 		w.Machines = append(w.Machines, newMachine(w, i))
 	}
@@ -105,13 +105,13 @@ func (q *events) Pop() any {
 }
 
 // After schedules a function.
-func (w *World) After(d time.Duration, do func()) {
+func (w *Environment) After(d time.Duration, do func()) {
 	w.seq++
 	heap.Push(&w.queue, event{w.Now + d, w.seq, do})
 }
 
 // Run runs events until a given time or the first failure.
-func (w *World) Run(until time.Duration) {
+func (w *Environment) Run(until time.Duration) {
 	for len(w.queue) > 0 && len(w.Failures) == 0 && w.queue[0].at <= until {
 		e := heap.Pop(&w.queue).(event)
 		w.Now = e.at
@@ -122,21 +122,21 @@ func (w *World) Run(until time.Duration) {
 }
 
 // Between draws a duration.
-func (w *World) Between(lo, hi time.Duration) time.Duration {
+func (w *Environment) Between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(w.Rand.Int64N(int64(hi-lo)))
 }
 
 // OneIn returns true with probability 1/n.
-func (w *World) OneIn(n int) bool { return w.Rand.IntN(n) == 0 }
+func (w *Environment) OneIn(n int) bool { return w.Rand.IntN(n) == 0 }
 
 // Fail records a violation, which ends the run.
-func (w *World) Fail(format string, args ...any) {
+func (w *Environment) Fail(format string, args ...any) {
 	w.Failures = append(w.Failures, fmt.Sprintf(format, args...))
 	w.Note("FAIL %s", fmt.Sprintf(format, args...))
 }
 
 // Note adds a line to the trace.
-func (w *World) Note(format string, args ...any) {
+func (w *Environment) Note(format string, args ...any) {
 	line := fmt.Sprintf("%12v ", w.Now) + fmt.Sprintf(format, args...)
 	w.trace([]byte(line))
 	if w.Print != nil {
@@ -145,11 +145,11 @@ func (w *World) Note(format string, args ...any) {
 }
 
 // NoteFrame adds a frame to the trace. The bytes of a frame contain every decision of a node.
-func (w *World) NoteFrame(from, to int, frame []byte) {
+func (w *Environment) NoteFrame(from, to int, frame []byte) {
 	w.trace([]byte{byte(from), byte(to)}, frame)
 }
 
-func (w *World) trace(parts ...[]byte) {
+func (w *Environment) trace(parts ...[]byte) {
 	h := fnv.New64a()
 	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, w.Trace))
 	for _, p := range parts {
