@@ -24,8 +24,8 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Bugs selects faults that the product does not have and that the simulator must find. Each fault is injected into the
-// environment of the product: its disk, its clock, or the commands that it receives.
+// Bugs selects faults that the product does not have and that the simulator must find. The simulator injects each
+// fault into the product's disk, clock, or incoming commands.
 type Bugs struct {
 	// NoSync skips the syncs of the log.
 	NoSync bool
@@ -34,15 +34,15 @@ type Bugs struct {
 	// WrongSnapshotIndex labels a snapshot with an index that is one entry lower than its state.
 	WrongSnapshotIndex bool
 	// LongLease removes the safety margin of leases. A lease ends 700 ms after the time at which the voters may vote
-	// again, as if it were measured from a late response.
+	// again, as if the leader measured it from a late response.
 	LongLease bool
-	// DoubleCounter sends an addition a second time with another ID.
+	// DoubleCounter sends an addition to a counter twice, with different request IDs.
 	DoubleCounter bool
-	// ClockSweep lets a replica sweep by its own clock instead of the log's horizon.
+	// ClockSweep lets a replica remove expired data by its own clock instead of the log's horizon.
 	ClockSweep bool
 	// Overlap extends a replica's stored token range into the range of its neighbor.
 	Overlap bool
-	// StaleTerm proposes the result of an evaluation in a later term, on the leader of that term.
+	// StaleTerm lets the leader of a later term propose the result that a previous leader evaluated.
 	StaleTerm bool
 	// AnyFollower serves reads at ONE from all rows on the node, including the rows of removed replicas.
 	AnyFollower bool
@@ -50,8 +50,8 @@ type Bugs struct {
 	UnappliedRead bool
 	// LostSwap makes the meta partition ignore the expected version.
 	LostSwap bool
-	// LowStamp keeps replicas from learning assigned timestamps from the log. A new leader may then assign timestamps
-	// below the highest one.
+	// LowStamp prevents replicas from learning assigned timestamps from the log. A new leader may then assign
+	// timestamps below the highest one.
 	LowStamp bool
 	// HastyFate makes a client treat an unknown outcome as a definite failure.
 	HastyFate bool
@@ -59,7 +59,7 @@ type Bugs struct {
 	EarlyStamp bool
 	// LowCondition assigns timestamps to the writes of a condition and ignores the timestamps of the rows that it read.
 	LowCondition bool
-	// StaleEntries gives a batch part that was planned for an older schema the new revision, but not the new index
+	// StaleEntries marks a batch part that was planned for an older schema as current, but does not add the new index
 	// entries.
 	StaleEntries bool
 	// NoRequire lets an index build start without making the partitions reject writes that were planned before it.
@@ -75,20 +75,21 @@ type Bugs struct {
 	// directories.
 	AnyLog, AnyCopy bool
 	// ChildByMap creates the child of a split from the partition map. ChildIsOrphan removes a child at startup if the
-	// metadata lags behind the parent's log. MapFirst records a split in the map before any log contains it.
+	// metadata is older than the parent's log. MapFirst records a split in the partition map before any log contains
+	// the split.
 	ChildByMap, ChildIsOrphan, MapFirst bool
 	// Undivided lets each partition use the whole throughput of a table. LateBound lets a starting node leave its
 	// partitions unlimited until the metadata changes.
 	Undivided, LateBound bool
 	// EarlyReady reports all replicas as frozen when the first replica of a merging partition is frozen.
-	// FrozenIsOrphan removes a frozen replica that the map no longer contains. MergeMapFirst records a merge in the
-	// map before any log contains it.
+	// FrozenIsOrphan removes a frozen replica that the partition map no longer contains. MergeMapFirst records a merge
+	// in the partition map before any log contains the merge.
 	EarlyReady, FrozenIsOrphan, MergeMapFirst bool
-	// RightByMap creates a merged partition again from a map that does not contain the merge yet.
+	// RightByMap recreates a merged partition from a partition map that does not contain the merge yet.
 	RightByMap bool
 	// ForgottenID drops the dedupe IDs, so that a repeated write is applied twice.
 	ForgottenID bool
-	// DoubleItems sends an item request a second time with another ID.
+	// DoubleItems sends an item request twice, with different request IDs.
 	DoubleItems bool
 }
 
@@ -120,7 +121,7 @@ type machineWithoutSync struct{ raftgroup.StateMachine }
 
 func (machineWithoutSync) Sync() error { return nil }
 
-// machineOther changes entries before they are applied.
+// machineOther is a state machine that changes entries before it applies them.
 type machineOther struct {
 	raftgroup.StateMachine
 	change func(e *command.Entry) bool
@@ -184,8 +185,8 @@ func (n *node) plantMachine(m raftgroup.StateMachine) raftgroup.StateMachine {
 	return m
 }
 
-// Holds implements the host of reconcile.Local. With RightByMap it ignores the partition that has taken over the token
-// range of a partition whose merge the map still shows as pending.
+// Holds implements the host of reconcile.Local. With RightByMap, it ignores a partition that has absorbed its neighbor
+// if the partition map still shows the merge as pending.
 func (r replicas) Holds(table uint32, span topology.Span) bool {
 	b := r.n.w.plan.Bugs
 	merges := func(p *topology.Partition) bool {
@@ -328,7 +329,7 @@ func (n *node) plantLease() raftgroup.Instant {
 	return 0
 }
 
-// plantTerm reports whether it has taken over a proposal, to make it later in another term.
+// plantTerm takes over a proposal to make it in a later term. It reports whether it has taken over the proposal.
 func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waiter) bool {
 	w := n.w
 	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.OneIn(2) {
@@ -365,7 +366,7 @@ func (n *node) plantMember(m *remote.Replica) coordinator.Member {
 	return m
 }
 
-// memberOther changes the IDs of the commands that it sends.
+// memberOther is a member that changes the IDs of the commands that it sends.
 type memberOther struct {
 	*remote.Replica
 	n *node
@@ -403,7 +404,7 @@ func (n *node) plantBatches(b *write.BatchLog) coordinator.BatchLog {
 	return b
 }
 
-// staleEntries does not derive the index entries of batch parts.
+// staleEntries is a batchlog that does not derive the index entries of batch parts.
 type staleEntries struct {
 	*write.BatchLog
 	n *node

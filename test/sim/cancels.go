@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// cancelSoon cancels one in three requests: immediately, during its execution, or much later, when the execution waits
-// for a quorum.
+// cancelSoon cancels one in three requested splits and merges: immediately, during execution, or while the execution
+// waits for a quorum.
 func (w *simulation) cancelSoon(table uint32, id topology.PartitionID) {
 	dice := w.growDice(1<<40 + uint64(w.Now))
 	if dice.IntN(3) > 0 {

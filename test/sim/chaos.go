@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// startChaos injects random faults until the calm phase begins.
+// startChaos schedules random faults until the calm phase begins.
 func (w *simulation) startChaos() {
 	var next func()
 	next = func() {
@@ -25,7 +25,7 @@ func (w *simulation) startChaos() {
 	w.After(3*time.Second, w.housekeeping)
 }
 
-// housekeeping runs sweeps, which clients must not notice.
+// housekeeping schedules sweeps. They must not affect the results of clients.
 func (w *simulation) housekeeping() {
 	if w.Now > w.plan.Length+12*time.Second {
 		return
@@ -43,7 +43,7 @@ func (w *simulation) housekeeping() {
 	}
 }
 
-// fault injects a fault into a node; half of the time the node is a leader.
+// fault injects a fault into a node. It chooses a leader half of the time.
 func (w *simulation) fault() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
 	if ids := partitions(w.born); w.OneIn(2) {
@@ -102,8 +102,8 @@ func (w *simulation) hard(n *node) (out []func()) {
 	return out
 }
 
-// refuse makes a node refuse connections; it prefers a node that leads a register. Clients prefer that node for the
-// maximum duration of a lease.
+// refuse makes a node, preferably the leader of a register, refuse connections. Clients send their requests to this
+// node for the maximum duration of a lease.
 func (w *simulation) refuse(n *node) {
 	key := registers[w.Rand.IntN(len(registers))]
 	p := w.born.Locate(tableOf(key), token.Hash([]byte(key)), []byte(key))
@@ -113,7 +113,7 @@ func (w *simulation) refuse(n *node) {
 	w.Net.Reject(n.Machine, n.refuses(n.self()))
 }
 
-// wipe destroys a disk, and the machine returns as a new node. Only one disk is destroyed at a time, and only when all
+// wipe destroys a disk and starts the machine as a new node. It destroys only one disk at a time, and only if all
 // replica sets are complete.
 func (w *simulation) wipe(n *node) {
 	if !w.mayLoseDisk() {
@@ -149,8 +149,8 @@ func (w *simulation) transfer(n *node) {
 	}
 }
 
-// wrongClock sets the clock of a healthy node wrong while the other nodes are healthy. The node soon leads no
-// partition.
+// wrongClock sets the clock of a healthy node to a wrong time while the other nodes are healthy. The node must soon
+// lose all leaderships.
 func (w *simulation) wrongClock() {
 	if !w.plan.With.Jumps {
 		return

@@ -23,19 +23,19 @@ import (
 type clientHistory struct {
 	ops    []*op
 	values uint64
-	last   []*op // the final reads
+	last   []*op // operations of the final reads
 	txns   []*txn
-	// floors holds the values that counters had reached, by key and in order of time.
+	// floors holds the known values of counters by key, in chronological order.
 	floors map[string][]floor
-	// settings holds the cluster's setting at each metadata version. The following field holds the numbers whose
-	// increments were acknowledged.
+	// settings holds the cluster setting at each metadata version. The next field holds the numbers of the
+	// acknowledged increments.
 	settings map[uint64]string
 	counted  map[int]int
 	// alterations holds the schema changes that were requested.
 	alterations []*alteration
 }
 
-// floor records that a counter had been seen at value by a given time.
+// floor records that a client had read a value of a counter by a given time.
 type floor struct {
 	at    time.Duration
 	value uint64
@@ -48,10 +48,10 @@ func (h *clientHistory) add(o *op) {
 	h.ops = append(h.ops, o)
 }
 
-// drop removes an operation that was never executed and never will be.
+// drop removes an operation that was never executed and will never be executed.
 func (h *clientHistory) drop(o *op) { h.ops[o.id] = nil }
 
-// reached records the value that a counter has reached.
+// reached records the value of a counter that an operation has set or read.
 func (w *simulation) reached(o *op) {
 	if !slices.Contains(counters, o.key) || o.blind {
 		return
@@ -65,7 +65,7 @@ func (w *simulation) reached(o *op) {
 	}
 }
 
-// checkAge checks that a counter read from a follower is not older than allowed. The read must include every value
+// checkAge checks that a counter read from a follower is not older than allowed. The read must include every increment
 // that was known at the start of the allowed interval.
 func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed time.Duration) {
 	list := w.hist.floors[key]
@@ -75,11 +75,12 @@ func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed tim
 	}
 }
 
-// stampAhead is the maximum lead of a leader's timestamp over the time: the tolerance of the product plus the drift of
-// correct clocks.
+// stampAhead is the maximum time by which a leader's timestamp may be in the future: the clock tolerance of the
+// product plus the drift of correct clocks.
 const stampAhead = 2500 * time.Millisecond
 
-// checkStamp checks that no wrong clock has left its timestamp on a row, which would hide all later writes.
+// checkStamp checks that no row has a timestamp from a wrong clock, because such a timestamp would hide all later
+// writes.
 func (c *client) checkStamp(o *op) {
 	if ahead := time.UnixMicro(o.stamp).Sub(c.w.Time()); o.stamp != 0 && ahead > stampAhead {
 		c.w.Fail("key %s: its row has a timestamp %v ahead of the time", o.key, ahead)
@@ -106,7 +107,7 @@ func (w *simulation) checkRecords(n *node, old, s *meta.State) {
 	}
 }
 
-// counted records a number that was counted successfully.
+// counted records the number of an acknowledged increment.
 func (w *simulation) counted(n *node, number int) {
 	if w.hist.counted == nil {
 		w.hist.counted = map[int]int{}
@@ -135,12 +136,12 @@ type response struct {
 type cell struct {
 	value uint64
 	stamp int64
-	// open is set if the timestamp may also be higher.
+	// open is set if the actual timestamp may be higher.
 	open bool
 }
 
-// register models a key to which leaders assign timestamps: the later entry of the log wins. An operation with an
-// unknown outcome accepts any response.
+// register models a key to which leaders assign timestamps: the later log entry wins. An operation with an unknown
+// outcome accepts any response.
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -159,7 +160,7 @@ var register = porcupine.Model{
 			case o.unknown || o.applied:
 				return s.value == i.old, cell{value: i.value}
 			}
-			return s.value == i.old, s // old is the value that the operation found
+			return s.value == i.old, s // old is the value before the operation
 		case opFind:
 			return o.unknown || o.applied == (s.value == i.old), s
 		default:
@@ -186,8 +187,9 @@ var highest = porcupine.Model{
 }
 
 // visible models a key to which clients assign timestamps and that has conditional writes. The highest timestamp wins.
-// An applied condition is visible because its timestamp is above the timestamps that it read. If a client has read the
-// value, its timestamp is known. Otherwise, the value may or may not hide a later write.
+// The write of an applied condition is visible because its timestamp exceeds the timestamps that the condition read.
+// The timestamp of a value is known only if a client has read the value. A value with an unknown timestamp may hide a
+// later write.
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
@@ -205,7 +207,7 @@ var visible = porcupine.NondeterministicModel{
 		case opSwap:
 			switch {
 			case !o.unknown && !o.applied || o.unknown && s.value != i.old:
-				if o.unknown || s.value == i.old { // old is the value that the operation found
+				if o.unknown || s.value == i.old { // old is the value before the operation
 					return []any{s}
 				}
 				return nil
@@ -271,7 +273,7 @@ func (w *simulation) checkHistories() (unchecked int) {
 	return unchecked
 }
 
-// stampSwaps assigns to swaps the timestamps that were read with their values.
+// stampSwaps sets the timestamp of each swap to the timestamp that a client read with its value.
 func stampSwaps(ops []*op) {
 	stamps := map[uint64]int64{}
 	for _, o := range ops {
@@ -287,7 +289,8 @@ func stampSwaps(ops []*op) {
 }
 
 // operations returns the operations to check. An operation with an unknown outcome whose value was never seen may not
-// have happened. It is omitted unless an operation observed that another value was absent.
+// have happened. Such an operation is omitted, unless a search has not found a value. The operation may then be the
+// reason.
 func operations(ops []*op) []porcupine.Operation {
 	seen, missed := map[uint64]bool{}, false
 	for _, o := range ops {
@@ -325,7 +328,7 @@ func (w *simulation) compareStates(n *node) {
 	}
 	p := all[w.Rand.IntN(len(all))]
 	if n.parts.TableOf(p) >= schema.FirstTableID && p != topology.MetaPartition {
-		return // the remains of a dropped column are compared at the end
+		return // values of a dropped column are compared at the end
 	}
 	id := uint64(p)
 	m, ok, err := n.store.Meta(id)
@@ -337,7 +340,7 @@ func (w *simulation) compareStates(n *node) {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	// The state contains splits and merges before their entries count as applied.
+	// The state includes a split or merge before the applied index includes its entry.
 	at := stateAt{id, applied, m.Epoch, m.Frozen}
 	if first, ok := w.hashes[at]; !ok {
 		w.hashes[at] = hash

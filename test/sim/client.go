@@ -43,20 +43,20 @@ func (k opKind) String() string {
 	return [...]string{"read", "write", "delete", "truncate", "swap", "add", "stamped", "batch", "scan", "find"}[k]
 }
 
-// op is one operation of a client.
+// op is a client operation.
 type op struct {
 	id     int
 	client int
 	kind   opKind
 	key    string
-	// value is the value written or seen. stamp is its timestamp where clients assign timestamps. old is the value
-	// that a swap expects. applied reports whether the swap was applied.
+	// value is the value that the operation wrote or read. stamp is the timestamp of the value if clients assign
+	// timestamps. old is the value that a swap expects. applied reports whether the swap was applied.
 	value, old uint64
 	stamp      int64
 	applied    bool
 	// expiry is the expiration time of the written value in seconds, or 0 for none.
 	expiry int64
-	// blind is set on an addition if the previous value is not known.
+	// blind is set on an addition whose previous value is unknown.
 	blind         bool
 	called, ended time.Duration
 	// index is the index that an opFind uses.
@@ -67,11 +67,12 @@ type op struct {
 	done bool
 }
 
-// The tables. The first letter of a key determines how the key is used.
+// These are the IDs of the tables. The first letter of a key determines the operations on the key.
 const (
-	// r: registers and swaps; c: counters; m: registers that clients stamp; x: the same with conditional writes.
+	// Keys that start with r are registers with swaps, and keys that start with c are counters. Keys that start with m
+	// are registers with client timestamps. Keys that start with x also have conditional writes.
 	rowsTable  = keys.FirstTable
-	wipedTable = keys.FirstTable + 1 // w: registers that are deleted, truncated, and swept
+	wipedTable = keys.FirstTable + 1 // w: registers with deletions, truncations, and sweeps
 	smallTable = keys.FirstTable + 2 // s: registers, d: a counter; its replica set starts with one voter
 	region     = "here"
 	setting    = "count"
@@ -144,7 +145,8 @@ func (c *client) draw() *op {
 	o := &op{client: c.id, called: w.Now}
 	one := func(list []string) string { return list[w.Rand.IntN(len(list))] }
 	switch d := w.Rand.IntN(28); {
-	case w.Now < w.until && c.n == w.refused: // a request that needs other nodes would block the client
+	// avoid requests that need other nodes, because they would block the client
+	case w.Now < w.until && c.n == w.refused:
 		o.kind, o.key = opRead, w.hot
 	case w.Now < w.until && w.OneIn(2):
 		o.kind, o.key = opWrite, w.hot
@@ -198,7 +200,7 @@ func (c *client) draw() *op {
 		}
 	}
 	if off := c.n.Wall().Sub(w.Time()); off > lifetime/3 && expires(o.key) && (o.kind == opRead || o.kind == opScan) {
-		// By the clock of this node, the rows have expired, so its reads are correct only on this node.
+		// The rows have expired by the clock of this node, so reads at this time are correct only on this node.
 		o.kind, o.parts = opWrite, nil
 	}
 	if expires(o.key) {
@@ -243,8 +245,8 @@ func (o *op) history() []*op {
 		return o.parts
 	}
 	if o.kind == opTruncate {
-		// If a coordinator is not sure of the outcome, it truncates again before it responds. Writes that were made in
-		// between may therefore also be removed.
+		// If a coordinator does not know the outcome of a truncation, it truncates again before it responds. It may
+		// therefore also remove writes that were made between the two truncations.
 		if len(o.parts) == 0 {
 			again := *o
 			o.parts = []*op{o, &again}
@@ -254,7 +256,7 @@ func (o *op) history() []*op {
 	return []*op{o}
 }
 
-// nothingDone reports whether a client may conclude from an error that an operation had no effect and never will.
+// nothingDone reports whether a client may conclude from an error that an operation had no effect and will have none.
 func (c *client) nothingDone(o *op, err error) bool {
 	if o.kind == opRead || o.kind == opScan || o.kind == opFind {
 		return true
@@ -318,7 +320,7 @@ func (c *client) ask(o *op) (a answer) {
 	return a
 }
 
-// ending is the completion of a write or a conditional write.
+// ending receives the outcome of a write or a conditional write.
 type ending func(d *command.CASResult, err error)
 
 // Done implements command.Completion.
@@ -462,8 +464,8 @@ func (v *viewer) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// readHere runs a client that reads counters at ONE. It reads from the replica on its node if that replica may serve
-// the read. Otherwise, the node's coordinator asks the leader.
+// readHere runs a client that reads counters at consistency level ONE. The replica on the client's node serves the
+// read if possible. Otherwise, the node's coordinator sends the read to the leader.
 func (n *node) readHere(t *simenv.Task) {
 	w := n.w
 	for t.Sleep(w.Between(5*time.Millisecond, 40*time.Millisecond)) && !w.finished {
@@ -503,14 +505,14 @@ func (n *node) readHere(t *simenv.Task) {
 		if v.found[key].value < want {
 			w.Fail("node %d: local read of %s returned %d; this node has already seen %d", n.ID, key, v.found[key].value, want)
 		}
-		w.checkAge(n, key, v.found[key].value, at, stale+stale/20+time.Millisecond) // clocks drift
+		w.checkAge(n, key, v.found[key].value, at, stale+stale/20+time.Millisecond) // the 5% allow for clock drift
 	}
 }
 
 // stale is the default of StalenessMax in partition.Cluster.
 const stale = 500 * time.Millisecond
 
-// sweep makes a leader sweep the rows that are deleted and rewritten.
+// sweep makes a leader sweep the partition whose rows are deleted and rewritten.
 func (n *node) sweep() {
 	w := n.w
 	for _, r := range n.parts.Replicas() {

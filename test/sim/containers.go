@@ -37,7 +37,7 @@ const (
 	keptMinutes = 600
 )
 
-// stampText is the trigger that sets an item's color. alsoText is the trigger that writes a companion item.
+// stampText is the trigger that sets an item's color. alsoText is the trigger that writes a second item.
 const (
 	stampText = `function stamp() {
 	var request = getContext().getRequest(), item = request.getBody();
@@ -50,8 +50,8 @@ const (
 }`
 )
 
-// mixText reads items one after another. It writes other items if the first item has an even value, or always,
-// depending on its arguments. It then reads all of them again, or throws at the end.
+// mixText is a procedure that reads items one after another. Depending on its arguments, it writes other items always
+// or only if the first item has an even value. At the end, it reads all items again or throws.
 const mixText = `function mix(args) {
 	var c = getContext().getCollection(), seen = {}, after = {}, i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -193,7 +193,8 @@ func (p *slowProgram) Run(ctx context.Context, t *partition.Txn) ([]byte, error)
 	if err := wait(); err != nil {
 		return nil, err
 	}
-	// Scripts measure time with the clock of the test, which stands still, so the deadline uses another clock.
+	// Scripts measure time with the clock of the test. That clock does not advance during a step, so the deadline uses
+	// another clock.
 	result, err := p.Program.Run(context.WithoutCancel(ctx), t)
 	if slow := wait(); slow != nil {
 		return nil, slow
@@ -223,7 +224,7 @@ func (n *node) startTuner() {
 	})
 }
 
-// stocked returns the container as the node knows it, or nil if the node does not know it yet.
+// stocked returns the container definition that the node knows, or nil if the node does not know the container yet.
 func (n *node) stocked() *container.Container {
 	d, err := n.stock.Database(shop)
 	if err != nil {

@@ -58,8 +58,8 @@ type control struct {
 	writes *write.Executor
 	// views maintains the materialized views.
 	views *view.Keeper
-	// making is set while replicas are created or removed. returning is set while the node takes its new member ID in
-	// the meta partition.
+	// making is set while the node creates or removes replicas. returning is set while the node changes to its new
+	// member ID in the meta partition.
 	making, returning bool
 }
 
@@ -71,7 +71,7 @@ func (n *node) meet() {
 	})
 }
 
-// peerObserver handles what a node learns from its peers.
+// peerObserver handles the events that package peers reports.
 type peerObserver struct{ *node }
 
 // AliveChanged implements peers.Observer.
@@ -276,7 +276,7 @@ func (l notes) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// exclusive creates and removes replicas. No other task of the node does so concurrently.
+// exclusive creates and removes replicas. It prevents other tasks of the node from doing so concurrently.
 type exclusive struct {
 	n     *node
 	local *reconcile.LocalReconciler
@@ -297,8 +297,8 @@ func (e exclusive) CheckPending() error {
 	return e.n.exclusively(func() error { return e.local.CheckPending() })
 }
 
-// exclusively runs do without concurrent calls. It avoids a mutex, because a task that is scheduled must not wait for
-// one.
+// exclusively runs do without concurrent calls. It does not use a mutex, because a simulated task must not block on a
+// mutex.
 func (n *node) exclusively(do func() error) error {
 	if err := n.Process().Wait(context.Background(), func() bool { return !n.making }, 0); err != nil {
 		return err
@@ -372,7 +372,7 @@ func (n *node) snapshot() *topology.Snapshot { return n.coord.Topology() }
 func (n *node) firstBoot() error {
 	w := n.w
 	if n.state().Version > 0 || n.parts.Replica(topology.MetaPartition) != nil {
-		n.born = true // a crash may remove the replica before another replica of the node replaces it
+		n.born = true // a later crash may leave the node without this replica
 		return nil
 	}
 	if n.wipes == 0 && !n.born {
@@ -403,7 +403,7 @@ func (n *node) joining() *membership.Joiner {
 	return j
 }
 
-// seated gives the node its replica of the meta partition.
+// seated creates the replica of the meta partition on a joining node.
 type seated struct{ n *node }
 
 // Join implements the host of membership.Joining.
@@ -417,7 +417,7 @@ func (j seated) Join(id topology.PartitionID, replica topology.ReplicaID) error 
 // name returns the node's address.
 func (n *node) name() string { return fmt.Sprintf("127.0.0.%d:9042", n.ID+1) }
 
-// comeBack takes the new member ID in the meta partition if the node received one while it was offline.
+// comeBack changes to the new member ID in the meta partition if the node was assigned one while it was offline.
 func (n *node) comeBack(replica topology.ReplicaID) {
 	if n.returning || n.w.plan.Bugs.NoReturn {
 		return
@@ -511,7 +511,7 @@ func (w *simulation) firstRecords() (err error) {
 	return err
 }
 
-// answer handles a request of another node.
+// answer handles a request from another node.
 func (n *node) answer(ctx context.Context, from topology.NodeID, request []byte, r *responder) {
 	switch {
 	case n.keeper == nil:
@@ -588,7 +588,7 @@ func (n *node) moveSomething(*simenv.Task) {
 	}
 }
 
-// giveUp declares that a node will not return.
+// giveUp declares a node permanently lost.
 func (n *node) giveUp(gone topology.NodeID) {
 	orders := &membership.NodeOperations{Metadata: n.keeper, Sched: n.Scheduler()}
 	said, err := orders.SetState(context.Background(), hex.EncodeToString(gone[:]), meta.Leaving)
@@ -622,8 +622,8 @@ func (n *node) whole() bool {
 // handoverTime is the constant of package node.
 const handoverTime = 5 * time.Second
 
-// stop shuts the process down like an administrator: it announces the shutdown, transfers its leaderships, and
-// announces its end.
+// stop shuts the process down as an administrator would: the node announces the shutdown, transfers its leaderships,
+// and announces its end.
 func (n *node) stop() {
 	n.Spawn(func(t *simenv.Task) {
 		ctx, cancel := n.Scheduler().WithTimeout(context.Background(), handoverTime)
@@ -636,7 +636,7 @@ func (n *node) stop() {
 	})
 }
 
-// depart ends the process in an orderly way. Its last message, after all others, announces its end.
+// depart ends the process in an orderly way. The last message of the process announces its end.
 func (n *node) depart() {
 	w, id := n.w, n.self()
 	w.counts.Departures++

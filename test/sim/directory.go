@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// damage is the damage to a node's data directory.
+// damage is the kind of damage to a node's data directory.
 type damage uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	nothing         // everything is missing, but the configuration contains the node's identity
 	oldLog          // the log is from an earlier start
 	oldRows         // everything except the log is from an earlier start
-	oldBoth         // everything is from an earlier start: an old copy is started
+	oldBoth         // everything is from an earlier start: the node starts on an old copy
 )
 
 func (d damage) String() string {
@@ -67,8 +67,8 @@ func (w *simulation) mayLoseDisk() bool {
 	return true
 }
 
-// whenDiskExpendable calls do as soon as a disk may be lost, or abandons the attempt after a few seconds. Replicas are
-// being moved most of the time, so the first opportunity may be some time away.
+// whenDiskExpendable calls do as soon as a disk may be lost, or gives up after a few seconds. It must wait because
+// replicas are being moved most of the time.
 func (w *simulation) whenDiskExpendable(do func()) {
 	end := w.Now + 3*time.Second
 	var look func()
@@ -150,8 +150,8 @@ func (n *node) notStarted(err error) {
 	w := n.w
 	n.close()
 	if !n.damaged() && n.disputed {
-		// A node without newer information has admitted the other directory, and this directory does not contain the
-		// promises made since.
+		// A node without newer information has admitted the other directory. This directory does not contain the
+		// promises that the other directory has made since.
 		w.Note("node %d, put back: %v", n.ID, err)
 		n.newDisk()
 		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)
@@ -213,7 +213,7 @@ func (n *node) fail(err error) {
 	n.AfterLife(1, func() { n.notStarted(err) })
 }
 
-// livesAt identifies one process run of a node.
+// livesAt identifies a process run of a node.
 type livesAt struct {
 	node topology.NodeID
 	life int
@@ -226,7 +226,7 @@ func (n *node) connected(other *node) bool {
 
 func (n *node) admits(other *node) bool {
 	if n.originals == nil || other.originals == nil {
-		return true // one of them is down, and no message arrives
+		return true // no message arrives while one of the nodes is down
 	}
 	at := livesAt{other.self(), other.Life}
 	if admitted, known := n.met[at]; known {

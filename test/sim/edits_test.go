@@ -9,7 +9,7 @@ import (
 )
 
 // TestEditsApply checks that the source files contain the texts that the mutations replace. The tests that plant the
-// mutations run only in builds with invariant checks. Without this test, a renamed variable would be noticed late.
+// mutations run only in builds with invariant checks. TestEditsApply detects a renamed variable in all builds.
 func TestEditsApply(t *testing.T) {
 	planted.Check(t, edits()...)
 }
@@ -22,7 +22,8 @@ func edits() []planted.Edit {
 	return append(viewEdits(), []planted.Edit{
 		{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
 			New: "if !mutated(`merged stamps`) { next.stamp = max(next.stamp, o.stamp) }\nnext.schema = max("},
-		{File: partition + "merge.go", Old: "r.stamps.observe(right.stamps.last.Load())", // by its leader, and by all
+		// observed by the leader, and by all replicas
+		{File: partition + "merge.go", Old: "r.stamps.observe(right.stamps.last.Load())",
 			New: "if !mutated(`merged stamps`) { r.stamps.observe(right.stamps.last.Load()) }"},
 		{File: partition + "merge.go", Old: "r.dedupe.merge(&right.dedupe)\n",
 			New: "if !mutated(`merged ids`) { r.dedupe.merge(&right.dedupe) }\n"},

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// place is the position of a command in a log. written identifies a write by its ID and key. Each write must have
-// the same single place on all nodes and in all logs, regardless of repetitions, splits, and merges.
+// place is the position of a command in a log. written identifies a write by its ID and key. A write must have exactly
+// one place, which is the same on all nodes, even if the write is repeated or its partition splits or merges.
 type (
 	place struct {
 		group, index uint64
@@ -21,8 +21,8 @@ type (
 	}
 )
 
-// exactlyOnce checks that rule for the commands that are applied in one process run of a node. It also checks that the
-// leaders' timestamps of a key never decrease, regardless of the partition that holds the key.
+// exactlyOnce checks that each write is applied in exactly one place. It checks one process run of a node. It also
+// checks that the leaders' timestamps of a key never decrease, regardless of the partition that holds the key.
 type exactlyOnce struct {
 	raftgroup.StateMachine
 	w      *simulation

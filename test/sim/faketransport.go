@@ -19,8 +19,9 @@ import (
 // fakeTransport replaces package transport for package remote. It sends requests and responses in the frames of that
 // package over the simulated network, during one run of a node's process.
 //
-// Like a connection, it loses messages in flight when the remote process ends. It reports the loss unless the two nodes
-// are partitioned from each other. Messages that have arrived stay in the buffers of a paused process indefinitely.
+// Like a connection, fakeTransport loses messages in flight when the remote process ends. It reports the loss unless
+// the network between the two nodes is partitioned. Messages that have arrived stay in the buffers of a paused process
+// indefinitely.
 type fakeTransport struct {
 	n     *node
 	life  int

@@ -23,21 +23,22 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// grow holds the limits above which partitions split automatically in a run, and the automatic changes so far.
+// grow holds the limits for automatic splits in a run, and the automatic changes so far.
 type grow struct {
-	// limit is the load above which partitions split. turn is the time at which the size limits of all tables change.
+	// limit is the load that makes a partition split if exceeded. turn is the time at which the size limits of all
+	// tables change.
 	limit float64
 	turn  time.Duration
 	// quiet is the idle period after which neighbors merge.
 	quiet time.Duration
 	// version is the newest metadata version that was checked. changed holds the time at which each partition got its
-	// token range. cut holds the partitions that a split changed at that time. ordered holds the partitions that were
-	// expected to split or merge automatically.
+	// token range. cut holds the partitions whose last change was a split. ordered holds the partitions for which an
+	// automatic split or merge was requested.
 	version      uint64
 	changed      map[spanAt]time.Duration
 	cut, ordered map[spanAt]bool
-	// crowded is set when rowsTable may split only by its load. Until then, no fault hits a node that leads a part of
-	// the table.
+	// crowded is set after the clients have loaded rowsTable, which may split only by load. Until then, faults spare
+	// the nodes that lead a partition of the table.
 	crowded bool
 	spared  *node
 	until   time.Duration
@@ -71,11 +72,11 @@ func (w *simulation) beginGrowth() {
 	}
 }
 
-// crowdFor is longer than a load must exceed its limit before a split.
+// crowdFor is longer than the time for which a load must exceed its limit before a partition splits.
 const crowdFor = split.HotDuration + 3*time.Second
 
-// crowd sends many reads to a partition of rowsTable, or to one of its keys, at the leader. The leader gets no faults
-// during that time, because a new leader would measure the load from the start.
+// crowd sends many reads to a partition of rowsTable, or to one of its keys, at the leader. Faults spare the leader
+// during that time, because a new leader would have to measure the load from the start.
 func (w *simulation) crowd() {
 	dice := w.growDice(1)
 	var keys []string
@@ -106,7 +107,7 @@ func (w *simulation) crowd() {
 	})
 }
 
-// ofItself reports whether a table's partitions may change only automatically.
+// ofItself reports whether the partitions of a table change only automatically.
 func (w *simulation) ofItself(table uint32) bool {
 	return w.plan.With.Growth && w.grow.crowded && table == rowsTable || w.spends(table)
 }
@@ -117,7 +118,7 @@ func (w *simulation) spares(n *node) bool { return n == w.grow.spared && w.Now <
 // growthAfter is the time during which automatic changes continue after the faults have ended.
 const growthAfter = 15 * time.Second
 
-// growthLimits are the size limits of tables, and the names of their logical partitions.
+// growthLimits implements the size limits of tables and the descriptions of their logical partitions.
 type growthLimits struct{ w *simulation }
 
 // Describe implements the names of package autosplit.
@@ -184,11 +185,11 @@ func oneToken(begin, limit topology.Position) bool {
 	return len(begin.Key)+len(limit.Key) == 0 && limit.Ring == begin.Ring+1
 }
 
-// seenLate is the maximum clock difference plus the maximum delay until this node receives a change.
+// seenLate is the maximum clock difference plus the maximum delay of a metadata change.
 const seenLate = 5 * time.Second
 
-// checkMap checks a partition map that a node uses. If it is the newest map, only a few partitions may change at the
-// same time, and no recently changed partition may change automatically.
+// checkMap checks a partition map that a node uses. In the newest map, only a few partitions may be changing at the
+// same time, and no recently changed partition may be changing automatically.
 func (w *simulation) checkMap(n *node, s *meta.State) {
 	if err := s.Topology.Validate(); err != nil {
 		w.Fail("node %d: the map at version %d: %v", n.ID, s.Version, err)
@@ -226,11 +227,12 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 	}
 }
 
-// afterSplit is the factor of package merge by which the halves of a split wait longer before they merge.
+// afterSplit is the factor by which package merge extends the idle period of the halves of a split.
 const afterSplit = 12
 
-// checkRest checks that a partition has rested since its last change before it splits or merges automatically. The
-// time of the change comes from a correct clock and may be up to seenLate before the change was seen here.
+// checkRest checks that a partition waits after a change before it splits or merges automatically. The time of the
+// change comes from a correct clock. It may be up to seenLate earlier than the time at which this node received the
+// change.
 func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	at := spanAt{p.ID, p.Epoch}
 	if p.Reason == nil || p.Reason.Cause != topology.BySize && p.Reason.Cause != topology.ByLoad &&

@@ -21,11 +21,11 @@ import (
 )
 
 // Checks of items. All requests of a logical partition, together with the statuses of their responses, must form one
-// sequence of atomic requests in the order of time. The dependency graph, with the versions of each item ordered by
-// timestamp, must have no cycle. The logs must contain an acknowledged request once and completely, a request with an
-// unknown outcome completely or not at all, and a rejected request not at all.
+// sequence of atomic requests that respects the order of time. The dependency graph must have no cycle if the versions
+// of each item are ordered by timestamp. The logs must contain an acknowledged request once and completely, a request
+// with an unknown outcome completely or not at all, and a rejected request not at all.
 
-// loggedItems records the changes of the container that are applied.
+// loggedItems records the applied changes to the container.
 func (w *simulation) loggedItems(m *command.Mutation) {
 	if w.items.table == nil || m.Table != w.items.table.ID {
 		return
@@ -54,7 +54,7 @@ func (w *simulation) loggedItems(m *command.Mutation) {
 	}
 }
 
-// logged records a version once.
+// logged records a version if it has not been recorded yet.
 func (w *simulation) logged(at itemAt, v loggedItem) {
 	list := w.items.versions[at]
 	if !slices.ContainsFunc(list, func(o loggedItem) bool { return o.stamp == v.stamp && o.value == v.value }) {
@@ -109,7 +109,8 @@ func (w *simulation) checkItems() (unchecked int) {
 	return unchecked
 }
 
-// checkLogged checks a request against the logs. It reports whether the request was executed, or may have been.
+// checkLogged checks a request against the logs. It reports whether the request was executed or may have been
+// executed.
 func (w *simulation) checkLogged(r *itemRequest) bool {
 	there, missing := 0, 0
 	stamps := map[int64]bool{}
@@ -146,10 +147,10 @@ func (w *simulation) checkLogged(r *itemRequest) bool {
 	return r.done && r.status != 503 && r.status != 429 || !r.done && !r.query
 }
 
-// writesOn reports whether the procedure writes after it has read seen.
+// writesOn reports whether the procedure writes after it has read the values in seen.
 func (a *mixArgs) writesOn(seen map[string]uint64) bool { return !a.even || seen[a.reads[0]]%2 == 0 }
 
-// dependencies returns the executed requests with the versions that they read and wrote, as far as these are known.
+// dependencies returns the executed requests with the known versions that they read and wrote.
 func (w *simulation) dependencies(requests []*itemRequest) (out []graph.Txn) {
 	text := func(value uint64) string { return fmt.Sprint(value) }
 	for _, r := range requests {
@@ -252,7 +253,7 @@ func (s *stockState) execute(o *itemOp) int {
 	return 0
 }
 
-// holds reports whether a read of all items, or of the items of a color, matches the state.
+// holds reports whether the result of a read of all items, or of the items of one color, matches the state.
 func (s *stockState) holds(seen map[string]uint64, color uint64) bool {
 	for i, id := range stockIDs {
 		want := s[i].value
@@ -341,8 +342,8 @@ func (w *simulation) checkSequence(requests []*itemRequest) porcupine.CheckResul
 	return porcupine.CheckOperationsTimeout(stockModel, ops, 10*time.Second)
 }
 
-// absent reports whether no log contains a request, so that it was not executed. It returns false for a request that
-// only deletes, because the logs do not identify it.
+// absent reports whether no log contains a request, which proves that the request was not executed. It returns false
+// for a request that only deletes, because logs do not identify such a request.
 func (w *simulation) absent(r *itemRequest) bool {
 	deletes := false
 	for id, value := range r.writes() {

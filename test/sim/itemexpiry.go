@@ -11,10 +11,11 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// Items with a time to live have a separate logical partition, because they disappear without a request. All scans,
-// searches, and feeds include them.
+// Items with a time to live have a separate logical partition, because they disappear without a request. Scans,
+// searches, and feeds include these items.
 
-// expiringKey is the key of that partition. The next constants are the minimum and maximum time to live.
+// expiringKey is the key of the logical partition with expiring items. The next constants are the minimum and maximum
+// time to live.
 const (
 	expiringKey   = "px"
 	expiringLeast = 2
@@ -71,7 +72,8 @@ func (w *simulation) writeExpiring(n *node, t *simenv.Task, c *container.Contain
 	}
 }
 
-// readExpiring reads an expiring item. If no clock is set wrong, it checks which item must exist and which must not.
+// readExpiring reads an expiring item. If no clock is set wrong, it checks that the item exists or does not exist, as
+// the time requires.
 func (w *simulation) readExpiring(n *node, t *simenv.Task, c *container.Container, at itemAt) {
 	called := w.Now
 	r, _, err := n.stock.Read(context.Background(), c, stockKey(at.key), at.id, "", container.RequestOptions{})
@@ -89,7 +91,7 @@ func (w *simulation) readExpiring(n *node, t *simenv.Task, c *container.Containe
 	if w.plan.With.Jumps || w.plan.With.Suspends {
 		return
 	}
-	var first *expiringItem // the newest write that was acknowledged before the read
+	var first *expiringItem // the last write that was acknowledged before the read
 	for _, e := range w.items.expiring {
 		switch {
 		case e.itemAt != at:

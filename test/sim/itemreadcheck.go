@@ -11,10 +11,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// Checks of followers and searches. Each change that a follower reads is in the log and occurs once. The changes of a
-// key are in timestamp order. A feed of all versions equals the log. A feed of latest versions contains the last
-// version. A page that reports the end of the feed contains all changes up to it. A search returns only items that
-// existed while a page was read. It returns an item that existed the whole time exactly once.
+// This file checks followers and searches. Each change that a follower reads is in the log and occurs once. The
+// changes of a key are in timestamp order. A feed of all versions equals the log. A feed of latest versions contains
+// the last version. A page that reports the end of the feed completes the feed: all changes before it must have
+// occurred. A search returns only items that existed while a page was read. It returns an item that existed during the
+// whole search exactly once.
 
 // never is later than all other times.
 const never = time.Duration(math.MaxInt64)
@@ -94,7 +95,7 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 	all := f.request.AllVersions
 	next := 0
 	for i, v := range versions {
-		over := never // the time after which it may have been overwritten
+		over := never // the time after which the version may have been overwritten
 		if i+1 < len(versions) {
 			over = versions[i+1].born
 		}
@@ -128,7 +129,7 @@ func (w *simulation) checkComplete(f *follower, mode string, at itemAt, versions
 	}
 }
 
-// checkImages checks what a feed of all versions reports about the last of versions.
+// checkImages checks the images that a feed of all versions reports for the last element of versions.
 func (w *simulation) checkImages(at itemAt, versions []loggedItem, s seenItem) {
 	v, before := versions[len(versions)-1], uint64(0)
 	if len(versions) > 1 {

@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// Reads of items that span several pages: followers of the change feed and searches through the index. Each page is
-// requested from any available node, with the continuation token of the previous page.
+// This file reads items in several pages, through followers of the change feed and searches in the index. Each page is
+// requested from a random available node, with the continuation token of the previous page.
 
 // itemPage is a page: the times of its request and response, its content, and whether it was the last page.
 type itemPage struct {
@@ -37,7 +37,7 @@ type seenItem struct {
 	kind          string
 }
 
-// paged is a read in pages. While a page is requested, the read belongs to a task, and ends if the task ends.
+// paged is a read in pages. While a page is requested, a task owns the read. If the task ends, the read ends.
 type paged struct {
 	holder *simenv.Task
 	at     string
@@ -46,7 +46,7 @@ type paged struct {
 
 func (p *paged) free() bool { return p.holder == nil || p.holder.Dead() }
 
-// follower is a reader of the change feed. It sometimes returns to its last checkpoint.
+// follower is a reader of the change feed. A follower sometimes returns to its last checkpoint.
 type follower struct {
 	paged
 	request container.ChangesRequest
@@ -59,7 +59,7 @@ type search struct {
 	paged
 	text    string
 	matches func(value uint64) bool
-	// before reports whether one value must precede another. It is nil if the search has no order.
+	// before reports whether one value must precede another. It is nil for a search without an order.
 	before func(a, b uint64) bool
 }
 
@@ -101,7 +101,7 @@ func (w *simulation) newSearch(kind int) *search {
 	case 2:
 		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.v"), matches: func(v uint64) bool { return v > 0 },
 			before: func(a, b uint64) bool { return a < b }}
-	default: // through the composite index
+	default: // a query that uses the composite index
 		return &search{text: fmt.Sprint(fields, "c.v > 0 ORDER BY c.c, c.v DESC"),
 			matches: func(v uint64) bool { return v > 0 }, before: func(a, b uint64) bool {
 				return a%colors < b%colors || a%colors == b%colors && a > b
@@ -214,7 +214,7 @@ func (w *simulation) search(n *node, t *simenv.Task, s *search) {
 	}
 }
 
-// searchPage reads a page of up to size items from a node. It reports whether a page was read.
+// searchPage reads a page of at most size items from a node. It reports whether a page was read.
 func (w *simulation) searchPage(n *node, t *simenv.Task, s *search, size int) bool {
 	c := n.stocked()
 	if c == nil {

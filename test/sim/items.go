@@ -25,7 +25,7 @@ var (
 	stockIDs  = []string{"a", "b", "c", "d"}
 )
 
-// itemsRun holds the state of the items of a run.
+// itemsRun holds the state of the item workload of a run.
 type itemsRun struct {
 	table    *schema.Table
 	editions int
@@ -34,8 +34,8 @@ type itemsRun struct {
 	// ID.
 	etags    map[itemVersion]string
 	versions map[itemAt][]loggedItem
-	// kept is set if all changes are retained. followers holds the readers of changes. searches holds the searches in
-	// progress through the index, and found holds the completed searches.
+	// kept is set if all changes are retained. followers holds the readers of the change feed. searches holds the
+	// index searches in progress, and found holds the completed searches.
 	kept      bool
 	followers []*follower
 	searches  []*search
@@ -51,8 +51,8 @@ type (
 	}
 )
 
-// loggedItem is a version in the log of its partition. It holds the timestamp, the value (0 for a deletion), and the
-// time at which the first replica applied the version.
+// loggedItem is a version in the log of its partition. loggedItem holds the timestamp, the value (0 for a deletion),
+// and the time at which the first replica applied the version.
 type loggedItem struct {
 	stamp int64
 	value uint64
@@ -68,7 +68,7 @@ type itemOp struct {
 	// match is the version that the item must have, checked by its etag or by the condition of a patch, or 0 for any
 	// version.
 	match uint64
-	// seen is the version after the operation.
+	// seen is the version of the item after the operation.
 	seen uint64
 }
 
@@ -78,8 +78,8 @@ func (o *itemOp) String() string {
 	return fmt.Sprintf("%s %s %d %s match %d saw %d", kind[o.kind], o.id, o.value, o.unique, o.match, o.seen)
 }
 
-// itemRequest is one request: operations that are executed atomically, a procedure, a query of all items or of a
-// color, or the deletion of all items.
+// itemRequest is a request. A request is a sequence of operations that are executed atomically, a procedure, a query
+// of all items or of one color, or the deletion of all items.
 type itemRequest struct {
 	client *itemClient
 	key    string
@@ -88,11 +88,11 @@ type itemRequest struct {
 	query  bool
 	// color is 1 plus the color that a query selects, or 0 for all colors.
 	color uint64
-	// triggered is set if the first of two operations is executed with triggers, which execute the second operation.
+	// triggered is set if the first of two operations has triggers that execute the second operation.
 	triggered bool
 	clears    bool
-	// status is the status of the failed operation, whose index is failed, or the status of the procedure. It is 0 if
-	// the request succeeded.
+	// status is the status of the failed operation or of the procedure, or 0 if the request succeeded. failed is the
+	// index of the failed operation.
 	status, failed int
 	// seen holds the items that a procedure read. after holds all items that a query read, or that the procedure read
 	// at its end.
@@ -126,7 +126,7 @@ func (r *itemRequest) String() string {
 		r.called, r.ended, r.done)
 }
 
-// itemClient is a client of items with the versions that it has seen last.
+// itemClient is a client of items. It holds the last version of each item that it has read.
 type itemClient struct {
 	w    *simulation
 	n    *node
@@ -152,7 +152,8 @@ func (n *node) startItems() {
 
 func (c *itemClient) one(list []string) string { return list[c.w.Rand.IntN(len(list))] }
 
-// uniqueOf returns a value of the unique key: usually specific to the item, sometimes one that other items may have.
+// uniqueOf returns a value of the unique key. Usually the value is specific to the item; sometimes other items may
+// have the same value.
 func (c *itemClient) uniqueOf(id string) string {
 	if c.w.OneIn(4) {
 		return []string{"u0", "u1"}[c.w.Rand.IntN(2)]
@@ -200,7 +201,7 @@ func (c *itemClient) draw() *itemRequest {
 	return r
 }
 
-// drawOp chooses an operation. Kinds from reads on are reads.
+// drawOp chooses an operation. A drawn number of at least reads selects a read.
 func (c *itemClient) drawOp(key string, reads int) itemOp {
 	w := c.w
 	o := itemOp{id: c.one(stockIDs)}
@@ -381,7 +382,7 @@ func (r *itemRequest) take(c *itemClient, i int, found *container.Result) {
 	}
 }
 
-// look queries all items of a logical partition.
+// look queries the items of a logical partition.
 func (c *itemClient) look(ctx context.Context, at *container.Container, r *itemRequest) error {
 	text := "SELECT c.id, c.v, c._etag FROM c"
 	if r.color > 0 {
@@ -406,7 +407,7 @@ func (c *itemClient) look(ctx context.Context, at *container.Container, r *itemR
 	return nil
 }
 
-// known records the etag of a version. A version with two etags was written twice.
+// known records the etag of a version. A version that has two etags was written twice.
 func (w *simulation) known(at itemAt, value uint64, etag string) {
 	v := itemVersion{at, value}
 	if first, ok := w.items.etags[v]; ok && first != etag {

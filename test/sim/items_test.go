@@ -12,9 +12,9 @@ var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, Step
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestItemsAreSerializable checks that the item requests of a logical partition form one sequence while nodes fail,
-// partitions split, merge, and move, and the procedure changes. Each request must be atomic, execute once, and fit the
-// order of calls and responses and the statuses of the responses. The requests are operations with or without triggers,
-// batches, stored procedures, queries with and without the index, and deletions of all items.
+// partitions split, merge, and move, and the procedure changes. Each request must be atomic, be executed once, and be
+// consistent with the order of calls and responses and with the response statuses. The requests are operations with or
+// without triggers, batches, stored procedures, queries with and without the index, and deletions of all items.
 //
 // The change feed must contain every change once and in order in both modes, regardless of the node that serves a page.
 // Pages of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist

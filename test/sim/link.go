@@ -16,19 +16,19 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// link is a connection on which one process run of a node sends requests to one process run of another node. It
+// link is a connection on which one process run of a node sends requests to one process run of another node. A link
 // includes both ends and the product's frames between them. Like a connection of package transport, it closes when
-// either process ends or a frame is broken. All requests in flight on it then fail.
+// either process ends or a frame is corrupted. All requests in flight on the link then fail.
 type link struct {
 	c *fakeTransport
-	// to is the remote node in that process run.
+	// to is the remote node in its current process run.
 	to   *node
 	life int
 	over bool
 	// asks and answers are the two directions of the connection.
 	asks, answers *simenv.Wire
-	// last is the number of requests so far. under holds the requests whose end the caller has not received. served
-	// holds the requests that the remote node may still answer.
+	// last is the number of requests so far. under holds the requests whose final response the caller has not
+	// received. served holds the requests that the remote node may still answer.
 	last   uint64
 	under  map[uint64]*exchange
 	served map[uint64]*responder
@@ -64,12 +64,12 @@ func (l *link) tell(word []byte) {
 	}
 }
 
-// soon returns the delay until a process learns that a connection has ended. late returns the time until it stops
-// waiting for a missing response.
+// soon returns the delay until a process learns that a connection has ended. late returns the time after which a
+// caller stops waiting for a missing response.
 func soon(w *simulation) time.Duration { return w.Between(time.Millisecond, 20*time.Millisecond) }
 func late(w *simulation) time.Duration { return w.Between(time.Second, 4*time.Second) }
 
-// broken ends the connection. If the network drops everything, neither side is notified.
+// broken ends the connection. If silent is set, neither side is notified.
 func (l *link) broken(silent bool) {
 	if l.over {
 		return
@@ -81,7 +81,7 @@ func (l *link) broken(silent bool) {
 	l.end(after(l.c.n.w), transport.ErrLost)
 }
 
-// end ends the connection. The caller is notified after a delay, and so is the remote node if it is up.
+// end ends the connection. After a delay, it notifies the caller and, if it is up, the remote node.
 func (l *link) end(after time.Duration, err error) {
 	if l.over {
 		return
@@ -155,11 +155,11 @@ func (l *link) serve(a transport.RequestFrame) {
 	})
 }
 
-// stragglerIn is the inverse frequency of stragglers: one in stragglerIn requests is a straggler.
+// stragglerIn is the frequency of stragglers: one in stragglerIn requests is a straggler.
 const stragglerIn = 25
 
 // straggle executes a request long after its connection was lost, as if its goroutine had not been scheduled in time.
-// The caller has repeated the request by then, and the dedupe record of the repetition has been swept.
+// By then, the caller has repeated the request, and the dedupe record of the repetition has been removed.
 func (l *link) straggle(r *responder, request []byte) {
 	n, from := l.to, l.c.n.self()
 	l.end(soon(n.w), transport.ErrLost)
@@ -202,7 +202,7 @@ type responder struct {
 	cancel        context.CancelFunc
 }
 
-// finish ends the request on this side. It reports whether the request was still active.
+// finish ends the request on the server side. It reports whether the request was still active.
 func (r *responder) finish() bool {
 	if r.over {
 		return false
@@ -257,7 +257,7 @@ type exchange struct {
 	to     topology.NodeID
 	answer transport.ResponseHandler
 	// pages holds the pages that have arrived and have not been consumed. end is the result after the last page. over
-	// is set if the caller needs no more pages.
+	// is set when the caller needs no more pages.
 	pages [][]byte
 	end   error
 	over  bool

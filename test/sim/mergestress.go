@@ -23,9 +23,9 @@ const (
 )
 
 // mergeStress stresses the merge of a partition with critical writes. A node whose clock is ahead writes to the
-// partition until it is frozen and does not receive the outcomes of the last writes. It repeats these writes when the
-// other partition has taken over the rows. A second node, whose clock is behind, writes after the merge; its
-// timestamps must exceed the timestamps of the first node.
+// partition until the partition is frozen. The node does not receive the outcomes of the last writes. It repeats these
+// writes when the other partition has taken over the rows. A second node, whose clock is behind, writes after the
+// merge; its timestamps must exceed the timestamps of the first node.
 type mergeStress struct {
 	w           *simulation
 	dice        *rand.Rand

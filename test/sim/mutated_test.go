@@ -11,12 +11,13 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// mistake is a named mutation of the product. name describes it, and only lists the faults under which it is searched.
+// mistake is a named mutation of the product. name describes the mutation. only holds the faults that the simulator
+// injects to find the mutation.
 type mistake struct{ name, mistake, only string }
 
-// TestMutationsAreFound checks that mutations of the product that cannot be planted around it are found within 200
-// seeds. The simulator is built once from changed source files that contain all mutations; an environment variable
-// selects one. The test needs a compilation, so it runs only in builds with invariant checks.
+// TestMutationsAreFound checks that the simulator finds mutations of the product's source code within 200 seeds. The
+// test compiles the simulator once with all mutations, and an environment variable selects one. Because of the
+// compilation, the test runs only in builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	const merges = "Splits,Merges,Growth,MergeStress"
 	const stragglers = "Stragglers,Batches,Schema"

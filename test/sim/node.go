@@ -23,15 +23,15 @@ import (
 type node struct {
 	simenv.Loop
 	w *simulation
-	// wipes counts the disks of the machine. To other nodes, each disk is a new node.
+	// wipes counts the disks of the machine. Other nodes regard each disk as a new node.
 	wipes byte
 
 	raftLog *raftlog.Store
 	store   *storage.Store
 	parts   *partition.Host
 
-	// The coordinator, the client and the server of the internal protocol, and the connections of clients to the
-	// coordinator. The end of the process breaks these connections.
+	// These fields hold the coordinator, the client and the server of the internal protocol, and the connections of
+	// clients to the coordinator. All of them end with the process.
 	coord         *coordinator.Coordinator
 	fakeTransport *fakeTransport
 	calls         *rpc.Server
@@ -42,7 +42,7 @@ type node struct {
 	originals *membership.DirectoryGuard
 	met       map[livesAt]bool
 	harm      *harm
-	// disputed is set if some node has admitted another directory of this node than the restored one.
+	// disputed is set if another node has admitted a directory of this node that is not the restored directory.
 	disputed bool
 	// creations is the number of earlier directories with the node's identity.
 	creations uint64
@@ -97,7 +97,7 @@ func (n *node) self() (id topology.NodeID) {
 	return id
 }
 
-// nodeOf returns the machine with an identity. It returns nil if no disk has that identity now.
+// nodeOf returns the machine with an identity. It returns nil if no current disk has the identity.
 func (w *simulation) nodeOf(id topology.NodeID) *node {
 	if id[0] == 0 {
 		return nil
@@ -123,7 +123,7 @@ func (n *node) options() partition.Options {
 	}
 }
 
-// replicaObserver handles the events of the replicas of a node during one of its lives.
+// replicaObserver handles the events of a node's replicas during one process run.
 type replicaObserver struct {
 	partition.NoObserver
 	*node
@@ -258,7 +258,7 @@ func (n *node) replayer() *coordinator.Replayer {
 // restartMost is the maximum downtime of a process if the fault does not specify a downtime.
 const restartMost = 3 * time.Second
 
-// crash ends the process. Some of the other nodes may notice it.
+// crash ends the process. Some of the other nodes may detect the end of the process.
 func (n *node) crash() { n.ended(func() { n.Crash(n.close) }) }
 
 // ended handles a crash that the given function causes.
@@ -287,7 +287,7 @@ func (n *node) restart() {
 	}
 }
 
-// close ends the process without notice to other nodes.
+// close ends the process without notifying other nodes.
 func (n *node) close() {
 	n.End()
 	for _, l := range n.callers {

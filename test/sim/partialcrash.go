@@ -16,13 +16,13 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// PartialCrashes counts the crashes within one step of the applier, or within one installation. A step is one event of
-// the simulation, so the simulator saves the disk in the middle of the step. The process runs to the end of the step,
-// but its messages are discarded.
+// PartialCrashes counts the crashes within a step of the applier or within the installation of a snapshot. A step is
+// one event of the simulation, so the simulator saves the state of the disk in the middle of the step. The process
+// runs to the end of the step, but its messages are discarded.
 type PartialCrashes struct {
 	// Committed counts crashes between the commit of a batch and the next batch. Unsynced counts crashes before a sync
 	// of the store. Synced counts crashes after the sync, before logs are created or removed. Raised counts crashes
-	// when the directory has a newer feature level than the partition. Installed counts crashes when the rows of a
+	// while the directory has a newer feature level than the partition. Installed counts crashes while the rows of a
 	// snapshot are on disk but its log is not.
 	Committed, Unsynced, Synced, Raised, Installed int
 }
@@ -41,14 +41,14 @@ const partialCrashesMax = 2
 // partialCrashState holds the state that a node needs for these crashes.
 type partialCrashState struct {
 	dice *rand.Rand
-	// amid is set while an entry is applied that changes a partition's token range or freezes the partition.
+	// amid is set while the node applies an entry that changes a partition's token range or freezes the partition.
 	amid bool
-	// left is the disk state after the crash that ends the process when the step ends.
+	// left is the state of the disk after the crash. The process ends when the step ends.
 	left *vfs.MemFS
 }
 
-// partialCrash may crash the process here with a probability of one in odds, or more often during a change of a
-// partition. Runs with planted bugs have no such crashes, because these would replace other crashes.
+// partialCrash crashes the process with a probability of 1/odds, or more often during a change of a partition. Runs
+// with planted bugs have no partial crashes, because partial crashes would replace other crashes.
 func (n *node) partialCrash(what *int, odds int) {
 	w, h := n.w, &n.partialCrashState
 	if !w.plan.With.StepFaults || w.plan.Bugs != (Bugs{}) || w.Calm || !n.Midway || h.left != nil ||
@@ -85,7 +85,7 @@ func (n *node) crashedInStep() bool {
 	return true
 }
 
-// halting is a store in whose steps the process may crash.
+// halting is a store that may crash the process within a step.
 type halting struct {
 	partition.Stored
 	n *node

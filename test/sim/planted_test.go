@@ -61,7 +61,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// brings returns the faults that expose a bug. Further faults would displace these faults and make the bug rare.
+// brings returns the faults that expose a bug. Additional faults would make these faults, and therefore the bug, rare.
 func brings(b Bugs) Hardships {
 	switch {
 	case b.DoubleItems:

@@ -134,9 +134,9 @@ func calls(d *ast.FuncDecl) (found bool) {
 	return found
 }
 
-// TestNothingIsImitated checks that the simulator runs the product: it imports the packages that package node
-// assembles, and it does not define control, replica, or route code a second time. The code that bugs.go plants wraps
-// the product's code.
+// TestNothingIsImitated checks that the simulator runs the product. The simulator must import the packages that
+// package node assembles, and must not duplicate code of control, replica, or route. The bugs in bugs.go must wrap
+// product code.
 func TestNothingIsImitated(t *testing.T) {
 	wings := []string{"../../internal/control/*/*.go", "../../internal/replica/*/*.go", "../../internal/route/*/*.go"}
 	types, funcs := namesOf(t, wings...)

@@ -27,7 +27,8 @@ var (
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
-// run simulates a scenario. The Raft library draws election timeouts from crypto/rand, so run also seeds that.
+// run simulates a scenario. The Raft library draws election timeouts from crypto/rand, so run also seeds that
+// generator.
 func run(t *testing.T, p Scenario) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
@@ -41,8 +42,8 @@ func run(t *testing.T, p Scenario) *Report {
 	return r
 }
 
-// count returns the number of seeds that a test runs: -sim.seeds if set, many in a build with invariant checks (one
-// job of continuous integration), and few otherwise.
+// count returns the number of seeds that a test runs: the value of -sim.seeds if set, many in a build with invariant
+// checks (a continuous integration job), and few otherwise.
 func count(many, few int) int {
 	switch {
 	case *seeds > 0:
@@ -85,7 +86,7 @@ func hardships(t *testing.T) Hardships {
 	return h
 }
 
-// faultsLeast is the minimum average number of faults per seed, without dropped and delayed frames.
+// faultsLeast is the minimum average number of faults per seed. It does not include dropped and delayed frames.
 const faultsLeast = 25
 
 // TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged
@@ -148,7 +149,7 @@ func TestSeeds(t *testing.T) {
 			}
 		})
 	}
-	if done >= 150 && sum.RolledBack == 0 { // about one in twelve seeds has one
+	if done >= 150 && sum.RolledBack == 0 { // about one in twelve seeds rolls a directory back
 		t.Errorf("no directories were rolled back in %d seeds: the simulation no longer tests it", done)
 	}
 	if done >= 8 {

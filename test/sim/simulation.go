@@ -18,9 +18,9 @@ import (
 // Scenario describes a simulation. The zero value with a Seed is the usual run.
 type Scenario struct {
 	Seed uint64
-	// Length is the duration of the phase with faults in virtual time; 0 means 20 s. A calm phase follows.
+	// Length is the duration of the phase with faults in virtual time; 0 means 20 s. A calm phase follows this phase.
 	Length time.Duration
-	// Wait waits for the background work of the file systems before a crash: synctest.Wait.
+	// Wait is synctest.Wait. It waits for the background work of the file systems before a crash.
 	Wait func()
 	// Bugs holds the planted bugs.
 	Bugs Bugs
@@ -30,7 +30,7 @@ type Scenario struct {
 	Print func(line string)
 }
 
-// Hardships selects the optional faults and workloads. The product must withstand the hardships in Usual.
+// Hardships selects the optional faults and workloads. Usual holds the default selection.
 type Hardships struct {
 	// Batches enables logged batches across partitions, on keys that have conditional writes.
 	Batches bool
@@ -39,7 +39,7 @@ type Hardships struct {
 	// Jumps enables jumps of wall clocks, Suspends suspends whole machines, and LongPauses enables pauses of up to 14
 	// s.
 	Jumps, Suspends, LongPauses bool
-	// Lost and RolledBack enable lost and outdated data directories: the rows, the log, or both.
+	// Lost and RolledBack enable lost and outdated data directories. The rows, the log, or both are lost or outdated.
 	Lost, RolledBack bool
 	// Schema enables changes of tables with indexes while clients write, search, and truncate these tables.
 	Schema bool
@@ -47,28 +47,30 @@ type Hardships struct {
 	Refusals bool
 	// Rough enables connections that break within a frame and that flip bits.
 	Rough bool
-	// Splits enables splits of user tables' partitions, at a key that clients use or at any token.
+	// Splits enables splits of the partitions of user tables, at a key that clients use or at any token.
 	Splits bool
 	// Merges enables merges of adjacent partitions.
 	Merges bool
 	// Growth enables automatic splits and merges by size and load.
 	Growth bool
-	// StepFaults enables faults at the moment when a split, a merge, or a move reaches another step.
+	// StepFaults enables faults when a split, a merge, or a move reaches another step.
 	StepFaults bool
-	// MergeStress enables writes to merging partitions by nodes with different clocks that do not receive responses.
+	// MergeStress enables writes to merging partitions from nodes that have different clocks and do not receive
+	// responses.
 	MergeStress bool
 	// Throughput enables clients that use a table's whole provisioned throughput, which changes and determines the
 	// number of partitions.
 	Throughput bool
 	// Transactions enables transactions of several rows of a logical partition.
 	Transactions bool
-	// Feeds enables the feeds of CQL tables with cdc = true, which are written with all kinds of statements.
+	// Feeds enables readers of CQL tables with cdc = true, and clients that write to them with all kinds of
+	// statements.
 	Feeds bool
 	// Stragglers enables requests that are executed long after they were repeated.
 	Stragglers bool
 	// Containers enables requests for items, one at a time, in batches, and in stored procedures.
 	Containers bool
-	// Views enables materialized views of a table that is written with all kinds of statements.
+	// Views enables materialized views of a table, and clients that write to the table with all kinds of statements.
 	Views bool
 }
 
@@ -99,18 +101,19 @@ type Counts struct {
 	Quiesced, Leaders                  int
 	Compared, Updates, Sweeps, Asked   int
 	Batches, Replayed, Scans           int
-	// Departures counts orderly shutdowns. Skewed counts changes of a node's verdict that its own clock is wrong.
+	// Departures counts orderly shutdowns. Skewed counts how often a node starts or stops considering its own clock
+	// wrong.
 	Departures, Skewed int
 	// RefusedStarts counts rejected starts on directories that must not be used.
 	RefusedStarts int
 	// Changes counts schema changes with a response. Built counts completed indexes. Finds counts reads through an
 	// index. Stale counts statements that were planned again.
 	Changes, Built, Finds, Stale int
-	// Repeats counts attempts after the first one. Forwarded counts attempts on other nodes.
+	// Repeats counts repeated attempts of requests. Forwarded counts attempts on other nodes.
 	Repeats, Forwarded int
-	// HereAsked counts reads at ONE on the client's node. HereReads counts the reads among them that the node served,
-	// and FollowerReads the reads that a follower served. IndexResponses counts responses to followers that serve
-	// linearizable reads.
+	// HereAsked counts reads at ONE on the client's node. HereReads counts the reads at ONE that the node itself
+	// served, and FollowerReads the reads that a follower served. IndexResponses counts responses to followers that
+	// serve linearizable reads.
 	HereAsked, HereReads, FollowerReads, IndexResponses int
 	// Splits counts ordered splits. Divided counts the splits in the final map. CanceledSplits counts canceled splits.
 	Splits, Divided, CanceledSplits int
@@ -131,18 +134,18 @@ type Counts struct {
 	// Transactions counts transactions with a response.
 	Transactions int
 	// Items counts item requests with a response. ItemBatches and Procedures count the batches and procedures that
-	// changed or read something. Thrown counts procedures that threw.
+	// changed or read an item. Thrown counts procedures that threw an exception.
 	Items, ItemBatches, Procedures, Thrown int
 	// Triggered counts operations with triggers. Repelled counts rejected operations with triggers. Cleared counts
 	// deletions of all items of a key. Expired counts items that were seen to have expired.
 	Triggered, Repelled, Cleared, Expired int
 	// ChangePages counts pages of the change feed, Rereads the pages that a reader discarded, and FeedSplits the
-	// readers that divided. Searches counts pages of index queries, IndexHits their results, and ItemSweeps the sweeps
-	// of index entries.
+	// readers that divided. Searches counts pages of index queries, IndexHits the results of index queries, and
+	// ItemSweeps the sweeps of index entries.
 	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
 	// DedupeSweeps counts swept dedupe records. Stragglers counts requests that were executed late.
 	DedupeSweeps, Stragglers int
-	// FeedWrites counts statements to tables with a feed that have a response, and FeedPages counts pages of the
+	// FeedWrites counts statements on tables with a feed that received a response, and FeedPages counts pages of the
 	// feeds. FeedRereads counts pages that a reader discarded, FeedDivisions readers that divided, and FeedSweeps
 	// sweeps of invisible data.
 	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int
@@ -168,19 +171,19 @@ func (r *Report) String() string {
 	)
 }
 
-// The shape of the cluster.
+// These constants determine the size and the timing of the cluster.
 const (
 	nodeCount  = 5
 	voterCount = 4
 	healAfter  = 2500 * time.Millisecond
-	// clientsAfter is the time during which clients continue after the faults have ended. Clients are not slowed down
-	// by faults then, so this time is expensive.
+	// clientsAfter is the time during which clients continue after the faults have ended. Faults no longer slow the
+	// clients down, so long values make the simulation expensive.
 	clientsAfter = 1500 * time.Millisecond
 	tick         = 50 * time.Millisecond
 	elections    = 20
 )
 
-// simulation is one run.
+// simulation holds the state of a run.
 type simulation struct {
 	*simenv.Environment
 	plan   Scenario
@@ -189,16 +192,16 @@ type simulation struct {
 	hist   clientHistory
 	// finished is set when the clients end.
 	finished bool
-	// hot is a key that clients prefer until the given time. Its leader refuses connections, which clients could
-	// otherwise fail to notice.
+	// hot is a key that clients prefer until the given time. The leader of the key refuses connections, and without
+	// enough requests no client would notice.
 	hot     string
 	refused *node
 	until   time.Duration
-	// hashes holds the hashes of groups by applied index, when they were first seen.
+	// hashes holds the first observed hash of each group at each applied index.
 	hashes map[stateAt]uint64
-	// applied holds the writes that have an ID with their places in the logs.
+	// applied holds the places in the logs of all writes that have an ID.
 	applied map[written]place
-	// born is the initial map.
+	// born is the initial partition map.
 	born       *topology.Snapshot
 	batches    *write.BatchLog
 	records    []command.Record
@@ -207,7 +210,7 @@ type simulation struct {
 	stepFaults stepFaults
 	// partialCrashes is the number of crashes within a step so far.
 	partialCrashes int
-	// stressedMerges holds the partitions whose merges are or have been stressed.
+	// stressedMerges holds the partitions for which mergeStress has started.
 	stressedMerges map[spanAt]bool
 	items          itemsRun
 	feeds          feedRun
@@ -240,7 +243,7 @@ func Run(p Scenario) *Report {
 	if p.With.Merges {
 		w.After(4*time.Second, w.mergeSomething)
 	}
-	// After the phase with faults, all faults end. Clients continue for a while; then every key is read once more.
+	// After the phase with faults, all faults end. Clients continue for a while. Then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+4*time.Second, w.wrongClock)
 	w.After(p.Length+4*time.Second, w.checkDamage)
@@ -283,7 +286,7 @@ func Run(p Scenario) *Report {
 	return r
 }
 
-// begin creates the nodes and the first map.
+// begin creates the nodes and the first partition map.
 func (w *simulation) begin() {
 	for _, m := range w.Machines {
 		w.nodes = append(w.nodes, newNode(w, m))

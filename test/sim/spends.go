@@ -29,36 +29,36 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// The table with provisioned throughput alternates between lowThroughput and highThroughput, which determine its
-// number of partitions. Shares never fall below 3,000, so unused throughput is saved for at most spareFor.
+// The provisioned throughput of the table alternates between lowThroughput and highThroughput, which determine the
+// number of partitions. The share of a partition is at least 3,000 RU/s, so unused throughput is saved for at most
+// spareFor.
 const (
 	spentKeyspace  = "spent"
 	spentTable     = "t"
 	lowThroughput  = 12_000
 	highThroughput = 24_000
 	leastShare     = 3_000
-	// spenders is the number of clients on each node that use the throughput. One of them reads; the others write
-	// writeRows rows, which cost 5 request units each.
+	// spenders is the number of clients on each node that use the throughput. One client reads. Each of the others
+	// writes writeRows rows per request, at 5 request units per row.
 	spenders  = 4
 	writeRows = 20
-	// fatKeys is the number of keys whose rows cost 6 request units to read, regardless of the partition that lent or
-	// borrowed the units.
+	// fatKeys is the number of keys whose rows cost 6 request units to read.
 	fatKeys  = 4
 	fatBytes = 60 << 10
-	// ringSlices is the number of ring slices. The granted units are checked for each slice and for each range of
-	// adjacent slices.
+	// ringSlices is the number of ring slices. The checks compare the granted units for each slice and for each range
+	// of adjacent slices.
 	ringSlices = 8
 	checkEvery = 10 * time.Millisecond
-	// spareFor bounds the unused throughput that a leader may grant immediately. beginFor is the bound for a new
-	// leader.
+	// spareFor is the maximum time for which a leader saves unused throughput. beginFor is the time for which a new
+	// leader may assume that throughput was unused.
 	spareFor = 200 * time.Millisecond
 	beginFor = time.Second / 2
 )
 
-// dearest is the maximum by which one request may exceed the balance; the balance is negative afterward.
+// dearest is the maximum number of request units by which one request may exceed the balance of a partition.
 const dearest = 5 * writeRows * float64(ru.Unit)
 
-// spending records the use of a throughput in a run.
+// spending records the use of the provisioned throughput in a run.
 type spending struct {
 	table uint32
 	// given holds the units charged since the last check, by slice of the ring.
@@ -80,8 +80,7 @@ type share struct {
 	units       float64
 }
 
-// excess is the maximum excess of granted over due units in all windows that end now. spare is the allowed part of the
-// excess.
+// excess is the maximum excess of granted over due units in all windows that end now. spare is the allowed excess.
 type excess struct{ above, spare float64 }
 
 // firstSpending creates the table with the partitions that its throughput requires.
@@ -114,7 +113,7 @@ func throughputs(units int) []schema.Property {
 	return []schema.Property{{Name: "throughput", Value: strconv.Itoa(units)}}
 }
 
-// spends reports whether a table is the table with provisioned throughput.
+// spends reports whether the table has provisioned throughput.
 func (w *simulation) spends(table uint32) bool { return table != 0 && table == w.spending.table }
 
 // provide sets the throughput limits of the node's partitions, as package node does.
@@ -277,7 +276,7 @@ func (n *node) spendWrite(t *simenv.Task, key string, rows, bytes int) (ru.Units
 	return done.cost, end
 }
 
-// spender is the visitor or completion of a request. It receives the cost of the request.
+// spender is the visitor or the completion of a request. It records the cost of the request.
 type spender struct {
 	cost ru.Units
 	rows int
@@ -304,8 +303,8 @@ func (s *spender) Done(o command.Outcome) {
 	s.end(o.Err)
 }
 
-// sharesNow returns the limits of the partitions in the newest map. Each limit is the maximum that a node with a
-// replica knows.
+// sharesNow returns the limits of the partitions in the newest map. Each limit is the highest limit known to a node
+// with a replica.
 func (w *simulation) sharesNow() (out []share) {
 	m := w.newest().Topology
 	for _, p := range m.Partitions(w.spending.table) {
@@ -323,8 +322,8 @@ func (w *simulation) sharesNow() (out []share) {
 	return out
 }
 
-// shareBy returns the limit of a partition according to a metadata state, which may be older than the newest. The
-// limit is an equal part, or half of an equal part if the partition has split since that state.
+// shareBy returns the limit of a partition according to a metadata state, which may be outdated. The limit is an equal
+// part, or half of an equal part if the partition has split since that state.
 func (w *simulation) shareBy(s *meta.State, p *topology.Partition, newest *topology.Snapshot) float64 {
 	ps := s.Topology.Partitions(w.spending.table)
 	if len(ps) == 0 {
@@ -395,8 +394,8 @@ func (w *simulation) due(first, last int, now []share) (due, spare float64) {
 			}
 		}
 	}
-	// The debts include requests that are in flight at the end of a window, and requests that began before the window
-	// and ended in it.
+	// Debts count twice. They include requests in flight at the end of the window, and requests that began before the
+	// window and ended in it.
 	return due, spare + 2*debts
 }
 
@@ -415,14 +414,14 @@ func (w *simulation) beginSpending() {
 	}
 }
 
-// turnSpending alternates between clients that request as much as possible and clients that request little.
+// turnSpending makes the clients alternate between as many requests as possible and few requests.
 func (w *simulation) turnSpending() {
 	w.spending.busy = !w.spending.busy
 	w.After(time.Second+w.spendingPause(5*time.Second), w.turnSpending)
 }
 
-// checkSpending checks that at the end the number of partitions matches the throughput and each partition has its
-// share.
+// checkSpending checks that, at the end of a run, the number of partitions matches the throughput and each partition
+// has its share.
 func (w *simulation) checkSpending() {
 	if !w.plan.With.Throughput {
 		return

@@ -18,7 +18,7 @@ import (
 // partition, so partitions are expensive.
 const splitsMax = 8
 
-// splitSomething orders splits now and then until the calm phase begins. The ordering node may be cut off.
+// splitSomething requests splits from time to time until the calm phase begins. The requesting node may be cut off.
 func (w *simulation) splitSomething() {
 	if w.Calm || w.counts.Splits >= splitsMax {
 		return
@@ -29,7 +29,7 @@ func (w *simulation) splitSomething() {
 	}
 }
 
-// orderSplit splits a partition, as an operator in a hurry would.
+// orderSplit requests the split of a partition, like an operator who skips the cool-down.
 func (n *node) orderSplit(*simenv.Task) {
 	w := n.w
 	var order split.Request
@@ -86,8 +86,8 @@ func (w *simulation) divided() (n int) {
 	return n
 }
 
-// checkSplits checks that at the end no split is in progress and each table's partitions cover the ring without
-// overlaps.
+// checkSplits checks that, at the end of a run, no split is in progress and each table's partitions cover the ring
+// without overlaps.
 func (w *simulation) checkSplits() {
 	m := w.newest().Topology
 	if err := m.Validate(); err != nil {

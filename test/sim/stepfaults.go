@@ -13,15 +13,17 @@ import (
 
 // Steps counts events by the step of a split, a merge, or a move that a partition has reached.
 type Steps struct {
-	// SplitOrdered: no replica has split. SplitApplied: a replica has split or canceled the order, and the map does
-	// not show it yet. SplitRecalled: the order is canceled, and no replica has split or applied the cancellation.
+	// In step SplitOrdered, no replica has split. In step SplitApplied, a replica has split or applied a cancellation,
+	// and the partition map does not show the result yet. In step SplitRecalled, the split is canceled, and no replica
+	// has split or applied the cancellation.
 	SplitOrdered, SplitApplied, SplitRecalled int
-	// MergeOrdered: no replica is frozen. MergeFrozen: a replica of the right partition is frozen. MergeReady: the map
-	// also shows a frozen replica. MergeDecided: all replicas are frozen, and no replica of the left partition has
-	// merged. MergeApplied: a replica has merged. MergeThawing: the merge is being canceled.
+	// In step MergeOrdered, no replica is frozen. In step MergeFrozen, a replica of the right partition is frozen. In
+	// step MergeReady, the partition map also shows a frozen replica. In step MergeDecided, all replicas are frozen,
+	// and no replica of the left partition has merged. In step MergeApplied, a replica has merged. In step
+	// MergeThawing, the merge is being canceled.
 	MergeOrdered, MergeFrozen, MergeReady, MergeDecided, MergeApplied, MergeThawing int
-	// MoveJoining: a new replica is being added. MoveJoint: the old and the new members decide together. MoveLeaving:
-	// the new replicas exist, and an old replica is being removed.
+	// In step MoveJoining, a new replica is being added. In step MoveJoint, the Raft group has a joint configuration.
+	// In step MoveLeaving, the new replicas exist, and an old replica is being removed.
 	MoveJoining, MoveJoint, MoveLeaving int
 }
 
@@ -43,7 +45,7 @@ func (s *Steps) each(f func(name string, n *int)) {
 }
 
 // at returns the counter of the step that a partition of the newest map has reached. It returns nil if the partition
-// is at no step, or if the other partition of its merge has the step.
+// is not changing, or if the step is counted for the other partition of the merge.
 func (s *Steps) at(w *simulation, p *topology.Partition) *int {
 	epoch, frozen := w.furthest(p.ID)
 	switch {
@@ -82,7 +84,7 @@ func (s *Steps) at(w *simulation, p *topology.Partition) *int {
 	return &s.MoveLeaving
 }
 
-// furthest returns the highest epoch of a partition's replicas, and reports whether a replica is frozen.
+// furthest returns the highest epoch among a partition's replicas, and reports whether a replica is frozen.
 func (w *simulation) furthest(id topology.PartitionID) (epoch uint64, frozen bool) {
 	for _, n := range w.nodes {
 		if n.parts == nil {
@@ -117,11 +119,12 @@ type stepFaults struct {
 	n    int
 }
 
-// stepFaultsMax is the maximum number of these faults in a run; more would prevent progress. Faults at canceled splits
-// are rare and do not count.
+// stepFaultsMax is the maximum number of step faults in a run, because more faults would prevent progress. The rare
+// faults during canceled splits do not count.
 const stepFaultsMax = 8
 
-// watchSteps must be called when a node has applied an entry and when there is new metadata.
+// watchSteps injects faults if a partition has reached another step. It must be called when a node has applied an
+// entry or has received new metadata.
 func (w *simulation) watchSteps() {
 	if !w.plan.With.StepFaults || w.Calm {
 		return
@@ -139,22 +142,23 @@ func (w *simulation) watchSteps() {
 			continue
 		}
 		*steps.at(w, p) = 1
-		odd := 3 // one fault in odd steps
+		odd := 3 // inject a fault at one in odd steps
 		if p.Merge == nil {
 			odd = 8
 		}
 		if p.Split != nil && p.Split.Canceled {
-			odd = 1 // these steps are rare
+			odd = 1 // inject a fault every time, because these steps are rare
 		}
 		if p.Merge == nil && p.Split == nil {
-			odd = 40 // a replica is moving most of the time
+			odd = 40 // moves are frequent
 		}
 		steps.each(func(name string, n *int) {
 			if *n > 0 {
 				now[p.ID] = name
 			}
 		})
-		if w.plan.Bugs.RightByMap { // shows if the first node that has merged crashes before the map changes
+		// the bug occurs if the first node that has merged crashes before the partition map changes
+		if w.plan.Bugs.RightByMap {
 			if odd = 1; steps.MergeApplied == 0 {
 				continue
 			}
@@ -176,10 +180,11 @@ func (w *simulation) watchSteps() {
 	}
 }
 
-// crashFault is a draw that makes injectStepFault crash the node: a value that no other fault has.
+// crashFault is the drawn number that makes injectStepFault crash the node. No other fault has this number.
 const crashFault = 8
 
-// injectStepFault injects a fault into a node that has a replica of a partition, or changes its table, now or soon.
+// injectStepFault injects a fault into a node that has a replica of a partition, or changes its table, immediately or
+// soon.
 func (w *simulation) injectStepFault(p *topology.Partition, step string) {
 	dice := w.stepFaults.dice
 	set := p.Sets[0].Replicas
@@ -197,7 +202,7 @@ func (w *simulation) injectStepFault(p *topology.Partition, step string) {
 	}
 	if by := w.nodes[dice.IntN(nodeCount)]; p.Split != nil && !p.Split.Canceled && by != n && by.keeper != nil &&
 		dice.IntN(2) == 0 {
-		by.cancel(p.Table, p.ID) // usually in time if the leader is the target
+		by.cancel(p.Table, p.ID) // the cancellation usually arrives in time if the node is the leader
 	}
 	if n == nil || n.Host == nil || w.spares(n) {
 		return

@@ -25,8 +25,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// The tables that are created and dropped during a run. k is the key, v is sometimes indexed, and x is a column that
-// is added and dropped.
+// Clients create and drop these tables during a run. Column k is the key, column v sometimes has an index, and column
+// x is added and dropped.
 const keyspace = "ks"
 
 var (
@@ -91,7 +91,7 @@ func (s outline) after(c change) (next outline, ok bool) {
 	return next, ok
 }
 
-// shapes models a table's schema: changes take effect one after the other, and invalid changes are rejected.
+// shapes models the schema of a table. Changes take effect one after the other, and invalid changes are rejected.
 var shapes = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{outline{there: true}} },
 	Step: func(state, in, out any) []any {
@@ -167,7 +167,7 @@ func (w *simulation) firstTables(s *meta.State) (*meta.State, error) {
 	return &out, nil
 }
 
-// startSchema changes the schema now and then, and writes to the tables.
+// startSchema starts clients that change the schema from time to time and write to the tables.
 func (n *node) startSchema() {
 	w := n.w
 	if !w.plan.With.Schema {
@@ -237,7 +237,7 @@ func (n *node) changeTable(t *simenv.Task, name string, c change) {
 	w.Note("node %d: %v %s: %v", n.ID, c, name, err)
 }
 
-// isRefusal reports whether an error states that a change does not fit the schema.
+// isRefusal reports whether an error states that a change is not valid for the schema.
 func isRefusal(err error) bool {
 	var (
 		invalid *dberr.Invalid
@@ -295,7 +295,8 @@ func (c *client) visit(t *schema.Table) {
 func (c *client) truncateTable(t *schema.Table) {
 	w := c.w
 	o := &op{client: c.id, kind: opTruncate, called: w.Now}
-	for _, k := range tableKeys { // twice: an unsure coordinator truncates again
+	// record each write twice, because a coordinator that does not know the outcome truncates again
+	for _, k := range tableKeys {
 		for range 2 {
 			o.parts = append(o.parts, &op{client: c.id, kind: opTruncate, key: nameOf(t, k), called: w.Now})
 		}
@@ -314,7 +315,7 @@ func (c *client) tableBatch(t *schema.Table) {
 	c.inTable(t, o, o.parts)
 }
 
-// find looks for a value through the index if the index is complete. The history contains a lookup of each key.
+// find looks for a value through the index if the index is complete. The history contains a lookup for each key.
 func (c *client) find(t *schema.Table, value uint64) {
 	w := c.w
 	for _, ix := range t.SortedIndexes() {
@@ -387,8 +388,8 @@ func (c *client) finishTable(o *op, parts []*op, a *answer) {
 // replanMax is the maximum number of times that a statement is planned again because the table has changed.
 const replanMax = 50
 
-// askTable sends an operation to the node's coordinator, planned for the schema that the node knows. It plans and
-// sends the operation again when the schema has changed.
+// askTable sends an operation to the node's coordinator, planned for the schema that the node knows. If the schema has
+// changed, askTable plans and sends the operation again.
 func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 	n, ctx, now := c.n, context.Background(), c.n.Wall().Unix()
 	for range replanMax {
@@ -435,11 +436,11 @@ func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 		}
 		c.w.counts.Stale++
 	}
-	a.err = &dberr.Overloaded{} // rejected every time
+	a.err = &dberr.Overloaded{} // the operation was rejected every time
 	return a
 }
 
-// planned returns a row of a table with its index entries, as a bound statement writes them.
+// planned returns the mutation of a bound statement: a row with its index entries.
 func planned(s *schema.Schema, table uint32, o *op) (command.Mutation, error) {
 	t := s.TableByID(table)
 	if t == nil {
@@ -502,8 +503,8 @@ func (w *simulation) lastFinds() {
 	}
 }
 
-// checkSchema checks that at the end all nodes have the same schema, and that the responses to all changes fit one
-// order of the changes.
+// checkSchema checks that, at the end of a run, all nodes have the same schema. The responses to all changes must be
+// consistent with one order of the changes.
 func (w *simulation) checkSchema() {
 	newest := w.newest()
 	for _, n := range w.nodes {
@@ -527,7 +528,7 @@ func (w *simulation) checkSchema() {
 			case unknown:
 				end = 1 << 62
 			case refused:
-				call = 0 // the node may know only an old schema
+				call = 0 // the node may have an outdated schema
 			}
 			ops = append(ops, porcupine.Operation{ClientId: i, Input: a.change, Call: int64(call), Output: a.answer,
 				Return: int64(end)})

@@ -22,18 +22,18 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// Transactions read some rows of a logical partition, one after the other or as a slice, and write other rows of it.
-// All writes of a transaction have the same value, and each value is used once. In addition, there are blind writes of
-// several rows, and reads of all rows. All operations must form one sequence of atomic operations, each at a point
-// between its call and its response. This is stronger than snapshot isolation: it excludes write skew, partially
-// applied transactions, and transactions that are applied twice.
+// Transactions read some rows of a logical partition, one after the other or as a slice, and write other rows of the
+// same logical partition. All writes of a transaction have the same value, and each value is used once. In addition,
+// there are blind writes of several rows, and reads of all rows. All operations must form one sequence of atomic
+// operations, each at a point between its call and its response. This is stronger than snapshot isolation: it excludes
+// write skew, partially applied transactions, and transactions that are applied twice.
 
 // transacted holds the keys. transactedRows is the number of rows of each key.
 var transacted = []string{"t0", "t1"}
 
 const transactedRows = 3
 
-// txn is one operation: a transaction, a blind write without reads, or a read from outside without writes.
+// txn is an operation: a transaction, a blind write without reads, or a read outside of a transaction.
 type txn struct {
 	client int
 	key    string
@@ -137,13 +137,13 @@ func (n *node) transact(t *simenv.Task, o *txn) {
 	}
 }
 
-// unknown reports whether an operation may have been executed, or may still be, after an error.
+// unknown reports whether, after an error, an operation may have been executed or may still be executed.
 func (o *txn) unknown(err error) bool {
 	_, late := errors.AsType[*dberr.WriteTimeout](err)
 	return o.writes != 0 && (late || errors.Is(err, sched.ErrEnded))
 }
 
-// refused reports whether clients must expect an error.
+// refused reports whether an error is an expected rejection of the operation.
 func (o *txn) refused(err error) bool {
 	_, unavailable := errors.AsType[*dberr.Unavailable](err)
 	_, overloaded := errors.AsType[*dberr.Overloaded](err)
@@ -176,7 +176,7 @@ func (o *txn) program() []byte {
 	return append([]byte{o.reads, o.writes, flags}, bytesOf(o.value)...)
 }
 
-// writesOn reports whether an operation writes in a state.
+// writesOn reports whether an operation that reads state s writes.
 func (o *txn) writesOn(s *partitionState) bool {
 	if o.even {
 		for i := range s {
@@ -205,7 +205,7 @@ type transactionRun struct {
 	c *command.Conditional
 }
 
-// Run implements partition.Program. The node may be slow between its steps.
+// Run implements partition.Program. Delays between the steps simulate a slow node.
 func (r *transactionRun) Run(ctx context.Context, t *partition.Txn) ([]byte, error) {
 	m, w := &r.c.Mutation, r.n.w
 	v := &stateViewer{}
@@ -306,7 +306,7 @@ func (w *simulation) checkTransactions() (unchecked int) {
 	byKey := map[string][]porcupine.Operation{}
 	for _, o := range w.hist.txns {
 		if o.reads|o.writes == 0 || !o.done && (o.writes == 0 || !seen[o.value]) {
-			continue // an unknown outcome that was never seen does not matter
+			continue // skip an operation with an unknown outcome whose value was never read
 		}
 		end := int64(math.MaxInt64)
 		if o.done {

@@ -10,8 +10,8 @@ var transactingHardships = Hardships{Transactions: true, Splits: true, Merges: t
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestTransactionsAreSerializable checks that transactions, blind writes, and reads of a logical partition form one
-// sequence while nodes fail and partitions split, merge, and move. Each operation must be atomic, execute once, and
-// fit the order of calls and responses.
+// sequence while nodes fail and partitions split, merge, and move. Each operation must be atomic, be executed once,
+// and be consistent with the order of calls and responses.
 func TestTransactionsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 8, 3, transactingHardships)
 	t.Logf("%d transactions in %d seeds, %d faults, %d partitions created by splits, %d merges, %d keys unchecked",

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// shownIn determines which rows of the base each view shows. It does not use product code.
+// shownIn determines which base rows each view shows. It does not use product code.
 var shownIn = map[string]func(base map[string]string) bool{
 	"by_v": func(base map[string]string) bool { return base["v"] != "" },
 	"by_c": func(map[string]string) bool { return true },
@@ -29,7 +29,7 @@ var shownIn = map[string]func(base map[string]string) bool{
 }
 
 // lastViewReads compares every view with its base after the faults have ended. All hints must be gone. View and base
-// must match immediately and at later times, at which more cells have expired.
+// must match immediately and at later times, when more cells have expired.
 func (w *simulation) lastViewReads() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
 	n.Spawn(func(t *simenv.Task) {
@@ -57,7 +57,7 @@ func (w *simulation) lastViewReads() {
 	})
 }
 
-// hintsLeft returns the number of pending hints on their leaders.
+// hintsLeft returns the number of pending hints that the leaders store.
 func (w *simulation) hintsLeft() (n int) {
 	for _, node := range w.nodes {
 		if node.views == nil {

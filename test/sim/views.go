@@ -27,9 +27,10 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// A base table and its materialized views: one view moves rows by a regular column, one has only key columns, one has
-// a WHERE clause, and one is created while clients write. The clients write with all kinds of statements. At the end,
-// each view must match the base table (viewcheck.go).
+// This file contains the workload of a base table and its materialized views. The first view has a regular column in
+// its key, the second has only key columns, the third has a WHERE clause, and the fourth is created while clients
+// write. The clients write with all kinds of statements. At the end, each view must match the base table
+// (viewcheck.go).
 const (
 	seen      = "seen"
 	lateView  = "late"
@@ -169,7 +170,7 @@ func (b baseNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.T
 }
 
 // execute executes a statement on the node, planned for the schema that the node knows, and plans it again when the
-// schema has changed. The outcome does not matter: views must follow the base in any case.
+// schema has changed. The outcome is not checked, because views must match the base regardless of the outcome.
 func (c *viewClient) execute(text string) {
 	w := c.n.w
 	for range replanMax {
@@ -278,7 +279,7 @@ func (w *simulation) viewStatement() string {
 		return fmt.Sprintf("BEGIN BATCH UPDATE base SET v = %s %s; INSERT INTO base (k, c, w) VALUES (%d, %d, %d); "+
 			"DELETE w FROM base WHERE k = %d AND c = %d; APPLY BATCH", value(), at, (k+1)%viewKeys, c, r.IntN(3),
 			(k+2)%viewKeys, c)
-	case 18: // never written again, so that rows missed by a view build stay missing
+	case 18: // rows that are never written again, so rows missed by a view build stay missing
 		return fmt.Sprintf("INSERT INTO base (k, c, v, w) VALUES (%d, %d, 1, 1)", 1000+w.hist.newValue(), c)
 	}
 	return fmt.Sprintf("BEGIN UNLOGGED BATCH UPDATE base SET v = %s %s; DELETE FROM base WHERE k = %d AND c = %d; "+

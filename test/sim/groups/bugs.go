@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Bugs selects faults that the product does not have and that the simulator must find. Each fault is injected into the
-// environment of the product: its disk, its clock, or the commands that it receives.
+// Bugs selects faults that the product does not have and that the simulator must find. The simulator injects each
+// fault into the product's disk, clock, or incoming commands.
 type Bugs struct {
 	// NoSync skips the syncs of the log.
 	NoSync bool
@@ -22,16 +22,16 @@ type Bugs struct {
 	EarlyTruncation bool
 	// WrongSnapshotIndex labels a snapshot with an index that is one entry lower than its state.
 	WrongSnapshotIndex bool
-	// LongLease removes the safety margin of leases. A lease ends 700 ms after the voters may vote again, as if it
-	// were measured from a late response.
+	// LongLease removes the safety margin of leases. A lease ends 700 ms after the voters may vote again, as if the
+	// leader measured it from a late response.
 	LongLease bool
 	// DoubleApply applies some entries twice on every replica.
 	DoubleApply bool
-	// StaleTerm proposes the result of an evaluation in a later term.
+	// StaleTerm proposes the result of an evaluation in a later term than the term of the evaluation.
 	StaleTerm bool
 	// HastyFate makes a client treat an unknown outcome as a definite failure.
 	HastyFate bool
-	// AnyFollower serves reads from any replica, fresh or not.
+	// AnyFollower serves reads from any replica, even if the replica is not fresh.
 	AnyFollower bool
 	// EarlyClock makes a leader check its lease before the request of a follower has arrived.
 	EarlyClock bool
@@ -149,8 +149,8 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 	return s
 }
 
-// plantClock shifts the clock of a step: leases start late, or requests of followers are answered with an earlier
-// clock.
+// plantClock shifts the clock of a step. As a result, leases start late, or requests of followers are answered with an
+// earlier clock.
 func (n *node) plantClock() raftgroup.Instant {
 	if n.w.plan.Bugs.LongLease {
 		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
@@ -167,8 +167,8 @@ func (n *node) plantClock() raftgroup.Instant {
 	return 0
 }
 
-// plantAnswers changes the messages that a follower receives and the vote requests that a voter receives. The library
-// and the product treat a vote request with this context as one that the leader requested.
+// plantAnswers changes the messages that a follower receives and the vote requests that a voter receives. The Raft
+// library and the product treat a vote request with this context as the result of a leadership transfer.
 func (w *simulation) plantAnswers(f *raftgroup.Received) {
 	for _, m := range f.Messages {
 		if t := m.Raft.GetType(); w.plan.Bugs.BrokenPromise && (t == pb.MsgVote || t == pb.MsgPreVote) {
@@ -209,7 +209,8 @@ func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 	return func(h *raftgroup.Host) { h.NodeRefused(by.self()) }
 }
 
-// plantOffer asks a replica to campaign without the knowledge of the leader's host. It reports whether it did.
+// plantOffer asks a replica to campaign without the knowledge of the leader's host. It reports whether it sent the
+// request.
 func (w *simulation) plantOffer(n *node, group, to uint64) bool {
 	target := w.at(group, to)
 	s, ok := n.Host.Status(group)

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// startChaos injects random faults and moves replicas until the calm phase begins.
+// startChaos schedules random faults and replica moves until the calm phase begins.
 func (w *simulation) startChaos() {
 	var next func()
 	next = func() {
@@ -31,7 +31,7 @@ func (w *simulation) startChaos() {
 	}
 }
 
-// fault injects a fault into a node; half of the time the node is a leader.
+// fault injects a fault into a node. It chooses a leader half of the time.
 func (w *simulation) fault() {
 	n := w.nodes[w.Rand.IntN(nodeCount)]
 	if w.OneIn(2) {
@@ -68,9 +68,10 @@ func (w *simulation) fault() {
 	}
 }
 
-// restartTwo makes a follower that has not heard from its leader for long campaign at a critical time. Two other nodes
-// have just restarted, and the leader is cut off. The restarted nodes must still keep their promises to the leader.
-// Clients write nothing during that time, because the follower would otherwise lack entries.
+// restartTwo makes a follower campaign at a critical time. The follower has not received messages from its leader for
+// a long time, two other nodes have just restarted, and the leader is cut off. The restarted nodes must still keep
+// their promises to the leader. Clients write nothing during that time, because a follower that lacks entries cannot
+// win an election.
 func (w *simulation) restartTwo() {
 	group := 1 + w.Rand.Uint64N(groupCount)
 	leader := w.leaderOf(group)
@@ -132,7 +133,7 @@ func (w *simulation) transfer(n *node) {
 	}
 }
 
-// hinder disturbs an offer of leadership. Either the offer waits in a paused process until the leader has abandoned
+// hinder disturbs an offer of leadership. Either a paused process receives the offer after the leader has abandoned
 // it, or the leader does not receive the result.
 func (w *simulation) hinder(n *node, group, to uint64) {
 	if w.Calm {

@@ -15,14 +15,14 @@ import (
 type history struct {
 	ops    []*op
 	values uint64
-	last   []*op // the final reads
+	last   []*op // operations of the final reads
 	// attempts holds the proposals of clients, numbered from 1.
 	attempts []attempt
-	// latches holds the latches of evaluations: at most one per group, on one leader in one term.
+	// latches holds the latches of evaluations. A group has at most one latch, on one leader in one term.
 	latches map[latchAt]bool
 }
 
-// attempt is one proposal of an operation.
+// attempt is a proposal of an operation.
 type attempt struct {
 	// index is the index at which the first replica applied the attempt.
 	index  uint64
@@ -94,7 +94,7 @@ func (h *history) latch(n *node, group, term uint64) (release func()) {
 	return func() { delete(h.latches, at) }
 }
 
-// crashed ends the operations in flight on a node: they are lost, or their outcome is unknown.
+// crashed ends the operations in flight on a node. They are lost, or their outcome is unknown.
 func (h *history) crashed(node int) {
 	for _, o := range h.ops {
 		if o == nil || o.next == nil || o.node != node {
@@ -120,8 +120,8 @@ type output struct {
 	unknown bool
 }
 
-// register models all keys: a number that is set, added to, and read. An operation with an unknown outcome accepts any
-// response.
+// register models a key as a number that clients set, increment, and read. An operation with an unknown outcome
+// accepts any response.
 var register = porcupine.Model{
 	Init: func() any { return uint64(0) },
 	Step: func(state, in, out any) (bool, any) {
@@ -178,7 +178,8 @@ func (w *simulation) checkHistories() (unchecked int) {
 }
 
 // operations returns the operations to check. An operation with an unknown outcome whose value was never seen may not
-// have happened, so it is omitted. Bumped numbers grow by one, so all numbers up to the highest one seen existed.
+// have happened, so it is omitted. An exception is opBump: each bump adds one, so all numbers up to the highest number
+// seen must have existed.
 func operations(ops []*op) []porcupine.Operation {
 	seen := map[uint64]bool{}
 	highest := uint64(0)

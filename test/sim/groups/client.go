@@ -23,16 +23,16 @@ const (
 
 func (k opKind) String() string { return [...]string{"write", "read", "add", "bump"}[k] }
 
-// op is one operation of a client.
+// op is a client operation.
 type op struct {
 	id     int
 	client int
 	kind   opKind
 	group  uint64
 	key    string
-	value  uint64 // the value written or seen
+	value  uint64 // the value that was written or read
 	// floor is the highest index of the group that was known when the operation began. at is the index of the state
-	// that it read.
+	// that the operation read.
 	floor, at uint64
 	called    time.Duration
 	ended     time.Duration
@@ -105,7 +105,7 @@ func (c *client) next() {
 func (c *client) try(o *op) {
 	w := c.w
 	if o.next == nil {
-		return // abandoned
+		return // the client has abandoned the operation
 	}
 	n := w.nodes[c.hint[o.group]]
 	if n.Host == nil || n.Host.Group(o.group) == nil || !n.submit(o, func() { c.retry(o) }) {
@@ -150,13 +150,13 @@ func (w *simulation) acknowledge(o *op, value uint64) {
 	next()
 }
 
-// waiter is a raftgroup.Waiter.
+// waiter implements raftgroup.Waiter with a function.
 type waiter func(raftgroup.Outcome)
 
-// Done runs on the loop.
+// Done implements raftgroup.Waiter. The host's loop calls it.
 func (f waiter) Done(o raftgroup.Outcome) { f(o) }
 
-// submit starts an operation on this node. It reports false if the operation cannot start. It calls refused if the
+// submit starts an operation on this node. submit returns false if the operation cannot start. It calls refused if the
 // operation had no effect.
 func (n *node) submit(o *op, refused func()) bool {
 	w := n.w
@@ -244,7 +244,7 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 			}
 			o.sent = false
 			if w.OneIn(2) {
-				w.giveUp(o) // rejected permanently: the value must not be seen
+				w.giveUp(o) // rejected permanently, so no client may read the value
 				return
 			}
 			refused()
@@ -259,8 +259,8 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 	return true
 }
 
-// read serves a read from memory under a lease, or requests a read index. It reads the value first and checks the
-// clock some time later, because a process may be paused anywhere.
+// read serves a read from memory under a lease, or requests a read index. read reads the value first and checks the
+// clock some time later, because a process may be paused at any point.
 func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 	w := n.w
 	lease := n.lease(g)
@@ -348,7 +348,7 @@ func (w *simulation) leaseReader(n *node) {
 	})
 }
 
-// asker runs a client of each node that reads from its replica, which asks the current leader.
+// asker runs a client of each node that reads from the node's replica. The replica asks the current leader.
 func (w *simulation) asker(n *node) {
 	if w.finished {
 		return
@@ -423,7 +423,7 @@ func (w *simulation) freshReader(n *node) {
 	}
 	w.After(w.Between(5*time.Millisecond, 40*time.Millisecond), func() { w.freshReader(n) })
 	if n.Host == nil || n.Paused > w.Now || w.plan.Bugs.LongLease {
-		return // the bug also moves the clock of freshness, but readers under leases must find the bug
+		return // the bug also changes the clock of freshness checks, but lease readers must find the bug
 	}
 	group := 1 + w.Rand.Uint64N(groupCount)
 	g := n.Host.Group(group)
@@ -445,7 +445,7 @@ func (w *simulation) freshReader(n *node) {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	w.checkAge(n, group, o.at, age+age/20+time.Millisecond) // clocks drift
+	w.checkAge(n, group, o.at, age+age/20+time.Millisecond) // the added 5% allow for clock drift
 }
 
 // lastReads reads every key once more after the faults have ended.

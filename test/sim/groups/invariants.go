@@ -13,17 +13,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// invariants holds the state of the invariant checks that need a view of all nodes. They run for each group during the
-// simulation. They find errors that single keys rarely show, because a history of a few hundred operations on four
-// keys seldom contains an old state.
+// invariants holds the state of the invariant checks that need a view of all nodes. The checks run for each group
+// during the simulation. They find errors that the histories of keys rarely reveal, because a few hundred operations
+// on four keys seldom read an old state.
 type invariants struct {
-	// leaders holds the replicas that have led, by group and term. newest is the highest term of a group with a
-	// leader.
+	// leaders holds the replicas that have been leaders, by group and term. newest is the highest term of a group with
+	// a leader.
 	leaders map[termOf]uint64
 	newest  [groupCount + 1]uint64
 	// entries holds the entry that the first replica applied at an index.
 	entries map[stateAt]entry
-	// shown holds the highest acknowledged or read index of each group over time.
+	// shown holds the highest index of each group that has been acknowledged or read, over time.
 	shown [groupCount + 1][]showing
 }
 
@@ -40,8 +40,8 @@ func newInvariants() invariants {
 	return invariants{leaders: map[termOf]uint64{}, entries: map[stateAt]entry{}}
 }
 
-// leads checks that a term has one leader, and that a replica leads only after the leases of all older leaders have
-// ended.
+// leads checks that a term has only one leader, and that a replica becomes leader only after the leases of all earlier
+// leaders have ended.
 func (w *simulation) leads(n *node, group, replica, term uint64) {
 	w.counts.Leaders++
 	w.Note("node %d leads group %d in term %d", n.ID, group, term)
@@ -92,8 +92,8 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 	w.invariants.entries[at] = e
 }
 
-// checkChanges checks that a starting replica knows that all membership changes in its log except the last one are
-// committed (RG12). The library relies on this invariant: a replica must not campaign while it has not applied a
+// checkChanges checks RG12: a starting replica knows that all membership changes in its log are committed, except
+// possibly the last one. The library relies on this invariant: a replica must not campaign while it has not applied a
 // committed change.
 func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 	log, err := n.log.Storage(c.ID)
@@ -144,7 +144,8 @@ func (w *simulation) show(group, index uint64) {
 	}
 }
 
-// read checks that a read has seen every index that was known when it began, and records the index that it saw.
+// read checks that a read reflects every index that was known when the read began, and records the index of the state
+// that it read.
 func (w *simulation) read(o *op) {
 	if o.at < o.floor {
 		w.Fail("group %d: a read at node %d saw the state at %d; when it began, %d was known", o.group, o.node, o.at,
@@ -153,7 +154,7 @@ func (w *simulation) read(o *op) {
 	w.show(o.group, o.at)
 }
 
-// checkAge checks that a state that was read is not older than allowed.
+// checkAge checks that the state that a replica has read is not older than allowed.
 func (w *simulation) checkAge(n *node, group, index uint64, allowed time.Duration) {
 	list := w.invariants.shown[group]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.Now-allowed })

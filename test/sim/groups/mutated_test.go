@@ -11,9 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/planted"
 )
 
-// TestMutationsAreFound checks that mutations of the product that cannot be planted around it are found within 200
-// seeds. The simulator is built once from changed source files. The test needs a compilation, so it runs only in
-// builds with invariant checks.
+// TestMutationsAreFound checks that the simulator finds mutations of the product's source code within 200 seeds. The
+// test compiles the simulator once with all mutations, so it runs only in builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	bin := planted.Build(t, edits()...)
 	for _, m := range []struct{ name, mistake, invariant string }{

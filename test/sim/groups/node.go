@@ -126,7 +126,7 @@ func (n *node) open() (err error) {
 	return err
 }
 
-// config returns the group configuration that is stored in a state machine's meta.
+// config returns the group configuration in the metadata of a state machine.
 func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 	where, _, err := raftgroup.DecodeMembers(m.Where)
 	if err != nil {
@@ -143,15 +143,15 @@ func config(group uint64, m ledger.Meta) raftgroup.GroupConfig {
 	}
 }
 
-// crash ends the process. Some of the other nodes may notice it.
+// crash ends the process. Some of the other nodes may detect the end of the process.
 func (n *node) crash() {
 	n.Crash(n.close)
 	n.w.hist.crashed(n.ID)
 	n.w.refuse(n)
 }
 
-// refuse makes an address refuse the connections of some nodes. Either its process has ended, or the process is up and
-// a firewall rejects the connections.
+// refuse makes an address refuse the connections of some nodes. Either the process at the address has ended, or the
+// process is up and a firewall rejects the connections.
 func (w *simulation) refuse(gone *node) {
 	for _, n := range w.nodes {
 		if n == gone || n.Host == nil || w.OneIn(3) {
@@ -188,7 +188,7 @@ func (n *node) restart() {
 	}
 }
 
-// close ends the process without notice to other nodes.
+// close ends the process without notifying other nodes.
 func (n *node) close() {
 	n.End()
 	n.Host = nil
@@ -229,7 +229,7 @@ func (w *simulation) begin() {
 		case 2:
 			voters = nodeCount // a quorum exists without the leader and one follower
 		case groupCount:
-			voters = 1 // grows one voter at a time
+			voters = 1 // the group grows by one voter at a time
 		}
 		for v := range voters {
 			w.replicas++
@@ -247,7 +247,7 @@ func (w *simulation) begin() {
 	}
 }
 
-// create stores a group's initial meta on a node that is down.
+// create stores a group's initial metadata on a node that is down.
 func (w *simulation) create(n *node, group uint64, m ledger.Meta) {
 	store, err := ledger.Open("data/rows", n.FS, 512<<10)
 	if err == nil {

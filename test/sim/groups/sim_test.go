@@ -23,7 +23,7 @@ var (
 	lines = flag.Bool("sim.v", false, "print one line for each fault and acknowledgement")
 )
 
-// run simulates a plan. The Raft library draws election timeouts from crypto/rand, so run also seeds that.
+// run simulates a plan. The Raft library draws election timeouts from crypto/rand, so run also seeds that generator.
 func run(t *testing.T, p Plan) *Report {
 	t.Helper()
 	cryptotest.SetGlobalRandom(t, p.Seed)
@@ -98,8 +98,8 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestChangesCrash checks the same properties while voters crash during membership changes. Some voters must start with
-// a membership change in their log that follows an unapplied change.
+// TestChangesCrash checks the same properties while voters crash during membership changes. Some voters must start
+// with two membership changes in their log that they have not applied.
 func TestChangesCrash(t *testing.T) {
 	pairs := 0
 	for seed := uint64(1); seed <= 8; seed++ {

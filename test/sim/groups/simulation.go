@@ -13,13 +13,13 @@ import (
 // Plan describes a simulation. The zero value with a Seed is the usual run.
 type Plan struct {
 	Seed uint64
-	// Length is the duration of the phase with faults in virtual time; 0 means 20 s. A calm phase follows.
+	// Length is the duration of the phase with faults in virtual time; 0 means 20 s. A calm phase follows this phase.
 	Length time.Duration
-	// Wait waits for the background work of the file systems before a crash: synctest.Wait.
+	// Wait is synctest.Wait. It waits for the background work of the file systems before a crash.
 	Wait func()
 	// Bugs holds the planted bugs.
 	Bugs Bugs
-	// ChangeCrashes crashes voters at the moment when a membership change is committed.
+	// ChangeCrashes makes voters crash when a membership change is committed.
 	ChangeCrashes bool
 	// Print receives one line for each fault and each acknowledgement. It may be nil.
 	Print func(line string)
@@ -51,11 +51,11 @@ type Counts struct {
 	Snapshots, Truncations, Moves int
 	Quiesced, Leaders, Compared   int
 	// Inherited counts proposals that succeeded after their leader had stepped down. Replaced counts proposals that
-	// are known to be in no log, and Lost counts proposals with an unknown outcome. FreshReads counts the replicas
-	// that were fresh enough out of FreshAsked. FollowerReads counts the followers among them.
+	// are known to be in no log, and Lost counts proposals with an unknown outcome. FreshAsked counts freshness checks
+	// of replicas, FreshReads the successful checks, and FollowerReads the successful checks of followers.
 	Inherited, Replaced, Lost             int
 	FreshAsked, FreshReads, FollowerReads int
-	// AskedReads counts reads on followers that asked their leader.
+	// AskedReads counts reads on followers after a request to their leader.
 	AskedReads int
 	// Discards counts snapshots that arrived and were not needed. Unwanted counts snapshots that did not need to be
 	// sent.
@@ -76,7 +76,7 @@ func (r *Report) String() string {
 	)
 }
 
-// The shape of the cluster.
+// These constants determine the size and the timing of the cluster.
 const (
 	nodeCount  = 5
 	groupCount = 3
@@ -85,7 +85,7 @@ const (
 	elections  = 20
 )
 
-// simulation is one run.
+// simulation holds the state of a run.
 type simulation struct {
 	*simenv.Environment
 	plan       Plan
@@ -93,10 +93,10 @@ type simulation struct {
 	counts     Counts
 	hist       history
 	invariants invariants
-	// finished is set when the clients end. Clients start no operations before lull.
+	// finished is set when the clients end. Clients start no operations before the time lull.
 	finished bool
 	lull     time.Duration
-	// hashes holds the hashes of groups by applied index, when they were first seen.
+	// hashes holds the first observed hash of each group at each applied index.
 	hashes   map[stateAt]uint64
 	moves    []*move
 	replicas uint64 // the last replica ID that was assigned

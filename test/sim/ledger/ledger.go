@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger is a small state machine for tests and benchmarks of raftgroup. It stores registers and
+// Package ledger is a small state machine for tests and benchmarks of raftgroup. The ledger stores registers and
 // non-idempotent counters of many groups in one Pebble store.
 //
-// It follows the rules of the state machine for rows. The changes of an entry and the group's applied index are in one
-// batch. An entry that does not follow the applied index is rejected. A snapshot is one state with its own index.
-// Install is durable. Tests against the ledger therefore check these rules. Start reading at Store.Apply.
+// The ledger follows the rules of the product's state machine. It writes the changes of an entry and the group's
+// applied index in one batch. An entry that does not follow the applied index is rejected. A snapshot contains a
+// consistent state and the index of that state. Install is durable. Tests of raftgroup therefore check these rules.
+// Start reading at Store.Apply.
 package ledger
 
 import (
@@ -36,7 +37,7 @@ const (
 // Commands consist of a kind, the length of the key, the key, and the rest.
 const (
 	opSet = 's' // the rest is the value
-	opAdd = 'a' // the rest is a u64 to add to the value, optionally followed by test data; the result is the sum
+	opAdd = 'a' // the rest is a uint64 to add to the value, optionally followed by test data; the result is the sum
 )
 
 // ErrOutOfOrder is returned for an entry that does not follow the applied index, and for a snapshot whose index
@@ -58,7 +59,7 @@ func command(op byte, key string, more int) []byte {
 	return append(b, key...)
 }
 
-// Meta is the stored state of a group.
+// Meta is the stored metadata of a group.
 type Meta struct {
 	// Replica is this store's replica of the group.
 	Replica       uint64
@@ -77,11 +78,12 @@ type Store struct {
 	dirty []*openGroup
 	kept  atomic.Int64
 
-	mu   sync.Mutex // guards open, which installations also change
+	mu   sync.Mutex // guards open, which Install also changes
 	open map[uint64]*openGroup
 }
 
-// openGroup is a group's meta including the open batch. tail is the part of its encoding that seldom changes.
+// openGroup is a group's metadata including the changes of the open batch. tail is the part of the encoded metadata
+// that seldom changes.
 type openGroup struct {
 	Meta
 	group uint64
@@ -94,7 +96,7 @@ func Open(dir string, fs vfs.FS, memtableBytes int) (*Store, error) {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	// Entries of new directories survive a crash only if their parents are synced.
+	// A new directory survives a crash only if its parent directory is synced.
 	for d := dir; d != fs.PathDir(d); d = fs.PathDir(d) {
 		parent, err := fs.OpenDir(fs.PathDir(d))
 		if err != nil {
@@ -116,8 +118,8 @@ func Open(dir string, fs vfs.FS, memtableBytes int) (*Store, error) {
 // Close closes the store.
 func (s *Store) Close() error { return errors.Join(s.batch.Close(), s.db.Close()) }
 
-// Create durably stores the initial state of a group if the group does not exist. Applied 0 creates a replica that
-// waits for a snapshot.
+// Create durably stores the initial state of a group if the group does not exist. If m.Applied is 0, the replica waits
+// for a snapshot.
 func (s *Store) Create(group uint64, m Meta) error {
 	if _, ok, err := s.Meta(group); err != nil || ok {
 		return err
@@ -134,7 +136,7 @@ func (s *Store) Remove(group uint64) error {
 	return b.Commit(pebble.Sync)
 }
 
-// close discards a group's open meta, so that the stored meta applies again.
+// close discards the metadata of a group in the open batch, so that the stored metadata applies again.
 func (s *Store) close(group uint64) {
 	s.mu.Lock()
 	delete(s.open, group)
@@ -193,7 +195,7 @@ func Number(value []byte) uint64 {
 	return binary.BigEndian.Uint64(value)
 }
 
-// begin moves a group's applied index in the open batch.
+// begin advances a group's applied index in the open batch.
 func (s *Store) begin(group, index, term uint64) (*openGroup, error) {
 	s.mu.Lock()
 	m := s.open[group]
@@ -398,7 +400,7 @@ func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.
 	return b.Commit(pebble.Sync)
 }
 
-// Hash returns a hash of a group's data. It is equal for stores with equal data.
+// Hash returns a hash of a group's data. The hashes of stores with equal data are equal.
 func (s *Store) Hash(group uint64) (uint64, error) {
 	h := fnv.New64a()
 	err := each(s.db, group, func(key, value []byte) {

@@ -27,9 +27,9 @@ func open(t *testing.T, group uint64, m Meta) *Store {
 	return s
 }
 
-// TestLedgerKeepsTheRules checks the properties on which tests of raftgroup rely. Sums must include the open batch. An
-// entry out of order and a snapshot with the wrong index must be rejected. An installed state must equal the original
-// state.
+// TestLedgerKeepsTheRules checks the properties of the ledger that tests of raftgroup rely on. Sums must include the
+// open batch. An entry out of order and a snapshot with the wrong index must be rejected. An installed state must
+// equal the original state.
 func TestLedgerKeepsTheRules(t *testing.T) {
 	from := open(t, 7, Meta{Replica: 1, Applied: 10, Term: 5, Conf: &pb.ConfState{Voters: []uint64{1, 2}}})
 	results, err := from.Apply(7, 11, 6, [][]byte{Add("n", 2), Add("n", 3), Set("k", []byte("value"))}, nil)

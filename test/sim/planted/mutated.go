@@ -15,12 +15,12 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// Edit is a mutation of the product that cannot be planted around it: a text that occurs once in a source file, and
-// its replacement. The replacement calls mutated("a name") to determine whether the mutation is active. All mutations
-// are therefore in one binary, and one compilation is enough.
+// Edit is a mutation of the product's source code: a text that occurs exactly once in a file, and its replacement. The
+// replacement calls mutated("a name") to determine whether the mutation is active. One binary can therefore contain
+// all mutations.
 type Edit struct{ File, Old, New string }
 
-// chooser is added to each package that has an edit.
+// chooser is the source of the function mutated, which Build adds to each package that has an edit.
 const chooser = `package %s
 
 import "os"
@@ -91,7 +91,7 @@ func Build(t *testing.T, edits ...Edit) Binary {
 	return Binary(bin)
 }
 
-// Seeds runs n seeds with a mutation, or "" for none. It returns the output and reports whether the product failed.
+// Seeds runs n seeds with a mutation, or "" for none. It returns the output and reports whether a seed failed.
 func (b Binary) Seeds(mistake string, from uint64, n int, args ...string) (out string, failed bool) {
 	cmd := exec.Command(string(b), append(args, "-test.run=^TestSeeds$", fmt.Sprint("-sim.seeds=", n),
 		fmt.Sprint("-sim.seed=", from))...)

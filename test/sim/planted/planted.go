@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package planted searches for a seed that finds a planted bug. It tries the seed that last found the bug first. A
-// change in the random draws of the simulator can make that seed useless. All seeds are then tried, which takes minutes
-// for many bugs. The seeds are therefore stored in the simulator's file testdata/found.txt. The following command
-// replaces the seeds that no longer find their bug:
+// Package planted searches for a seed that finds a planted bug. It first tries the seed that last found the bug. A
+// change in the random draws of the simulator can make that seed useless. All seeds are then tried, which takes
+// minutes for many bugs. The seeds are therefore stored in the simulator's file testdata/found.txt. The following
+// command replaces the seeds that no longer find their bug:
 //
 //	go test -tags invariants -timeout 0 ./test/sim ./test/sim/groups -run Found -rewrite
 package planted

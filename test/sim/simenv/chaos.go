@@ -23,7 +23,7 @@ func (m *Machine) cut() {
 	w.After(w.Between(300*time.Millisecond, 4*time.Second), func() { w.Net.Join(m.ID) })
 }
 
-// CutWith separates two machines from all other machines for a while, but not from each other.
+// CutWith separates two machines from all other machines for a while. The two machines stay connected to each other.
 func (m *Machine) CutWith(other *Machine) {
 	w := m.Environment
 	w.Faults.Cuts++
@@ -121,7 +121,7 @@ func (m *Machine) fill() {
 	m.AfterLife(w.Between(time.Second, 2*time.Second), func() { m.Full = false })
 }
 
-// Heal ends all faults. It calls restart for every machine a little later.
+// Heal ends all faults. It calls restart for every machine after a short delay.
 func (w *Environment) Heal(restart func(m *Machine)) {
 	w.Calm = true
 	w.Note("calm")

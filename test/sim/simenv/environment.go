@@ -24,7 +24,7 @@ type Environment struct {
 	// Events counts the events. Failures holds the violations found.
 	Events   int
 	Failures []string
-	// Trace is a hash of every note and frame.
+	// Trace is a hash of all notes and frames.
 	Trace uint64
 	// Calm is set when the faults end.
 	Calm bool
@@ -33,18 +33,18 @@ type Environment struct {
 	Print func(line string)
 
 	seed uint64
-	// wrong is the time at which a wall clock was last reset.
+	// wrong is the last time at which a wrong wall clock was reset.
 	wrong time.Duration
 	queue events
 	seq   int
-	// current is the running task. The tasks that wait follow, in order.
+	// current is the running task. waiting holds the waiting tasks in the order in which they began to wait.
 	current *Task
 	// touched is the bit set of machines with events since the last poll.
 	touched uint64
 	waiting []*Task
 }
 
-// Faults holds the numbers of faults.
+// Faults counts faults.
 type Faults struct {
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks int
 	// Jumps counts jumps of wall clocks, and Suspends suspended machines. Lost and RolledBack count directories.
@@ -63,7 +63,8 @@ func (f *Faults) Sum() int {
 }
 
 // Frugal reduces the resources of the process until undo is called. An environment runs one goroutine at a time, so a
-// second processor would only be woken at each switch. A run also leaves little garbage.
+// second processor would only add the cost of waking it at each switch. Garbage collection is less frequent because a
+// run produces little garbage.
 func Frugal() (undo func()) {
 	processors, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(400)
 	return func() {
@@ -144,7 +145,7 @@ func (w *Environment) Note(format string, args ...any) {
 	}
 }
 
-// NoteFrame adds a frame to the trace. The bytes of a frame contain every decision of a node.
+// NoteFrame adds a frame to the trace. The frames that a node sends reflect every decision of the node.
 func (w *Environment) NoteFrame(from, to int, frame []byte) {
 	w.trace([]byte{byte(from), byte(to)}, frame)
 }

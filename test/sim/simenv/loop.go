@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Loop runs the steps of a raftgroup.Host, as raftgroup.Runner does with goroutines. It collects work in an inbox,
-// runs the log writer and the applier after a simulated disk latency, and sends frames over the simulated network.
+// Loop runs the steps of a raftgroup.Host. It replaces raftgroup.Runner, which uses goroutines. It collects work in an
+// inbox, runs the log writer and the applier after a simulated disk latency, and sends frames over the simulated
+// network.
 type Loop struct {
 	*Machine
 	Host   *raftgroup.Host
@@ -23,10 +24,10 @@ type Loop struct {
 	// sent.
 	Discards, Unwanted int
 	Hooks              Hooks
-	// Midway is set while entries are applied or a snapshot is installed.
+	// Midway is set while the loop applies entries or installs a snapshot.
 	Midway bool
 
-	// stepping, writing, and applying are set while the step is scheduled.
+	// stepping, writing, and applying are set while a step of the loop, the log writer, or the applier is scheduled.
 	stepping, writing, applying bool
 	appends                     []raftgroup.Append
 	applies                     []raftgroup.Apply
@@ -38,19 +39,19 @@ type Hooks struct {
 	// ID returns the identity of the node. At returns the loop that has another identity, or nil.
 	ID func() raftgroup.NodeID
 	At func(id raftgroup.NodeID) *Loop
-	// Ahead, Heard, and Said are hooks for planted bugs and may be nil. Ahead is added to the clock of each step.
-	// Heard changes the messages that a loop receives, and Said the messages that it sends.
+	// Ahead, Heard, and Said are hooks for planted bugs and may be nil. The loop adds the result of Ahead to the clock
+	// of each step. Heard changes the received messages, and Said changes the sent messages.
 	Ahead func() raftgroup.Instant
 	Heard func(f *raftgroup.Received)
 	Said  func(frame []byte) []byte
 	// Applied is called after entries have been applied. Stop ends a process whose disk is full.
 	Applied func()
 	Stop    func()
-	// CrashedInStep reports after each step whether the process has crashed within the step, and ends the process in
-	// that case. It may be nil.
+	// CrashedInStep is called after each step and may be nil. If the process has crashed within the step,
+	// CrashedInStep ends the process and returns true.
 	CrashedInStep func() bool
-	// Lost handles a log that lacks acknowledged entries, which ends the process. It reports whether the loss is
-	// expected. It is nil if the loss is never expected.
+	// Lost handles a log that lacks acknowledged entries. Such a log ends the process. Lost reports whether the loss
+	// is expected. Lost is nil if no loss is expected.
 	Lost func(err error) bool
 	// Lenient allows the receipt of a snapshot to fail.
 	Lenient bool
@@ -86,7 +87,7 @@ func (l *Loop) Departed(node raftgroup.NodeID) {
 	}
 }
 
-// Hear receives a frame from another node. The network calls it.
+// Hear receives a frame from another node. The network calls Hear.
 func (l *Loop) Hear(from raftgroup.NodeID, frame []byte) {
 	if !l.Up || l.Hooks.Lets != nil && !l.Hooks.Lets(from) {
 		return
@@ -113,7 +114,7 @@ func (l *Loop) Kick() {
 	l.AfterLife(w.Between(5*time.Microsecond, 50*time.Microsecond), func() { l.AfterPause(l.step) })
 }
 
-// step runs the loop once and schedules the work that results.
+// step runs the loop once and schedules the resulting work.
 func (l *Loop) step() {
 	l.stepping = false
 	now := l.Now()
@@ -162,7 +163,8 @@ func (l *Loop) take(work raftgroup.Work) {
 	}
 }
 
-// post sends frames. The receiver of an identity is determined when the frames arrive.
+// post sends frames. It determines the receiving loop when the frames arrive, because the identity of a machine may
+// change.
 func (l *Loop) post(frames []raftgroup.Frame) {
 	from := l.Hooks.ID()
 	for _, f := range frames {
@@ -213,7 +215,7 @@ func (l *Loop) ship(s raftgroup.Send) {
 		}
 		done(errLost)
 	})
-	w.After(4*time.Second, func() { done(errLost) }) // the receiver may have died
+	w.After(4*time.Second, func() { done(errLost) }) // report the loss later if the receiver has died
 }
 
 // receive receives a snapshot. It asks the loop whether the snapshot is wanted, transfers the data, which takes a
@@ -248,8 +250,8 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	data, err := l.Snaps.Receive(f.Messages[0].Group, stream)
 	switch {
 	case errors.Is(err, errLost), err != nil && l.Hooks.Lenient:
-		// The sender has ended, or a replica that is being removed replaces the received data. The snapshot will be
-		// sent again.
+		// The process of the sender has ended, or a replica that is being removed has replaced the received data. The
+		// sender repeats the snapshot.
 		w.Note("node %d: %v", l.ID, err)
 		l.Call(func(h *raftgroup.Host) { h.Abandon(&f) })
 		done(err)
@@ -263,8 +265,8 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	}
 }
 
-// scheduleWrite lets the log writer process its queue. The bytes may reach the disk at the start or at the end of the
-// write, so a crash in between may find either state.
+// scheduleWrite makes the log writer process its queue. The data is written at the start or at the end of the disk
+// latency, so a crash within that time may find either state.
 func (l *Loop) scheduleWrite() {
 	if l.writing || len(l.appends) == 0 {
 		return
@@ -338,7 +340,7 @@ func (l *Loop) midway() (over func()) {
 	return func() { l.Midway = false }
 }
 
-// errDiskFull is the error of a full disk. The process ends on it.
+// errDiskFull is the error of a full disk, which ends the process.
 var errDiskFull = errors.New("no space left on device")
 
 // Guard runs a step. A full disk ends the process; any other error or panic is a failure of the product.

@@ -16,7 +16,7 @@ type Machine struct {
 	Environment *Environment
 	ID          int
 	FS          *vfs.MemFS
-	// Up is set while a process runs. Life counts the processes; events that an earlier process has scheduled are
+	// Up is set while a process runs. Life counts the processes. Events that an earlier process has scheduled are
 	// ignored.
 	Up   bool
 	Life int
@@ -27,18 +27,18 @@ type Machine struct {
 	Full   bool
 
 	tasks []*Task
-	// rate is the rate of the clocks. base is the initial value of the clock that shows the time since the start. skew
-	// is the offset of the wall clock. suspended is the total time of suspension, in which the boot clock advances and
-	// the monotonic clock does not.
+	// rate is the rate of the clocks. base is the initial value of the monotonic clock and the boot clock. skew is the
+	// offset of the wall clock. suspended is the total time of suspension. The boot clock advances during a
+	// suspension, and the monotonic clock does not.
 	rate                  float64
 	base, skew, suspended time.Duration
-	// asleep is the end of the current suspension. suspended includes it up to its end.
+	// asleep is the end of the current suspension. suspended already includes the whole current suspension.
 	asleep time.Duration
-	// held holds the functions that wait for the end of a pause. awaited is set if an event is scheduled for that
-	// time.
+	// held holds the functions that wait for the end of a pause. awaited is set if an event is scheduled for the end
+	// of the pause.
 	held    []func()
 	awaited bool
-	// wrong is the offset that SetWrong has set. wrongs counts its calls.
+	// wrong is the offset that SetWrong has set. wrongs counts the calls of SetWrong.
 	wrong  time.Duration
 	wrongs int
 }
@@ -51,8 +51,8 @@ func newMachine(w *Environment, id int) *Machine {
 	}
 }
 
-// epoch is the start of wall clocks. origin is the start of the instants that package sched uses. They are far apart,
-// so that a program that confuses them fails.
+// epoch is the start of wall clocks. origin is the start of the instants that package sched uses. The two times are
+// far apart, so code that confuses them fails.
 var (
 	epoch  = time.Unix(1_700_000_000, 0)
 	origin = time.Unix(1_000_000, 0)
@@ -63,7 +63,7 @@ func (m *Machine) Now() raftgroup.Instant {
 	return raftgroup.Instant(m.base + m.elapsed())
 }
 
-// Wall returns the wall clock, which is kept close to the true time.
+// Wall returns the wall clock, which is normally close to the true time.
 func (m *Machine) Wall() time.Time { return m.Environment.Time().Add(m.skew + m.wrong) }
 
 // Time returns the true time, which no machine knows.
@@ -77,14 +77,15 @@ func (m *Machine) shown(d time.Duration) time.Duration { return time.Duration(fl
 // monotone returns the clock that stops while the machine is suspended.
 func (m *Machine) monotone() time.Duration { return m.base + m.elapsed() - m.suspended }
 
-// AfterClock calls do when the monotonic clock has advanced by d and the process runs, unless the process has ended.
+// AfterClock calls do as soon as the monotonic clock has advanced by d and the process is not paused. It does not call
+// do if the process has ended.
 func (m *Machine) AfterClock(d time.Duration, do func()) {
 	at := m.monotone() + d
 	var look func()
 	look = func() {
 		if left := m.Real(at - m.monotone()); left > 0 {
 			if m.asleep > m.Environment.Now {
-				m.AfterPause(look) // the wake-up may come early
+				m.AfterPause(look) // check the clock again, because the machine may wake up early
 				return
 			}
 			m.AfterLife(left, look)
@@ -115,7 +116,7 @@ func (m *Machine) Boot() {
 	m.wake()
 }
 
-// AfterLife schedules a function that the end of this process cancels.
+// AfterLife schedules a function. The end of the current process cancels the function.
 func (m *Machine) AfterLife(d time.Duration, do func()) {
 	life := m.Life
 	m.Environment.After(d, func() {
@@ -126,7 +127,8 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 	})
 }
 
-// AfterPause runs a function when the process runs: immediately, or after the pause, unless the process has ended.
+// AfterPause runs a function immediately, or after the current pause if the process is paused. It does not run the
+// function if the process has ended.
 func (m *Machine) AfterPause(do func()) {
 	if m.Paused > m.Environment.Now {
 		life := m.Life
@@ -172,8 +174,8 @@ func (m *Machine) Latency(most time.Duration) time.Duration {
 	return m.Environment.Between(50*time.Microsecond, most) * time.Duration(m.Slow)
 }
 
-// Crash ends the process through end. Either unsynced data is lost, or all data is kept because only the process has
-// died.
+// Crash ends the process through end. Either the machine crashes and unsynced data is lost, or only the process dies
+// and all data is kept.
 func (m *Machine) Crash(end func()) {
 	w := m.Environment
 	w.Faults.Crashes++
@@ -198,8 +200,8 @@ func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
 	m.FS = left
 }
 
-// Left returns the disk that a crash would leave now, for CrashAs. percent is the part of the unsynced data that
-// survives.
+// Left returns the state of the disk after a crash at this time, for CrashAs. percent is the percentage of the
+// unsynced data that survives.
 func (m *Machine) Left(percent int) *vfs.MemFS {
 	if m.Environment.Wait != nil {
 		m.Environment.Wait()
@@ -212,10 +214,10 @@ func (m *Machine) left(percent int) *vfs.MemFS {
 		RNG: rand.New(rand.NewPCG(m.Environment.seed, uint64(m.Environment.Now)))})
 }
 
-// Keep returns the disk that a crash would leave now, for Restore.
+// Keep returns the state of the disk after a crash at this time, for Restore.
 func (m *Machine) Keep() *vfs.MemFS { return m.left(0) }
 
-// End ends the process. Its tasks end first, because they may have open iterators.
+// End ends the process. The tasks of the process end first, because they may have open iterators.
 func (m *Machine) End() {
 	m.Life++
 	m.Up = false

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTimersAfterWaking checks that a timer fires when its time has passed on the monotonic clock, also if the machine
-// was woken before the planned end of its suspension.
+// TestTimersAfterWaking checks that a timer fires when its time has passed on the monotonic clock, even if the machine
+// woke up before the planned end of its suspension.
 func TestTimersAfterWaking(t *testing.T) {
 	w := New(1, 1)
 	m := w.Machines[0]
@@ -25,8 +25,8 @@ func TestTimersAfterWaking(t *testing.T) {
 }
 
 // TestMonotoneClockNeverGoesBack checks that the monotonic clock of a machine stops during a suspension and continues
-// from there, regardless of overlapping suspensions and of the event that ends them. If it went back, timers of the
-// product would fire late.
+// from its last value, regardless of overlapping suspensions and of the event that ends them. If the clock went back,
+// timers of the product would fire late.
 func TestMonotoneClockNeverGoesBack(t *testing.T) {
 	for seed := range uint64(200) {
 		w := New(seed, 1)
@@ -52,7 +52,7 @@ func TestMonotoneClockNeverGoesBack(t *testing.T) {
 				}
 				w.Now += d
 				if m.Paused > w.Now {
-					continue // no code reads the clock
+					continue // the process is suspended, so no code reads the clock
 				}
 				now := m.monotone()
 				if now < last {

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Network connects machines. Messages from one machine to another arrive in order, as on a connection. Messages
-// between different pairs have no order.
+// Network connects machines. Messages from one machine to another arrive in order, as on a connection. The order of
+// messages between different pairs is undefined.
 type Network struct {
 	w *Environment
 	// Rough holds the faults of connections for Raft and for snapshots. Requests holds the faults of connections for
@@ -75,7 +75,7 @@ func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 	n.wires[from][to].post(frame, deliver)
 }
 
-// raftWire is the connection from a process to another process and to the later processes of the same machine.
+// raftWire is the connection from a process to the current and all later processes of another machine.
 type raftWire struct {
 	Wire
 	lives [2]int
@@ -103,7 +103,7 @@ func (c *raftWire) post(frame []byte, deliver func(frame []byte)) {
 	})
 }
 
-// Stream simulates a long transfer in addition to the frames, which succeeds or fails.
+// Stream simulates a long transfer that is concurrent with the frames. The transfer succeeds or fails.
 func (n *Network) Stream(from, to int, end func(whole bool)) {
 	w := n.w
 	life := w.Machines[from].Life
@@ -146,12 +146,12 @@ func (n *Network) CutPair(a, b int) {
 // Separate separates two machines from each other.
 func (n *Network) Separate(a, b int) { n.blocked[a][b], n.blocked[b][a] = true, true }
 
-// Deafen drops the messages from one machine to another until undo is called, unless faults have changed the
-// connection since.
+// Deafen drops the messages from one machine to another until undo is called. undo has no effect if faults have
+// changed the connection since.
 func (n *Network) Deafen(machine, to int) (undo func()) {
 	n.blocked[to][machine] = true
 	return func() {
-		if !n.blocked[machine][to] { // otherwise the machine is cut off by now
+		if !n.blocked[machine][to] { // if the machine is blocked, another fault has cut it off
 			n.blocked[to][machine] = false
 		}
 	}
@@ -164,8 +164,8 @@ func (n *Network) Join(machine int) {
 	}
 }
 
-// Reject makes the address of a running machine refuse connections for a while, as a firewall does. Sometimes the
-// machine's own messages are dropped, too.
+// Reject makes the address of a running machine refuse connections for a while, as a firewall does. Sometimes Reject
+// also drops the machine's own messages.
 func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	w := n.w
 	w.Faults.Rejected++
@@ -173,7 +173,7 @@ func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	w.Note("node %d refuses connections for %v", m.ID, most)
 	soon := most
 	switch w.Rand.IntN(3) {
-	case 0: // the machine receives no messages until the promises based on its shutdown message have expired
+	case 0: // the machine receives no messages until all promises based on its shutdown message have expired
 		for other := range n.blocked {
 			if other != m.ID {
 				n.Separate(m.ID, other)

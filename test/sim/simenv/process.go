@@ -66,8 +66,8 @@ func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration
 type timer struct {
 	process Process
 	f       func()
-	// set counts the settings, so that earlier settings have no effect. armed is set if the last setting has not
-	// fired.
+	// set counts the calls that set the timer, so that earlier calls have no effect. armed is set while the timer is
+	// running.
 	set   int
 	armed bool
 }
@@ -101,8 +101,8 @@ func (t *timer) schedule(set int, d time.Duration) {
 	})
 }
 
-// Limit returns a context with a deadline by the clock of the current process run. It needs no timer, because waits
-// check the deadline.
+// Limit returns a context with a deadline by the clock of the current process run. The context needs no timer, because
+// waits check the deadline.
 func (m *Machine) Limit(d time.Duration) context.Context {
 	p := m.Process()
 	return limited{context.Background(), p, p.Now().Add(d)}

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// shipment is a snapshot as its receiver reads it: in frames, over a sequence of connections, each of which resumes
-// where the previous one ended.
+// shipment is the receiver's side of a snapshot transfer. The snapshot arrives in frames over a sequence of
+// connections. Each connection resumes where the previous connection ended.
 type shipment struct {
 	n    *Network
 	data io.ReaderAt

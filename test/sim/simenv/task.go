@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Task is a goroutine of a process. It has its own stack and runs only while the event loop waits for it, so only one
-// thread is active at a time.
+// Task is a goroutine of a process. A task has its own stack and runs only while the event loop waits for it, so only
+// one thread is active at a time.
 type Task struct {
 	// Machine is the machine whose process contains the task.
 	Machine *Machine

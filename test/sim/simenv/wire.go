@@ -23,7 +23,7 @@ type Wire struct {
 	// Ended, if not nil, is called when a connection ends. silent is set if the network drops everything, so that
 	// neither side is notified.
 	Ended func(silent bool)
-	// number counts connections. last is the time at which the last bytes arrive.
+	// number counts connections. last is the arrival time of the last bytes.
 	number int
 	last   time.Duration
 	// arrived holds received bytes that do not form a whole frame yet. sent holds the frames in flight, in order.
@@ -36,13 +36,13 @@ func (n *Network) Wire(from, to int, rough *Rough) *Wire {
 	return &Wire{n: n, from: from, to: to, rough: rough}
 }
 
-// Rough holds the rarity of connection faults: one in so many frames, or never if 0. A break closes the connection
-// in the middle of a frame. A flip changes one bit of a frame. A stall delays a frame and all later frames for a long
-// time, as repeated packet loss does.
+// Rough holds the frequencies of connection faults. A value n means that one in n frames has the fault; 0 disables the
+// fault. A break closes the connection in the middle of a frame. A flip changes one bit of a frame. A stall delays a
+// frame and all later frames for a long time, like repeated packet loss.
 type Rough struct{ Breaks, Flips, Stalls int }
 
-// Usual holds the faults of every seed on connections for Raft and for snapshots. Requests holds the faults on
-// connections for requests, on which a late response makes the sender retry another way.
+// Usual holds the faults of every seed on connections for Raft and for snapshots. Requests holds the faults of every
+// seed on connections for requests. A late response makes the sender retry by another route.
 var (
 	Usual    = Rough{Breaks: 1000, Flips: 1000}
 	Requests = Rough{Breaks: 1000, Flips: 1000, Stalls: 1000}
@@ -54,8 +54,8 @@ const frameBytes = 64 << 20
 // stallLeast and stallMost bound the duration of a stall.
 const stallLeast, stallMost = 300 * time.Millisecond, 3 * time.Second
 
-// dice returns the random source for connection faults. It is separate, so that a run without these faults does not
-// change.
+// dice returns the random source for connection faults. A separate source ensures that these faults do not change the
+// other random draws of a run.
 func (n *Network) dice() *rand.Rand {
 	if n.rand == nil {
 		n.rand = rand.New(rand.NewPCG(n.w.seed, 0x77))
@@ -109,7 +109,7 @@ func (c *Wire) Send(frame []byte, deliver func(transport.Frame)) {
 	})
 }
 
-// read reads whole frames from the received bytes. A frame that was not sent is a failure of the framing.
+// read reads whole frames from the received bytes. Receiving a frame that was not sent is a failure of the framing.
 func (c *Wire) read(deliver func(transport.Frame)) {
 	w := c.n.w
 	for number := c.number; number == c.number; {
@@ -134,7 +134,7 @@ func (c *Wire) read(deliver func(transport.Frame)) {
 	}
 }
 
-// buffered returns the buffer that the product's reader would otherwise allocate for each connection.
+// buffered returns a reused read buffer. The product's reader would otherwise allocate a buffer for each connection.
 func (n *Network) buffered(r io.Reader) *bufio.Reader {
 	if n.buffer == nil {
 		n.buffer = bufio.NewReaderSize(nil, 64<<10)
