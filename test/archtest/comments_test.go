@@ -14,8 +14,8 @@ import (
 // columns is the maximum width of prose in comments. A tab counts as four columns.
 const columns = 120
 
-// TestCommentsFit checks that comments can be read without scrolling. Indented drawings, tables, and code in comments
-// may be wider, and so may words that cannot be broken.
+// TestCommentsFit checks that comments fit into the maximum width. Indented drawings, tables, and code in comments may
+// be wider, as may words that cannot be broken.
 func TestCommentsFit(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		for i, line := range strings.Split(string(source), "\n") {
@@ -37,7 +37,8 @@ func eachFile(t *testing.T, f func(path string, source []byte)) {
 			return err
 		}
 		if d.IsDir() && path == filepath.Join("../..", "deploy") {
-			return filepath.SkipDir // contains no Go files, and the website may be built there while this test runs
+			// skip folders without Go files, and the folder in which the website may be built during this test
+			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archtest contains the architecture test. A single table defines which imports are allowed.
+// Package archtest contains tests of the structure of the code. Tables define the allowed imports and sizes.
 package archtest
 
 import (
@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/ilion-db/ilion/"
 
-// layers lists the layers from the top down. A package may import packages of the same layer (if withinLayer allows it)
-// and of lower layers, but never of a higher layer. route and control must not import each other.
+// layers lists the layers from the top down. A package may import packages of the same layer (if withinLayer allows
+// it) and of lower layers, and never of a higher layer. route and control must not import each other.
 var layers = [][]string{
 	{"cmd/ilion"},
 	{"root", "internal/tool"},
@@ -29,8 +29,8 @@ var layers = [][]string{
 	{"internal/model"},
 }
 
-// withinLayer lists, for packages in layers with sublayers, the packages of the same layer that each package may
-// import. A package of these layers that is not listed may not import any package of the same layer.
+// withinLayer lists the packages of the same layer that a package may import. It applies to layers with sublayers. A
+// package that is not listed must not import any package of its layer.
 var withinLayer = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
 	"internal/node/metadata":       "",
@@ -169,8 +169,8 @@ var withinLayer = map[string]string{
 	"internal/tool/rawclient":    "",
 }
 
-// modelLibraries lists the only packages outside the standard library that the model may import: libraries for numbers
-// and IDs, the compression of model/archive, the geometry of model/geo, and the boot clock of model/sched.
+// modelLibraries lists the packages outside the standard library that the model may import. They are libraries for
+// numbers and IDs, the compression of model/archive, the geometry of model/geo, and the boot clock of model/sched.
 var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix",
 	"golang.org/x/sys/cpu", "github.com/golang/geo/s2", "github.com/klauspost/compress/zstd"}
 
@@ -223,7 +223,7 @@ func imports(t *testing.T, root string) map[string]map[string]bool {
 	return out
 }
 
-// TestImportsPointDown checks that the table above allows every import of the product.
+// TestImportsPointDown checks that the tables allow every import of the product.
 func TestImportsPointDown(t *testing.T) {
 	all := imports(t, "../..")
 	if len(all) < 10 {

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// literalMin is the minimum length of a literal that may make its line too wide. Error texts are searched for and
-// recorded bytes are compared, so both must stay in one piece.
+// literalMin is the minimum length of a literal that may exceed the maximum line width. Developers search for error
+// texts and compare recorded bytes, so these literals must not be divided.
 const literalMin = 60
 
 // literalColumns is the maximum width of a line with such a literal.
 const literalColumns = 140
 
-// TestCodeFits checks that code can be read without scrolling: a line has at most 120 columns, or literalColumns with
-// a long literal.
+// TestCodeFits checks the width of code. A line has at most 120 columns, or literalColumns if it contains a long
+// literal.
 func TestCodeFits(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		whole := literals(source)

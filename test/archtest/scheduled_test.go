@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// scheduled lists the packages that the simulator schedules. They start goroutines and wait only with package sched.
-// The linter forbidigo has the same list (.golangci.yml): it rejects the functions of package time.
+// scheduled lists the packages that the simulator schedules. These packages use only package sched to start goroutines
+// and to wait. The linter forbidigo has the same list (.golangci.yml): it rejects the functions of package time.
 var scheduled = strings.Fields(`control/autosplit control/backfill control/merge control/meta control/peers
 	control/placement control/reconcile control/schemachange control/split control/throughput replica/remote
 	route/coordinator query/cql/view query/cql/write`)

@@ -23,13 +23,13 @@ const (
 // size is the number of methods and fields of a type, or of lines of a function.
 type size struct{ methods, fields, lines int }
 
-// exception lets a type or function exceed a limit, up to the given size, for a reason.
+// exception allows a type or function to exceed a limit up to the given size. It contains the reason.
 type exception struct {
 	size
 	reason string
 }
 
-// javaTable is the reason of functions that only declare Java classes.
+// javaTable is the reason for functions that only declare Java classes.
 const javaTable = "a table of Java methods in the form of code"
 
 // sizeExceptions lists the types and functions above a limit.
@@ -47,7 +47,7 @@ var sizeExceptions = map[string]exception{
 	"node/options.Options":            {size{fields: 30}, "the configuration file: one field for each option at its top level"},
 }
 
-// TestSizes checks that types and functions of the product can be held in mind, and that no exception is larger than
+// TestSizes checks the sizes of the types and functions of the product, and checks that no exception is larger than
 // necessary.
 func TestSizes(t *testing.T) {
 	sizes := productSizes(t)
@@ -72,8 +72,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// productSizes returns the sizes of the types and functions of the product. Functions have the name of their package
-// and receiver. An embedded field counts as one.
+// productSizes returns the sizes of the types and functions of the product. The names of functions include the package
+// and the receiver. An embedded field counts as one.
 func productSizes(t *testing.T) map[string]size {
 	sizes := map[string]size{}
 	eachFile(t, func(path string, source []byte) {

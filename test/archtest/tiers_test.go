@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// integrationOnly lists packages whose users start processes. A test that imports one of them must have the build tag
+// integrationOnly lists packages that start processes. A test that imports one of them must have the build tag
 // integration.
 var integrationOnly = []string{module + "test/process"}
 
-// tierFault returns the reason why a test file breaks the rules for tiers of tests, or "".
+// tierFault returns the reason why a test file violates the rules for test tiers, or "".
 func tierFault(source string) string {
 	if strings.Contains(source, "testing.Short"+"()") {
 		return "it calls testing.Short. Use the build tag integration"
@@ -37,8 +37,8 @@ func tierFault(source string) string {
 	return ""
 }
 
-// TestTiers checks that tests with processes have the build tag integration, and that this tag is the only way to
-// exclude tests from the default tests.
+// TestTiers checks that tests that start processes have the build tag integration, and that this tag is the only way
+// to exclude tests from the default tests.
 func TestTiers(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		if !strings.HasSuffix(path, "_test.go") {

@@ -27,8 +27,8 @@ func request(stream int16, text string) []byte {
 	return rawclient.AppendFrame(nil, stream, cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
 }
 
-// TestUnreadPages checks A8: clients that request large pages and never read them. They must use no more than their
-// share of memory and must not delay other clients.
+// TestUnreadPages checks A8: clients that request large pages and never read them. These clients must use no more than
+// their share of memory and must not delay other clients.
 func TestUnreadPages(t *testing.T) {
 	v := startVictim(t)
 	v.fill(400, 64<<10)
@@ -49,7 +49,7 @@ func TestUnreadPages(t *testing.T) {
 	v.endure()
 }
 
-// mute connects n clients concurrently. Each client runs do and then neither writes nor reads until leave is called.
+// mute connects n clients concurrently. After do, the clients neither write nor read until leave is called.
 func (v *victim) mute(n int, do func(c *rawclient.Conn)) (leave func()) {
 	v.t.Helper()
 	var held []*rawclient.Conn
@@ -81,7 +81,7 @@ func TestPartialFrames(t *testing.T) {
 	binary.BigEndian.PutUint32(frame[5:], 200<<20) // announces more bytes than it sends
 	for range rounds(2) {
 		before := v.metric("cql_bytes_received_total")
-		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // may fail
+		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // the write may fail
 		v.until("parts of frames are held", func() bool {
 			return v.metric("cql_bytes_received_total")-before >= 64<<20
 		})

@@ -15,7 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// answerMax is the maximum time for any response. The timeouts of the node are at most 5 s, and the machine is shared.
+// answerMax is the maximum time for any response. The timeouts of the node are up to 5 s. answerMax is longer because
+// the machine may be busy.
 const answerMax = 12 * time.Second
 
 // many joins n texts that format creates from their numbers.
@@ -34,8 +35,8 @@ func many(n int, separator, format string) string {
 	return b.String()
 }
 
-// TestDeadlines checks A10 and A3: regardless of the work that a statement requires, its client must get a response or
-// an error within the timeouts. Other clients must be served at the same time.
+// TestDeadlines checks A10 and A3: a client must get a response or an error within the timeouts, regardless of the
+// work that its statement requires. Other clients must be served at the same time.
 func TestDeadlines(t *testing.T) {
 	v := startVictim(t)
 	v.do(
@@ -107,8 +108,8 @@ func TestDeadlines(t *testing.T) {
 	v.endure()
 }
 
-// answers runs a statement, which must get a response or an error. The process may use answerMax of CPU time for it,
-// which does not depend on other processes.
+// answers runs a statement, which must get a response or an error. The process may use at most answerMax of CPU time
+// for the statement. The CPU time does not depend on other processes.
 func (v *victim) answers(name, text string) {
 	v.t.Helper()
 	c := v.dial()

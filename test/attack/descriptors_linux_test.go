@@ -20,7 +20,7 @@ import (
 const headroom = 40
 
 // TestNoDescriptors checks A1: a process without free file descriptors must accept writes, flush, and compact. It must
-// accept new clients when descriptors are free again. Clients hold all descriptors, whether they log in or not.
+// accept new clients when descriptors are free again. Clients use up the descriptors, with and without a login.
 func TestNoDescriptors(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TABLE ks.before (k int PRIMARY KEY)")

@@ -30,8 +30,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestCheckpoints checks A2: concurrent requests for checkpoints must not stop the process, regardless of their number.
-// Each checkpoint has a separate directory and contains all writes acknowledged before.
+// TestCheckpoints checks A2: concurrent requests for checkpoints must not stop the process, regardless of their
+// number. Each checkpoint has a separate directory and contains all writes that were acknowledged before the request.
 func TestCheckpoints(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -92,9 +92,9 @@ func post(c *http.Client, url, host string) (code int, text string, err error) {
 	return answer.StatusCode, strings.TrimSpace(string(body)), err
 }
 
-// TestOrdersOfStrangers checks A7: neither foreign web pages whose name resolves to this machine nor other users of the
-// machine may be able to change the node. This applies with and without configured users. If users are configured,
-// unauthenticated clients cannot read anything, either.
+// TestOrdersOfStrangers checks A7: foreign web pages whose host name resolves to this machine, and other users of the
+// machine, must not be able to change the node. This applies with and without configured users. If users are
+// configured, unauthenticated clients must not be able to read data.
 func TestOrdersOfStrangers(t *testing.T) {
 	for name, configuration := range map[string][]string{"without users": nil, "with users": {users(t)}} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestOrdersOfStrangers(t *testing.T) {
 	}
 }
 
-// The users of the test. late does not log in before an attack begins.
+// These are the users of the test. The user late does not log in before an attack begins.
 const (
 	boss     = "boss"
 	late     = "late"
@@ -208,7 +208,7 @@ func (v *victim) guess(ctx context.Context) {
 }
 
 // TestUninvited checks A6: a client without the correct join secret must receive no information about the cluster
-// through the internal address. It must not be able to send commands or disturb the cluster.
+// through the internal address. The client must not be able to send commands or disturb the cluster.
 func TestUninvited(t *testing.T) {
 	internal, err := freeport.Address()
 	if err != nil {

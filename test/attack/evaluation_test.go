@@ -33,8 +33,8 @@ const (
 	// evaluatorBudget is the memory budget of the processes of TestEvaluation.
 	evaluatorBudget = 256 << 20
 	// oneMax is the maximum by which one request may raise the resident memory, and allMax is the maximum for many
-	// concurrent requests. Both are relative to the process before the attack. Its memory without requests (program,
-	// stacks, store) is not counted; TestEvaluation prints it.
+	// concurrent requests. Both are relative to the resident memory before the attack. TestEvaluation prints the
+	// memory that the process uses without requests (program, stacks, store).
 	oneMax = evaluatorBudget / 4
 	allMax = evaluatorBudget * 5 / 4
 	// cpuMax is the maximum CPU time of the server for one request, including garbage collection.
@@ -46,7 +46,7 @@ const (
 // reader is a role with minimal permissions: it may read one table.
 const reader = "reader"
 
-// evaluator is a process with little memory. Clients that may only read attack it.
+// evaluator is a process with little memory. Clients with read permission attack the process.
 type evaluator struct {
 	t *testing.T
 	*process.Server
@@ -55,7 +55,7 @@ type evaluator struct {
 	table *tabwriter.Writer
 }
 
-// attack is one request of a client that may only read.
+// attack is a request of a client with read permission.
 type attack struct {
 	name, text string
 	rest       bool
@@ -101,7 +101,7 @@ func (e *evaluator) dial(role string) *rawclient.Conn {
 	return c
 }
 
-// loadTable writes a table with large values that reader may read, and functions that it may call.
+// loadTable creates a table with large values that the role reader may read, and functions that the role may call.
 func (e *evaluator) loadTable() {
 	c := e.dial(boss)
 	defer c.Close()
@@ -191,8 +191,8 @@ func (e *evaluator) send(a *attack) (status string) {
 	return status + fmt.Sprintf(", %d KiB", len(text)>>10)
 }
 
-// quiet waits until the process has no more work for its clients. Work that continues after the response is a mistake
-// and is counted.
+// quiet waits until the process has no more work for its clients. Such work after the response is an error, and its
+// CPU time is counted.
 func (e *evaluator) quiet() {
 	for last, calm := e.CPU(e.t), 0; calm < 3; {
 		time.Sleep(20 * time.Millisecond)

@@ -18,7 +18,8 @@ import (
 )
 
 // TestFlippedManifest checks A4: if any bit of the manifest is flipped, the process must either refuse to start and
-// name the file, or have all rows. It must not remove any file, and it must start when the bit is flipped back.
+// name the file, or return all rows. The process must not remove any file. When the bit is flipped back, it must
+// start.
 func TestFlippedManifest(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -59,7 +60,7 @@ func TestFlippedManifest(t *testing.T) {
 	t.Logf("%d starts were rejected, %d rows exist", refused, v.answered()/2)
 }
 
-// theOne returns the only file that matches a pattern.
+// theOne returns the file that matches a pattern. It fails the test unless exactly one file matches.
 func theOne(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
@@ -84,9 +85,9 @@ func names(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestCertificates checks A11: a certificate can be replaced while the process runs. If the new certificate is damaged,
-// the process must keep the old certificate. Existing connections are not affected, and only the owner has access to
-// the files.
+// TestCertificates checks A11: a certificate can be replaced while the process runs. If the new certificate is
+// damaged, the process must keep the old certificate. Existing connections must not be affected, and only the owner
+// may have access to the files.
 func TestCertificates(t *testing.T) {
 	base := t.TempDir()
 	path := func(name string) string { return filepath.Join(base, name) }
@@ -150,7 +151,8 @@ func (v *victim) hangUp() {
 // serial returns the serial number of the certificate that clients receive.
 func (v *victim) serial() string {
 	v.t.Helper()
-	c, err := tls.Dial("tcp", v.CQL, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // inspected only
+	// the test only inspects the certificate
+	c, err := tls.Dial("tcp", v.CQL, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec
 	if err != nil {
 		v.t.Fatal(err)
 	}

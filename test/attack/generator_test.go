@@ -24,7 +24,7 @@ func cqlAttacks() (out []*attack) {
 	add(true, "column repeated in JSON", "JSON "+many(1_000, ",", "v AS a%d"), one)
 	add(false, "rows of a partition", many(1_000, ",", "v AS a%d"), "WHERE p = 1")
 	add(false, "sorted rows", many(200, ",", "v AS a%d"), "WHERE p IN (1, 2, 3) ORDER BY c")
-	// Each wrapper makes a larger value from a value. Wrappers are repeated and nested.
+	// Each wrapper creates a larger value from a value. The attacks repeat and nest wrappers.
 	wrappers := []struct{ name, open, end string }{
 		{"to_json", "to_json(", ")"},
 		{"concatenation", "", " + v"},
@@ -75,7 +75,7 @@ func cqlAttacks() (out []*attack) {
 	return out
 }
 
-// sqlAttacks returns requests that inflate the item of 100 KB, or that take a long time on the small items.
+// sqlAttacks returns requests that inflate the item of 100 KB, or that take a long time to process the small items.
 func sqlAttacks() (out []*attack) {
 	add := func(brief bool, name, text string) {
 		out = append(out, &attack{name: "SQL " + name, brief: brief, rest: true, text: text})

@@ -55,12 +55,12 @@ func rounds(short int) int {
 	return short
 }
 
-// victim is an attacked process with its observers.
+// victim is an attacked process. It includes the clients that observe the process.
 type victim struct {
 	t *testing.T
 	*process.Server
-	data    string            // directory
-	client  rawclient.Options // all clients with access
+	data    string            // data directory
+	client  rawclient.Options // options of clients with access
 	stop    chan struct{}
 	leaving sync.Once
 	watch   sync.WaitGroup

@@ -42,8 +42,8 @@ func (c *cluster) fill(rows int) {
 	}
 }
 
-// keepIn makes two backups in an encrypted repository, the second after a change of one row. It lists, verifies, and
-// restores them, and checks that the key is required.
+// keepIn makes two backups in an encrypted repository. Between the backups, it changes one row. It lists, verifies,
+// and restores the backups, and checks that the key is required.
 func (c *cluster) keepIn(place string, rows int) {
 	c.t.Helper()
 	key := filepath.Join(c.base, "key")
@@ -145,7 +145,8 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestRealServer runs the same checks with a real server, which the environment names (test/s3/run.sh).
+// TestRealServer runs the same checks with a real S3 server. Environment variables specify the server
+// (test/s3/run.sh).
 func TestRealServer(t *testing.T) {
 	name := os.Getenv("ILION_TEST_BUCKET")
 	if name == "" {

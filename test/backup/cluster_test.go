@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// cluster is a cluster of nodes or a standalone node.
+// cluster is a cluster or a standalone node.
 type cluster struct {
 	t     *testing.T
 	base  string
@@ -76,7 +76,7 @@ func (c *cluster) restart(i int) {
 	c.nodes[i] = process.Start(c.t, c.dir(i), c.args[i]...)
 }
 
-// connect selects the node for statements.
+// connect connects the client for statements to node i.
 func (c *cluster) connect(i int) {
 	c.t.Helper()
 	config := gocql.NewCluster(c.nodes[i].CQL)

@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// follower is an archiving process.
+// follower is a process that archives a cluster.
 type follower struct {
 	c   *cluster
 	cmd *exec.Cmd
@@ -43,7 +43,7 @@ func (c *cluster) follow(i int, args ...string) *follower {
 	return f
 }
 
-// kill kills the process. stop lets the process store its data first.
+// kill kills the process. stop first lets the process store its data.
 func (f *follower) kill() {
 	_ = f.cmd.Process.Kill()
 	_ = f.cmd.Wait()
@@ -80,7 +80,8 @@ type diary struct {
 	total atomic.Int64
 }
 
-// keep starts writers that send batches as cluster.write does and repeat each until it is acknowledged.
+// keep starts writers that send the same kind of batches as cluster.write. They repeat each batch until it is
+// acknowledged.
 func (c *cluster) keep(writers int) *diary {
 	d := &diary{c: c, began: map[at]time.Time{}, acked: map[at]time.Time{}, last: make([]atomic.Int64, writers),
 		stop: make(chan struct{})}
@@ -146,7 +147,8 @@ func (d *diary) more(n int64) {
 const clockSlack = 100 * time.Millisecond
 
 // check checks that a keyspace contains the batches of one instant. It must contain all batches acknowledged before
-// mark, none that started later, and with each batch all batches that the batch had seen.
+// mark and no batch that started later. If it contains a batch, it must also contain all batches on which that batch
+// depends.
 func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 	c.t.Helper()
 	c.checkRestored(keyspace)
@@ -182,7 +184,7 @@ const timeForm = "2006-01-02 15:04:05.000 MST"
 
 var listed = regexp.MustCompile(`restore points from (\S+ \S+ UTC) to (\S+ \S+ UTC)`)
 
-// ranges returns the times that can be restored according to an archive.
+// ranges returns the time ranges that can be restored according to an archive.
 func (c *cluster) ranges(from string) (out [][2]time.Time) {
 	c.t.Helper()
 	text, err := c.tool(c.t.Context(), "backup", "list", from)
@@ -218,9 +220,9 @@ func (c *cluster) restored(i int, from, as, at string) time.Time {
 }
 
 // TestFollow archives three nodes while writers send batches across the partitions of three tables. Partitions split
-// and merge, a node that leads some of them is killed, and the archiver is also killed. Every time that the list
-// reports must be restorable. Each batch must be complete or missing. All batches acknowledged before that time must
-// exist, and none that started later. None of these events may cause a gap.
+// and merge, a node that leads some of them is killed, and the archiver is also killed. Every time that the list of
+// the archive reports must be restorable. Each batch must be complete or missing. All batches acknowledged before that
+// time must exist, and no batch that started later may exist. No event may cause a gap in the archive.
 func TestFollow(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// writers write batches across the partitions of two tables. Each row records, for every writer, how many of its
-// batches had been acknowledged when the row's batch started. These batches precede it, regardless of their partitions.
+// writers write batches across the partitions of two tables. Each row records for every writer the number of its
+// acknowledged batches when the row's batch started. Those batches precede the row's batch in all partitions.
 type writers struct {
 	acked []atomic.Int64
 	stop  chan struct{}
@@ -61,7 +61,7 @@ func (w *writers) total() (n int64) {
 	return n
 }
 
-// end ends the writers, which must not have failed.
+// end stops the writers and fails the test if a writer has failed.
 func (w *writers) end(t *testing.T) {
 	t.Helper()
 	close(w.stop)
@@ -79,7 +79,7 @@ var schema = []string{
 	"CREATE TABLE ks.last (w int PRIMARY KEY, k int)",
 }
 
-// at identifies a row of a table: the batch of a writer.
+// at identifies a row of a table by its writer and batch.
 type at struct{ w, k int }
 
 func (c *cluster) rows(table string) map[at][]int {
@@ -136,8 +136,9 @@ func (c *cluster) checkRestored(keyspace string) int {
 }
 
 // TestMoment makes backups of three nodes whose tables have four partitions each, while writers send batches across
-// them. The data restored to one node, and next to the tables of the cluster itself, must be the state of one instant:
-// each batch complete or not at all, and with each batch everything acknowledged before it started.
+// them. The data is restored to one node, and to other tables of the same cluster. It must be the state of one
+// instant: each batch is either complete or missing, and a batch exists only together with all batches that were
+// acknowledged before it started.
 func TestMoment(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)

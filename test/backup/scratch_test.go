@@ -15,7 +15,8 @@ import (
 )
 
 // TestVerifyByRestoring fills tables with every kind of data and makes a backup while batches are written. It checks
-// that the backup is restored to a scratch node and compared, and that the scratch node leaves nothing behind.
+// that the tool restores the backup to a temporary node and compares the data, and that no files of the temporary node
+// remain.
 func TestVerifyByRestoring(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 3)

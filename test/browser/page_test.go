@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package browser runs a node's web page in a real headless browser: Debian's chromium, which make browser installs.
-// Its tests are skipped if chromium is not installed.
+// Package browser tests a node's web page in Debian's headless chromium, which the command make browser installs. The
+// tests are skipped if chromium is not installed.
 package browser
 
 import (
@@ -72,9 +72,9 @@ func open(t *testing.T, page string, flags ...string) (dom, console string) {
 	return out.String(), console
 }
 
-// TestPageIsLive checks that a browser shows every view without console messages, such as messages about a style or a
-// script that the content security policy forbids. Live data must be requested repeatedly and replace the old data in
-// place, and names must be treated as text.
+// TestPageIsLive checks that a browser shows every view without console messages. For example, the content security
+// policy must not block a style or a script. Live data must be requested repeatedly and replace the old data in place,
+// and names must be treated as text.
 func TestPageIsLive(t *testing.T) {
 	base := startPage(t)
 	for view, want := range map[string]string{

@@ -27,7 +27,7 @@ type Line struct {
 	Points []Point
 }
 
-// Point is a value at a time. Only values above 0 are drawn.
+// Point is a measured value at a given time. Only values above 0 are drawn.
 type Point struct {
 	At    time.Duration
 	Value float64
@@ -44,7 +44,7 @@ const (
 	left, right, top, bottom = 70, 20, 50, 50
 )
 
-// colors can be distinguished by people with color vision deficiency.
+// colors holds the colors of the lines. People with color vision deficiency can distinguish these colors.
 var colors = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"}
 
 // SVG draws the chart.

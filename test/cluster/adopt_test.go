@@ -87,7 +87,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// fillRows writes rows k -> 7k.
+// fillRows writes n rows. Row k has the value 7k.
 func fillRows(t *testing.T, m *member, n int) {
 	t.Helper()
 	const perBatch, writers = 250, 8
@@ -112,7 +112,7 @@ func fillRows(t *testing.T, m *member, n int) {
 	wg.Wait()
 }
 
-// allRows checks that a node returns all rows, each once.
+// allRows checks that a node returns each of the n rows exactly once.
 func allRows(t *testing.T, m *member, n int) {
 	t.Helper()
 	c := m.dial()

@@ -29,9 +29,10 @@ var appSchema = []string{
 
 const (
 	appUsers = 4
-	// itemsKept is the number of rows that a user has at a time.
+	// itemsKept is the number of rows that a user keeps.
 	itemsKept = 100
-	// appKeys is greater than all keys of the grower. Each user has a separate range of keys that starts there.
+	// appKeys is the first key of the users. It is greater than all keys of the grower. Each user has a separate range
+	// of keys.
 	appKeys = int64(1) << 40
 )
 
@@ -52,7 +53,7 @@ type item struct {
 	acked             time.Time
 }
 
-// user is one goroutine.
+// user is a user of the application. It runs in a separate goroutine.
 type user struct {
 	*app
 	next  int64 // the last key or tag that was used
@@ -119,7 +120,7 @@ func (u *user) work() {
 	}
 }
 
-// insert writes a new version of an item. The item is abandoned if the request fails.
+// insert writes a new version of an item. If the request fails, the user no longer uses the item.
 func (u *user) insert(x *item) {
 	i := slices.Index(u.items, x)
 	tag := u.take()
@@ -135,7 +136,7 @@ func (u *user) insert(x *item) {
 	}
 }
 
-// read reads an item at QUORUM, or at ONE, which may return a slightly older version.
+// read reads an item at QUORUM or ONE. A read at ONE may return a slightly older version.
 func (u *user) read(x *item, quorum bool) {
 	level, least := gocql.Quorum, x.v
 	if !quorum {
@@ -171,7 +172,7 @@ func (u *user) find(x *item) {
 	}
 }
 
-// swap updates an item conditionally, first with a condition that does not hold.
+// swap updates an item conditionally. It first uses a condition that does not hold.
 func (u *user) swap(i int) {
 	x := u.items[i]
 	for _, from := range []int64{x.v + 7, x.v} {
@@ -191,7 +192,7 @@ func (u *user) swap(i int) {
 	}
 }
 
-// increment increments the counter and reads it. The counter is abandoned if the increment fails.
+// increment increments the counter and reads it. If the increment fails, the user no longer uses the counter.
 func (u *user) increment() {
 	err := u.session.Query("UPDATE app.counts SET n = n + 1 WHERE k = ?", u.count).Idempotent(false).Exec()
 	if !u.ok("increment", err) {
@@ -226,7 +227,7 @@ func (u *user) transfer() {
 	}
 }
 
-// check reads all data of the users again.
+// check reads all data of the users again and compares it with the expected data.
 func (a *app) check(t testing.TB) {
 	t.Helper()
 	failed := a.l.failures()

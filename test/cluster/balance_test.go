@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// sized adds a node with a zone and a storage capacity in GB.
+// sized adds a node with the given zone and storage capacity in GB.
 func (f *fleet) sized(zone string, gb int) *member {
 	m := f.add()
 	m.config = fmt.Sprintf("zone: %s\ncluster: {balance_threshold: 1MiB, capacity: %dGiB}\n", zone, gb)
@@ -55,7 +55,7 @@ func (m *member) fill(table string, mb int) {
 }
 
 // holding returns the storage use and the number of replicas of a table on each node, and the size of the largest
-// partition. Each replica counts with the size of its partition's largest replica.
+// partition. The size of each replica is counted as the size of the largest replica of its partition.
 func (f *fleet) holding(table string) (size map[string]float64, count map[string]int, largest float64) {
 	size, count = map[string]float64{}, map[string]int{}
 	most := map[uint64]float64{}
@@ -85,7 +85,7 @@ func (f *fleet) unbalanced(table string, room map[*member]int) string {
 	}
 	for m, gb := range room {
 		share := all * float64(gb) / float64(rooms)
-		// by the placement tolerance, the error of size estimates, and one replica
+		// the tolerance covers placement, size estimates, and one replica
 		if has := size[m.id()]; has > 1.15*share+largest || has < 0.7*share-largest {
 			return fmt.Sprintf("%s has %.0f of %.0f MB, %d replicas", m.name(), has/1e6, share/1e6, count[m.id()])
 		}
@@ -150,7 +150,7 @@ func TestFilledByRoom(t *testing.T) {
 	even("at first")
 	add("zone1", 10)
 	even("with one more node")
-	gone := f.nodes[1] // in a zone with three nodes
+	gone := f.nodes[1] // in a node in a zone with three nodes
 	id := gone.id()
 	delete(room, gone)
 	cmd := process.Command(t, "node", "decommission", id, "--data", f.nodes[0].dir, "--yes")
@@ -189,14 +189,15 @@ func (f *fleet) used() (all time.Duration) {
 
 var heapAlloc = regexp.MustCompile(`# HeapAlloc = (\d+)`)
 
-// heap returns the bytes of the heap in use after two collections. The first collection keeps the contents of pools.
+// heap returns the bytes of the heap in use after two garbage collections. The first collection alone does not free
+// the contents of pools.
 func (m *member) heap() float64 {
 	m.f.t.Helper()
 	m.collected()
 	return m.collected()
 }
 
-// collected returns the bytes of the heap in use after a collection.
+// collected returns the bytes of the heap in use after a garbage collection.
 func (m *member) collected() float64 {
 	m.f.t.Helper()
 	resp, err := process.Owner(m.dir).Get("http://localhost/debug/pprof/heap?gc=1&debug=1")
@@ -254,7 +255,7 @@ func TestLeadersFollowLoad(t *testing.T) {
 	f := startFleet(t, 4, "splits:\n  request_units_per_second: -1\n")
 	a := f.nodes[0]
 	a.do("CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	tables := map[string][]string{} // by leader
+	tables := map[string][]string{} // the tables of each leader
 	var hot string
 	for i := 0; len(tables[hot]) < 4; i++ {
 		name := fmt.Sprint("s.t", i)

@@ -29,7 +29,7 @@ import (
 // budgetFor enables the tests that measure throughput.
 var budgetFor = flag.Duration("budget", 0, "duration of the measurements of TestServedThroughput, TestLentThroughput, and TestNeighbour")
 
-// chargedRead is the cost of a completed request.
+// chargedRead records the cost of a completed request.
 type chargedRead struct {
 	at    time.Duration
 	took  time.Duration
@@ -57,8 +57,8 @@ func newThroughputLoad(t *testing.T, table string) *throughputLoad {
 
 var retryAfter = regexp.MustCompile(`RetryAfterMs=(\d+),`)
 
-// ask reads one key after the other until the end, as soon as the server allows. If pause is not 0, it sends the reads
-// at fixed intervals and ignores retry-after times.
+// ask reads one key after the other until the end. It sends each read as soon as the server allows. If pause is not 0,
+// it sends the reads at fixed intervals and ignores retry-after times.
 func (l *throughputLoad) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
 	l.wg.Go(func() {
 		c := m.dial()
@@ -116,7 +116,7 @@ func (l *throughputLoad) note(c *rawclient.Conn, k int32, began time.Time) {
 	l.done = append(l.done, s)
 }
 
-// rate returns the units served per second in a window, for the tokens for which in returns true.
+// rate returns the units served per second in a window, for the tokens that in selects.
 func (l *throughputLoad) rate(from, to time.Duration, in func(place uint64) bool) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *throughputLoad) end() {
 	}
 }
 
-// fill creates a table with a throughput, and n rows of the given size.
+// fill creates a table with provisioned throughput, and n rows of the given size.
 func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
 	f.nodes[0].do("CREATE KEYSPACE IF NOT EXISTS rus WITH replication = " +
 		"{'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -170,8 +170,8 @@ func (l *throughputLoad) within(what string, got, want, slack float64) {
 }
 
 // TestServedThroughput measures the throughput of clients that request more than the limit of a table, at ONE and
-// QUORUM, through leaders and followers. The cases are a single key at 10,000 RU/s, three partitions at 18,000 RU/s, a
-// table whose leader is killed, read at ONE through followers only, and a table that changes its leader and splits.
+// QUORUM, through leaders and followers. The test covers a single key at 10,000 RU/s, three partitions at 18,000 RU/s,
+// a table whose leader is killed, reads at ONE through followers only, and a table that changes its leader and splits.
 // Rows are large, so that few requests use a lot of throughput.
 func TestServedThroughput(t *testing.T) {
 	if *budgetFor == 0 {
@@ -289,8 +289,8 @@ func TestLentThroughput(t *testing.T) {
 	}
 }
 
-// TestNeighbour measures the latency of a table within its throughput while another table receives ten times its
-// limit, and while that table receives its limit, in five pairs of runs.
+// TestNeighbour measures the latency of a table whose load is within its throughput. In each of five pairs of runs, a
+// second table first receives ten times its limit and then exactly its limit.
 func TestNeighbour(t *testing.T) {
 	if *budgetFor == 0 {
 		t.Skip("measurement: needs -budget, such as -budget 30s")
@@ -301,7 +301,7 @@ func TestNeighbour(t *testing.T) {
 	measure := func(times float64) (p50, p99 time.Duration) {
 		l, over := newThroughputLoad(t, "rus.good"), newThroughputLoad(t, "rus.bad")
 		for i := range 8 {
-			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 per second
+			l.ask(f.nodes[i%4], dberr.Quorum, good, 20*time.Millisecond) // 400 reads per second
 		}
 		each := time.Duration(float64(time.Second) * clients * price / throughput / times)
 		for i := range clients {

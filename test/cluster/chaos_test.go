@@ -18,8 +18,8 @@ var (
 	chaosSeed = flag.Uint64("seed", 0, "seed of the faults of TestChaos; 0 chooses a random seed")
 )
 
-// TestChaos checks that clients never receive a wrong result while nodes are killed, stopped, and paused. One, two, or
-// all nodes are affected at a time, with clients on all of them. Requests may be rejected or time out.
+// TestChaos checks that clients never receive a wrong result while nodes are killed, stopped, and paused. Faults
+// affect one, two, or all nodes at a time, and clients use all nodes. Requests may be rejected or time out.
 func TestChaos(t *testing.T) {
 	onlyLong(t)
 	seed := *chaosSeed
@@ -44,7 +44,7 @@ func TestChaos(t *testing.T) {
 		for _, m := range victims {
 			injectFault(m, what)
 		}
-		if what == 3 { // a node that is paused repeatedly may or may not be seen as alive
+		if what == 3 { // a node that is paused repeatedly may be considered alive or dead
 			for range 10 {
 				l.lasts(away / 20)
 				for _, m := range victims {
@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 		}
 		f.settle()
 	}
-	l.only(f.nodes[0]) // completes all earlier requests
+	l.only(f.nodes[0]) // wait until all earlier requests are complete
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.mark("no more faults")

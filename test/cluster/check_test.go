@@ -19,8 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// finish ends the load and checks on every node that all data that it knows exists. It returns when everything has
-// been compared.
+// finish ends the load and checks on every node that all data known to the load exists.
 func (l *load) finish() {
 	l.t.Helper()
 	l.end()
@@ -39,7 +38,7 @@ func (l *load) finish() {
 	l.f.equal("load", loadTables...)
 }
 
-// rows reads a whole table by its first column, which is a bigint. Rows of one key are joined in their order.
+// rows reads a whole table by its first column, which is a bigint. The rows of one key are concatenated in order.
 func rows(l *load, c *rawclient.Conn, level dberr.Consistency, table string) map[int64][]byte {
 	l.t.Helper()
 	out := map[int64][]byte{}
@@ -127,14 +126,14 @@ func (l *load) checkBatches(c *rawclient.Conn) {
 		table string
 		row   []byte
 	}{{"batch_a", bigint(1)}, {"batch_b", bigint(2)}, {"batch_c", append(pair(1, 3), pair(2, 4)...)}}
-	// Other nodes complete a batch whose coordinator has died after a while.
+	// If the coordinator of a batch dies, other nodes complete the batch after a while.
 	_, missing := eventually.Try(40*time.Second, func() string { return l.torn(c, want) })
 	if missing != "" {
 		l.t.Error(missing)
 	}
 }
 
-// torn finds a batch that exists in part, or that is missing although it was acknowledged.
+// torn finds a batch that was applied only in part, or an acknowledged batch that is missing.
 func (l *load) torn(c *rawclient.Conn, want []struct {
 	table string
 	row   []byte
@@ -187,7 +186,7 @@ func (l *load) checkLists(c *rawclient.Conn) {
 	}
 }
 
-// listCell returns a list<bigint> in the encoding of a result. An empty list is null.
+// listCell returns a list<bigint> in the encoding of a result cell. An empty list is encoded as null.
 func listCell(values []int64) []byte {
 	if len(values) == 0 {
 		return nil

@@ -20,27 +20,27 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// client is one connection.
+// client is a client with one connection.
 type client struct {
 	l       *load
 	id      int
 	conn    *rawclient.Conn
 	at      *member
-	moved   atomic.Pointer[[]*member] // the targets it has seen
+	moved   atomic.Pointer[[]*member] // the last targets that the client has received
 	rng     *rand.Rand
 	samples []sample
 
 	plain, stamped [keysPerClient]*cell
-	cells          atomic.Pointer[[]*cell] // for other clients
+	cells          atomic.Pointer[[]*cell] // the cells that other clients may read
 	seen           map[int64]int64
 	lists          []listState
-	batches        map[int64]bool // acknowledged or unknown
+	batches        map[int64]bool // true if acknowledged, false if the outcome is unknown
 }
 
 type listState struct {
 	key   int64
 	acked []int64
-	maybe int64 // 0: none
+	maybe int64 // value of the append with an unknown outcome, or 0
 }
 
 func (c *client) run() {
@@ -83,8 +83,8 @@ func (c *client) connect() bool {
 	return true
 }
 
-// ask sends a statement. unknown reports that the outcome of the statement is unknown. refused reports that the
-// statement had no effect.
+// ask sends a statement. unknown is true if the outcome of the statement is unknown. refused is true if the statement
+// had no effect.
 func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.Result, unknown, refused bool) {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.PageSize = level, cqlwire.NoPaging
@@ -117,7 +117,7 @@ func (c *client) ask(k kind, level dberr.Consistency, text string) (r *cqlwire.R
 	return nil, true, false
 }
 
-// work makes one request.
+// work sends one request.
 func (c *client) work() {
 	switch n := c.rng.IntN(100); {
 	case n < 18:
@@ -145,7 +145,7 @@ func (c *client) newCell(table string) *cell {
 	return &cell{table: table, key: int64(c.id)<<32 | c.l.values.Add(1)}
 }
 
-// publish announces the keys that this client writes to the other clients.
+// publish makes the keys that this client writes known to the other clients.
 func (c *client) publish() {
 	all := slices.Concat(c.plain[:], c.stamped[:])
 	c.cells.Store(&all)
@@ -178,7 +178,7 @@ func (c *client) write(k kind, at **cell) {
 	}
 }
 
-// read reads a key of any client, most often its own.
+// read reads a key of any client. Most reads use a key of the reading client.
 func (c *client) read(k kind, level dberr.Consistency) {
 	owner := c
 	if c.rng.IntN(3) == 0 {
@@ -189,7 +189,7 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	began := time.Now()
 	at := c.at
 	if c.l.uncertain.Load() {
-		at = nil // a restarted node has lost its knowledge of acknowledged writes
+		at = nil // a restarted node does not remember which writes it has acknowledged
 	}
 	least := x.least(level, began, at)
 	r, unknown, refused := c.ask(k, level, fmt.Sprintf("SELECT v FROM load.%s WHERE k = %d", x.table, x.key))
@@ -206,13 +206,13 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	}
 }
 
-// least returns the minimum value that a read that begins now must return.
+// least returns the lowest value that a read starting now may return.
 func (x *cell) least(level dberr.Consistency, now time.Time, at *member) int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var least int64
 	for _, a := range x.acked {
-		// A node that has acknowledged a write returns it from then on, at any level.
+		// A node that has acknowledged a write returns the value in all later reads at any consistency level.
 		if level != dberr.One || a.node == at || now.Sub(a.at) > stalenessMax {
 			least = max(least, a.value)
 		}
@@ -262,7 +262,7 @@ func (c *client) register() {
 	}
 }
 
-// setBoth sets two registers, which are in different partitions, in one LOGGED batch.
+// setBoth sets two registers in different partitions in one LOGGED batch.
 func (c *client) setBoth(key int64) {
 	ins := [...]input{{do: set, key: key, to: c.l.values.Add(1)}, {do: set, key: key ^ 1, to: c.l.values.Add(1)}}
 	began := int64(time.Since(c.l.began))
@@ -272,7 +272,7 @@ func (c *client) setBoth(key int64) {
 	}
 	ended := int64(time.Since(c.l.began))
 	for _, in := range ins {
-		// One client sets both at the same time; porcupine checks each register separately.
+		// One client sets both registers in one operation. porcupine checks each register separately.
 		c.l.history.add(porcupine.Operation{ClientId: c.id, Input: in, Call: began, Return: ended,
 			Output: output{unknown: unknown, applied: true, value: absent}})
 		c.seen[in.key] = in.to
@@ -335,7 +335,7 @@ func (c *client) append() {
 	}
 }
 
-// number returns the first row's value in a column, or otherwise if it does not exist.
+// number returns the first row's value in a column. If the value does not exist, number returns otherwise.
 func number(r *cqlwire.Result, column string, otherwise int64) int64 {
 	if r.RowCount == 0 {
 		return otherwise
@@ -356,7 +356,7 @@ func number(r *cqlwire.Result, column string, otherwise int64) int64 {
 	return otherwise
 }
 
-// next splits off the first cell.
+// next returns the first cell and the remaining cells.
 func next(cells []byte) (cell, rest []byte) {
 	n := int32(binary.BigEndian.Uint32(cells))
 	if n < 0 {

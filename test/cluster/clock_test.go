@@ -32,16 +32,16 @@ const (
 	clockTables, clockRows = 4, 16
 	// lifetime is longer than the test and shorter than the offset of any wrong clock.
 	lifetime = 30 * time.Minute
-	// clockSlack is the maximum by which a timestamp may be later than the clock: the tolerated difference between
-	// nodes plus the increment of conditional writes.
+	// clockSlack is the maximum by which a timestamp may be later than the clock: the tolerated clock difference
+	// between nodes plus the timestamp increments of conditional writes.
 	clockSlack = 2 * time.Second
 )
 
-// TestWrongClock checks a cluster of four in which one node's wall clock is an hour ahead, an hour behind, or jumps.
-// The node must not lead any partition while its clock is wrong. No write, through any node, may have a timestamp that
-// is too late or too early, so that later writes of drivers are visible. No data with a lifetime may expire early or
-// have another lifetime. An index created in that time must contain all rows. All of this must also apply after the
-// node was killed in the middle of batches and after its clock is correct again.
+// TestWrongClock checks a cluster of four nodes while the wall clock of one node is an hour ahead, is an hour behind,
+// or jumps. The node must not lead any partition while its clock is wrong. A write through any node must not have a
+// timestamp that is too late or too early, because later writes of drivers must be visible. No data with a lifetime
+// may expire early or have another lifetime. An index created in that time must contain all rows. The same must apply
+// after the node has been killed while it coordinated batches, and after its clock has been corrected.
 func TestWrongClock(t *testing.T) {
 	if !*wrongClocks {
 		t.Skip("give -wrong-clocks")
@@ -152,7 +152,7 @@ func (s *skewed) run(jumps []time.Duration) {
 	case 0:
 		s.abstains()
 	case 1:
-		s.write() // the node led some of these partitions
+		s.write() // the node previously led some of these partitions
 		s.clock.Set(jumps[0])
 		s.abstains()
 	default:
@@ -211,8 +211,8 @@ func (s *skewed) write() {
 	s.rows += clockRows
 }
 
-// query runs a statement until it succeeds, because a response may be late while leaders change. The writing
-// statements are idempotent, except counters, which are not compared.
+// query repeats a statement until it succeeds, because requests may time out while leaders change. All writes except
+// counter updates are idempotent, and counters are not compared.
 func (s *skewed) query(conn *rawclient.Conn, text string) (rows int, cells []byte) {
 	s.t.Helper()
 	s.until(text, settleTime, func() string {
@@ -226,7 +226,7 @@ func (s *skewed) query(conn *rawclient.Conn, text string) (rows int, cells []byt
 	return rows, cells
 }
 
-// sweep makes every node rewrite its store, as it would over time.
+// sweep makes every node compact its whole store, which otherwise happens over time.
 func (s *skewed) sweep() {
 	s.t.Helper()
 	for _, m := range s.nodes {
@@ -250,10 +250,10 @@ func (s *skewed) killInBatches() {
 				_, err := conn.Query(fmt.Sprintf("BEGIN BATCH INSERT INTO ks.t0 (k, v) VALUES (%d, 3); "+
 					"INSERT INTO ks.t1 (k, v) VALUES (%d, 3); APPLY BATCH", k%clockRows, k%clockRows))
 				switch refusal := (*cqlwire.Error)(nil); {
-				case errors.As(err, &refusal): // the response may be late while leaders change
+				case errors.As(err, &refusal): // requests may time out while leaders change
 					failed.Store(err)
 				case err != nil:
-					return // the node is down
+					return // stop because the node is down
 				case done.Add(1) == enough:
 					close(grown)
 				}
@@ -277,7 +277,7 @@ func (s *skewed) killInBatches() {
 	s.wrong.start()
 }
 
-// check checks everything that was written since began.
+// check checks all data that was written since began.
 func (s *skewed) check(began time.Time) {
 	s.t.Helper()
 	for i, m := range s.nodes {
@@ -305,7 +305,7 @@ func (s *skewed) check(began time.Time) {
 				}
 			}
 		}
-		// A driver's write with a correct clock is visible.
+		// A later write from a driver with a correct clock must be visible.
 		for table := range clockTables {
 			at := time.Now().Add(clockSlack).UnixMicro()
 			s.query(conn, fmt.Sprintf("UPDATE ks.t%d USING TIMESTAMP %d SET v = %d WHERE k = 0", table, at, 100+i))

@@ -18,12 +18,12 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// wires is a separate network: each node is in a network namespace, and all namespaces are connected to one bridge. It
-// needs root.
+// wires is a network in which each node has a network namespace and one bridge connects all namespaces. It requires
+// root privileges.
 type wires struct {
 	t      testing.TB
-	prefix string // of all names
-	net    string // 10.x.y.
+	prefix string // prefix of all names
+	net    string // network prefix in the form 10.x.y.
 }
 
 // newWiredFleet prepares a cluster without nodes whose links can be cut.
@@ -63,7 +63,7 @@ func (w *wires) attach(m *member) {
 	w.ip("netns add %s", ns)
 	w.t.Cleanup(func() {
 		m.kill()
-		// Connections that were closed by force keep a namespace and its interface alive for some time.
+		// Forcibly closed connections keep a namespace and its interface alive for some time.
 		_ = exec.Command("ip", "link", "del", fmt.Sprintf("%sv%d", w.prefix, m.index+1)).Run()
 		_ = exec.Command("ip", "netns", "del", ns).Run()
 	})
@@ -75,15 +75,15 @@ func (w *wires) attach(m *member) {
 	m.args = append(m.args, "--insecure")
 }
 
-// command makes a command run in the namespace of a node.
+// command returns a command that runs cmd in the namespace of a node.
 func (w *wires) command(m *member, cmd *exec.Cmd) *exec.Cmd {
 	in := exec.Command("ip", append([]string{"netns", "exec", w.space(m)}, cmd.Args...)...)
 	in.Env = cmd.Env
 	return in
 }
 
-// cut drops all packets between a and b. Neither side is notified: the packets are sent to an interface that does not
-// exist.
+// cut drops all packets between a and b. Neither side is notified, because the packets are sent to an interface that
+// does not exist.
 func (w *wires) cut(a, b *member) {
 	w.t.Helper()
 	for _, p := range [][2]*member{{a, b}, {b, a}} {
@@ -91,7 +91,7 @@ func (w *wires) cut(a, b *member) {
 	}
 }
 
-// mend undoes cut.
+// mend reverts cut.
 func (w *wires) mend(a, b *member) {
 	w.t.Helper()
 	for _, p := range [][2]*member{{a, b}, {b, a}} {
@@ -99,7 +99,7 @@ func (w *wires) mend(a, b *member) {
 	}
 }
 
-// TestCutOff checks that a leader that is cut off from all other nodes is replaced after a timeout. Clients of the
+// TestCutOff checks that a leader is replaced after a timeout if it is cut off from all other nodes. Clients of the
 // other nodes must see no errors, and the old leader must not serve stale data.
 func TestCutOff(t *testing.T) {
 	onlyLong(t)
@@ -132,7 +132,7 @@ func TestCutOff(t *testing.T) {
 }
 
 // witness writes growing values on one node and reads them at QUORUM on another node. Reads may be rejected but must
-// not be stale.
+// not return stale data.
 type witness struct {
 	f        *fleet
 	at, from *member
@@ -184,8 +184,8 @@ func (w *witness) finish() {
 	w.f.t.Logf("reads on the isolated node: %d correct, %d rejected", w.right, w.refused)
 }
 
-// TestCutPair checks the behavior for clients while two nodes cannot reach each other and all other links work. No
-// result may be wrong, and everything must work when the link is restored.
+// TestCutPair checks the results of clients while two nodes cannot reach each other and all other links work. No
+// result may be wrong, and all requests must succeed when the link is restored.
 func TestCutPair(t *testing.T) {
 	onlyLong(t)
 	f := newWiredFleet(t, "")
@@ -204,7 +204,7 @@ func TestCutPair(t *testing.T) {
 	f.wires.mend(a, b)
 	l.mark("the link is back")
 	f.settle()
-	l.only(f.without(a, b)...) // completes all earlier requests
+	l.only(f.without(a, b)...) // wait until all earlier requests are complete
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.more(*requests / 8)

@@ -46,7 +46,7 @@ func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 
 // TestDriverThroughFaults checks that an application with the Go driver sees no errors while nodes are stopped,
 // killed, and started, and always reads its own writes. The application connects to all nodes and retries idempotent
-// statements. The test takes long because this driver waits ten seconds before it uses a recovered node again.
+// statements. The test takes a long time because this driver waits ten seconds before it uses a recovered node again.
 func TestDriverThroughFaults(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -85,8 +85,8 @@ func TestDriverThroughFaults(t *testing.T) {
 		}
 		m.start()
 		f.settle()
-		// The driver is notified by an event or by its own reconnection attempts. Without this wait, it would have one
-		// node less for the next fault.
+		// The driver learns of the recovered node from an event or from its own reconnection attempts. Without this
+		// wait, the driver would have one node less during the next fault.
 		from, want := time.Now(), done.Load()+*requests/8
 		f.until("requests go on, also at the node that is back", settleTime, func() string {
 			if t.Failed() || done.Load() >= want && seen.since(m.ip, from) {
@@ -115,7 +115,7 @@ func (s *served) since(ip string, from time.Time) bool {
 	return ok && at.(time.Time).After(from)
 }
 
-// contacts counts the requests that were sent to a node with a replica.
+// contacts counts the requests that the driver sent to a node with a replica.
 type contacts struct {
 	mu     sync.Mutex
 	where  map[int64]string // the address to which the request for a key was sent
@@ -134,7 +134,7 @@ func (c *contacts) ObserveQuery(_ context.Context, q gocql.ObservedQuery) {
 	}
 }
 
-// TestDriverFindsReplicas checks that a token-aware driver sends at least 95 % of its requests to a node that has a
+// TestDriverFindsReplicas checks that a token-aware driver sends at least 95% of its requests to a node that has a
 // replica, with six nodes and four replicas.
 func TestDriverFindsReplicas(t *testing.T) {
 	onlyLong(t)

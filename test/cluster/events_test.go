@@ -31,7 +31,7 @@ type listener struct {
 
 	mu     sync.Mutex
 	events []string
-	// times holds the times at which the events arrived.
+	// times holds the arrival times of the events.
 	times []time.Time
 }
 
@@ -112,7 +112,7 @@ func (l *listener) check(address, change string) error {
 		case change == "REMOVED_NODE" && r.RowCount > 0:
 			return fmt.Errorf("%s finds it", query)
 		case change == "DOWN" && r.RowCount == 0:
-			return nil // a node that is decommissioned goes down first, and may have been removed since
+			return nil // a decommissioned node first goes down, and may have been removed in the meantime
 		case change != "REMOVED_NODE" && r.RowCount == 0:
 			return fmt.Errorf("%s does not find it", query)
 		case change != "REMOVED_NODE" && int32(binary.BigEndian.Uint32(r.Cells)) <= 0:
@@ -141,8 +141,8 @@ func (l *listener) about(text string) (out []string, last time.Time) {
 	return out, last
 }
 
-// isOutage reports whether an event announces that a node went down or came up. On a busy machine a live node may be
-// considered dead, and is then announced to be up again.
+// isOutage reports whether an event announces that a node went down or came up. On a busy machine, such events also
+// occur for a live node that was briefly considered dead.
 func isOutage(event string) bool {
 	return strings.HasPrefix(event, "DOWN ") || strings.HasPrefix(event, "UP ")
 }
@@ -155,8 +155,7 @@ func lastOutage(events []string) []string {
 	return events
 }
 
-// hear waits until all listeners have received the expected events about a node, with its going down or coming up
-// last.
+// hear waits until all listeners have received the expected events about a node. The last event must be DOWN or UP.
 func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.Time, want ...string) {
 	t.Helper()
 	var latest time.Time
@@ -179,7 +178,7 @@ func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.T
 	t.Logf("all announced %s of %s after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
 }
 
-// agreed waits until every node reports the same schema version for all nodes, and returns the time that took.
+// agreed waits until every node reports the same schema version for all nodes. It returns the duration of the wait.
 func agreed(t *testing.T, listeners []*listener) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -205,9 +204,9 @@ func agreed(t *testing.T, listeners []*listener) time.Duration {
 	}
 }
 
-// TestEvents checks that clients receive each schema change once, regardless of the node that made it, and an event for
-// every node that joins, dies, returns, and leaves. At the time of each event, system.peers must agree with it. A node
-// that is announced as up must be reachable, and all nodes must agree about the schema when DDL has returned.
+// TestEvents checks that clients receive each schema change once, regardless of the node that made it, and an event
+// for every node that joins, dies, returns, and leaves. When an event arrives, system.peers must agree with the event.
+// A node that is announced as up must be reachable, and all nodes must agree about the schema when DDL has returned.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -285,7 +284,7 @@ func TestEvents(t *testing.T) {
 		got, _ := l.about(" " + fifth.ip)
 		// The process may end before the metadata states that the node has left.
 		got = slices.DeleteFunc(got, func(e string) bool { return e == "DOWN "+fifth.ip })
-		got = slices.Compact(got) // it may have been considered dead for a moment
+		got = slices.Compact(got) // the node may have been considered dead briefly
 		if !slices.Equal(got, []string{"NEW_NODE " + fifth.ip, "UP " + fifth.ip, "REMOVED_NODE " + fifth.ip}) {
 			t.Errorf("%s announced of the fifth node: %q", l.m.name(), got)
 		}

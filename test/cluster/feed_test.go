@@ -28,7 +28,7 @@ var (
 	feedKills   = flag.Int("feed-kills", 10, "number of node kills in TestChangesOverKills")
 )
 
-// The items of TestChangesOverKills, their logical partitions, and the number of clients.
+// These constants define the items of TestChangesOverKills, their logical partitions, and the number of clients.
 const (
 	feedKeys   = 60
 	feedIDs    = 30
@@ -37,8 +37,8 @@ const (
 	feedTable  = "shop.changing"
 )
 
-// bumpText increments items one after another. It must increment all of them or none. Its writes before an exception
-// are marked.
+// bumpText is a procedure that increments items one after another. It must increment all items or none. It marks the
+// items that it writes before it throws.
 const bumpText = `function bump(ids, fail) {
 	var c = getContext().getCollection(), i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -77,18 +77,18 @@ type counted struct {
 
 func (c *counted) place() string { return c.Key + "/" + c.ID }
 
-// feedLoad consists of clients that change items and readers of their changes.
+// feedLoad is a load of clients that change items and readers of the changes.
 type feedLoad struct {
 	f       *fleet
 	stop    chan struct{}
 	clients sync.WaitGroup
 	// acked counts acknowledged changes, unknown the changes of requests without a response, and thrown the calls that
-	// threw. queries counts index queries that were read to the end.
+	// threw an exception. queries counts index queries that were read to the end.
 	acked, unknown, thrown, queries atomic.Int64
 }
 
-// startFeed creates the container with its items, and returns the continuation of a feed of all versions from before
-// the first change.
+// startFeed creates the container with its items, and returns a continuation token of the all-versions feed. The token
+// precedes the first change.
 func startFeed(f *fleet) (l *feedLoad, now string, since time.Time) {
 	t := f.t
 	l = &feedLoad{f: f, stop: make(chan struct{})}
@@ -161,7 +161,7 @@ type writer struct {
 	cql           *rawclient.Conn
 }
 
-// node returns the next node to use, in turn.
+// node returns the next node in turn.
 func (w *writer) node() *member {
 	w.asked++
 	return w.f.nodes[(w.number+w.asked)%len(w.f.nodes)]
@@ -194,7 +194,7 @@ func (w *writer) someIDs(n int) (out []string) {
 	return out
 }
 
-// ask sends a request about an item or the container. answered is false if the request may have been executed.
+// ask sends a request to an item or the container. answered is false if the outcome of the request is unknown.
 func (w *writer) ask(method, path, key string, headers map[string]string, body, out any) (status int, answered bool) {
 	status, _, err := w.rest.Ask(w.f.t.Context(), &restclient.Request{Method: method, Path: feedPath + path, Key: key,
 		Headers: headers, Body: body}, out)
@@ -222,7 +222,7 @@ func (w *writer) batch() (int64, bool) {
 	return feedAtOnce, answered
 }
 
-// single changes one item: it alternates between patches and creation plus deletion.
+// single changes one item. It alternates between a patch and a creation with a deletion.
 func (w *writer) single() (n int64, answered bool) {
 	key := ownerKey(w.dice.IntN(feedKeys))
 	var status int
@@ -262,7 +262,7 @@ func (w *writer) call() (int64, bool) {
 		}
 		w.cql = c
 	}
-	ids, _ := json.Marshal(w.someIDs(feedAtOnce)) // texts
+	ids, _ := json.Marshal(w.someIDs(feedAtOnce)) // the IDs are texts
 	fail := w.dice.IntN(8) == 0
 	_, err := w.cql.Query(fmt.Sprintf("CALL shop.changing.bump('%s', fromJson('%s'), %v)",
 		ownerKey(w.dice.IntN(feedKeys)), ids, fail))
@@ -287,7 +287,7 @@ func (w *writer) call() (int64, bool) {
 	return feedAtOnce, false
 }
 
-// query queries the index page by page, and checks that each result matches and occurs once.
+// query queries the index page by page. It checks that each result matches the query and occurs once.
 func (w *writer) query() (int64, bool) {
 	g, seen := w.dice.IntN(7), map[string]bool{}
 	text := fmt.Sprintf("SELECT c.id, c.k, c.n, c.g, c.s FROM c WHERE c.g = %d", g)
@@ -319,7 +319,7 @@ func (w *writer) query() (int64, bool) {
 		}
 		if headers["x-ms-continuation"] = h.Get("x-ms-continuation"); headers["x-ms-continuation"] == "" {
 			w.queries.Add(1)
-			time.Sleep(100 * time.Millisecond) // leave the processors to the writers
+			time.Sleep(100 * time.Millisecond) // leave CPU time to the writers
 			return 0, true
 		}
 	}
@@ -332,9 +332,9 @@ func queryHeaders(page int) map[string]string {
 
 // TestChangesOverKills checks that the change feed contains all changes of items through REST and CQL completely, in
 // order, and exactly once per sequence of continuation tokens. The changes come from batches, single requests, and
-// procedures, some of which throw. Readers use both modes through REST and CQL and sometimes return to their last
-// checkpoint. In the meantime nodes are killed, and partitions split, merge, and move. Index queries must return only
-// matching items and finally equal a scan.
+// procedures, some of which throw exceptions. Readers use both modes through REST and CQL and sometimes return to
+// their last checkpoint. During the test, nodes are killed, and partitions split, merge, and move. Index queries must
+// return only matching items and finally equal a scan.
 func TestChangesOverKills(t *testing.T) {
 	if *feedChanges == 0 {
 		t.Skip("give -feed-changes=1000000")
@@ -399,7 +399,7 @@ func (l *feedLoad) until(n int64) {
 		if now := l.acked.Load(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) > 10*time.Minute { // allows for a shared machine
+		if time.Since(since) > 10*time.Minute { // the limit allows for a busy machine
 			l.f.t.Fatalf("no change was acknowledged for ten minutes, at %d", last)
 		}
 		time.Sleep(20 * time.Millisecond)

@@ -27,7 +27,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// long enables the tests that together take more than a minute.
+// long enables the slow tests, which together take more than a minute.
 var long = flag.Bool("cluster.long", false, "run all cluster tests")
 
 // onlyLong skips a test without -cluster.long.
@@ -60,7 +60,7 @@ var fleets atomic.Int32
 type fleet struct {
 	t     testing.TB
 	dir   string
-	net   string // 127.x.y.
+	net   string // address prefix in the form 127.x.y.
 	nodes []*member
 	// wires is nil for nodes on loopback addresses; see cut_test.go.
 	wires *wires
@@ -75,7 +75,8 @@ type member struct {
 	ip    string
 	dir   string
 	args  []string
-	// bin is the binary, or process.Binary if empty. env is its environment, or this process's environment if nil.
+	// bin is the binary of the node; if it is empty, the node uses process.Binary. env is the environment of the node;
+	// if it is nil, the node uses the environment of the test.
 	bin string
 	env []string
 	// config is added to the configuration file of this node only.
@@ -193,7 +194,7 @@ func (m *member) start() {
 	}
 }
 
-// tryStart works like start for nodes that may fail to start. It is safe to call from any goroutine.
+// tryStart works like start for nodes that may fail to start. tryStart is safe to call from any goroutine.
 func (m *member) tryStart() error {
 	ready := m.launch(append([]string{"--internal", m.inner()}, m.args...)...)
 	select {
@@ -297,12 +298,12 @@ func (m *member) signal(s syscall.Signal) {
 // kill kills the process with SIGKILL if it runs.
 func (m *member) kill() {
 	if m.running() {
-		_ = m.cmd.Process.Kill() // it may have ended
+		_ = m.cmd.Process.Kill() // the process may already have ended
 		<-m.ended
 	}
 }
 
-// stop stops the process with SIGTERM and returns the time that took.
+// stop stops the process with SIGTERM and returns the duration of the shutdown.
 func (m *member) stop() time.Duration {
 	m.f.t.Helper()
 	began := time.Now()
@@ -329,7 +330,7 @@ func (m *member) wipe() {
 	}
 }
 
-// dial connects a client.
+// dial connects a client to the node.
 func (m *member) dial() *rawclient.Conn {
 	m.f.t.Helper()
 	c, err := rawclient.Dial(m.f.t.Context(), m.cql(), rawclient.Options{})
@@ -348,7 +349,7 @@ func (m *member) do(statements ...string) {
 	process.Do(m.f.t, c, statements...)
 }
 
-// Web requests are short.
+// browser sends HTTP requests, which must complete quickly.
 var browser = http.Client{Timeout: 10 * time.Second}
 
 // status returns the cluster status according to the node.
@@ -365,7 +366,7 @@ func (m *member) status() (*admin.Status, error) {
 	return &s, nil
 }
 
-// order sends the node an order about another node.
+// order sends the node an administrative request about another node.
 func (m *member) order(what, about string) {
 	m.f.t.Helper()
 	process.Order(m.f.t, m.dir, "/node/"+what+"?node="+url.QueryEscape(about))
@@ -381,7 +382,7 @@ func (m *member) id() string {
 	return s.Node
 }
 
-// alive returns the nodes whose processes run.
+// alive returns the nodes with a running process.
 func (f *fleet) alive() []*member {
 	var out []*member
 	for _, m := range f.nodes {
@@ -438,10 +439,10 @@ func (f *fleet) acquaint() {
 	f.until("nodes know each other", settleTime, func() string { return unacquainted(f.alive()) })
 }
 
-// unacquainted returns two nodes of which the first does not yet know the dedupe start time of the second. If that node
-// took over from a killed leader now, the outcome of writes in flight would be unknown.
+// unacquainted returns two nodes. The first node does not know the dedupe start time of the second. If the first node
+// replaced a killed leader now, the outcome of writes in flight would be unknown.
 func unacquainted(alive []*member) string {
-	own := map[string]string{} // by each node about itself
+	own := map[string]string{} // the start time that each node reports for itself
 	seen := map[string]map[string]string{}
 	for _, m := range alive {
 		s, err := m.status()
@@ -456,7 +457,7 @@ func unacquainted(alive []*member) string {
 	}
 	for node, of := range seen {
 		for other, memory := range own {
-			reported := own[node] != "" && memory != "" // builds of level 5 and earlier do not report it
+			reported := own[node] != "" && memory != "" // builds up to level 5 do not report the start time
 			if reported && of[other] != memory {
 				return fmt.Sprintf("node %s does not know since when node %s remembers writes", node, other)
 			}
@@ -465,7 +466,7 @@ func unacquainted(alive []*member) string {
 	return ""
 }
 
-// still waits until the cluster is settled and no replica has moved for a while.
+// still waits until settle succeeds and no replica has moved for a while.
 func (f *fleet) still() {
 	f.t.Helper()
 	was, since := "", time.Now()
@@ -551,7 +552,7 @@ func (f *fleet) leader(table string) *member {
 	return found
 }
 
-// byID returns the node with an identity that s lists.
+// byID returns the node of status s that has the given ID.
 func (f *fleet) byID(s *admin.Status, id string) *member {
 	for _, n := range s.Nodes {
 		if n.ID != id || id == "" {

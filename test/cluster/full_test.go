@@ -25,7 +25,8 @@ import (
 
 var allDisks = flag.Bool("all-disks", false, "run TestAllDisksFull, on disks of 256 MB each")
 
-// smallDisk gives a node that has not been started a separate disk in memory, part of which a file occupies.
+// smallDisk gives a node that has not been started a separate disk in memory. A ballast file occupies a part of the
+// disk.
 func (m *member) smallDisk(megabytes, taken int) (ballast string) {
 	t := m.f.t
 	t.Helper()
@@ -81,7 +82,7 @@ func (m *member) endsWith(text string) {
 	}
 }
 
-// filler writes incompressible rows and knows which were acknowledged.
+// filler writes incompressible rows and records which rows were acknowledged.
 type filler struct {
 	f     *fleet
 	value string
@@ -101,7 +102,7 @@ func newFiller(f *fleet) *filler {
 	return &filler{f: f, value: hex.EncodeToString(b)}
 }
 
-// write writes one row through a node. A row that is not acknowledged may exist.
+// write writes one row through a node. If the write is not acknowledged, the row may or may not exist.
 func (w *filler) write(m *member) error {
 	c := m.dial()
 	defer c.Close()
@@ -135,8 +136,8 @@ func (w *filler) check() {
 }
 
 // TestOneFullDisk checks that a full disk costs the cluster one node and causes no client errors. The node transfers
-// its leaderships and ends with one line. When started, it reports how much space it lacks, and it returns when there
-// is space.
+// its leaderships and exits with one log line. If it is started on the full disk, it reports how much space is
+// missing. It starts again when there is enough space.
 func TestOneFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -144,8 +145,7 @@ func TestOneFullDisk(t *testing.T) {
 		f.add()
 	}
 	small := f.nodes[3]
-	// Flushes and compactions must not use the space between 15 % and 5 % free while the node transfers its
-	// leaderships.
+	// While the node transfers its leaderships, flushes and compactions must not reduce the free space from 15% to 5%.
 	ballast := small.smallDisk(384, 300)
 	for _, m := range f.nodes {
 		m.start()
@@ -172,7 +172,7 @@ func TestOneFullDisk(t *testing.T) {
 			t.Errorf("write after the node ended: %v", err)
 		}
 	}
-	rest := small.takeAll() // takes the space that the node freed when it ended
+	rest := small.takeAll() // occupies the space that the node freed when it ended
 	for range 3 {
 		if err := small.tryStart(); err == nil {
 			t.Fatal("the node started on a full disk")
@@ -191,8 +191,8 @@ func TestOneFullDisk(t *testing.T) {
 }
 
 // TestAllDisksFull checks that a cluster whose disks are full rejects writes with a clear error, continues to serve
-// reads, and accepts writes again without intervention. Deletes work until almost no space is left, which happens
-// immediately on disks this small.
+// reads, and accepts writes again without intervention when there is space. Deletes succeed until almost no space is
+// left. On disks this small, that happens immediately.
 func TestAllDisksFull(t *testing.T) {
 	if !*allDisks {
 		t.Skip("a burst can fill disks this small completely, which ends a node: needs -all-disks")

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// gapRounds enables TestSplitGap, which measures.
+// gapRounds is the number of rounds of TestSplitGap, or 0 to skip the test.
 var (
 	gapRounds = flag.Int("gap", 0, "number of rounds of TestSplitGap; in each round a table splits into sixteen partitions")
 	gapRate   = flag.Int("gap-rate", 0, "writes per second of TestSplitGap; 0 for no limit")
@@ -37,13 +37,13 @@ type written struct {
 	took  time.Duration
 }
 
-// gapLoad consists of writers that never stop. All of them write to the partition that is being split. With keys from
-// the whole ring, a small half would get too few writes to show its gap.
+// gapLoad is a load of continuous writers. All of them write to the partition that is being split. With keys from the
+// whole ring, a small half would get too few writes to measure its gap.
 type gapLoad struct {
 	t     *testing.T
 	began time.Time
 	stop  atomic.Bool
-	// aim selects the tokens of the writes.
+	// aim selects the tokens that the writers use.
 	aim  atomic.Pointer[func(place uint64) bool]
 	wg   sync.WaitGroup
 	mu   sync.Mutex
@@ -81,8 +81,8 @@ func (l *gapLoad) draw() (k int32, place uint64) {
 	}
 }
 
-// pause returns the longest time without a completed write in a range, among the gaps that touch a window, and the
-// longest duration of a write that completed in the window.
+// pause returns the longest time without a completed write in a token range, considering all gaps that overlap a time
+// window. It also returns the longest duration of a write that completed in the window.
 func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap, longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,9 +100,9 @@ func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap
 	return gap, longest
 }
 
-// TestSplitGap measures how long writes to the new half have no response during a split, and the longest duration of
-// such a write. It also measures both for the same tokens just before the split. The cluster has four nodes and is
-// written as fast as possible, or at -gap-rate. The test fails if a write fails.
+// TestSplitGap measures the longest time during a split in which no write to the new half completes, and the longest
+// duration of a write to it. It also measures both for the same tokens just before the split. Clients write to a
+// cluster of four nodes as fast as possible, or at the rate -gap-rate. The test fails if a write fails.
 func TestSplitGap(t *testing.T) {
 	if *gapRounds == 0 {
 		t.Skip("measurement: needs -gap ROUNDS")

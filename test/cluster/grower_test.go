@@ -24,16 +24,16 @@ const (
 	readEvery = 200 * time.Millisecond
 	// rowsBefore is the number of rows before the table is filled. It is too small for a split.
 	rowsBefore = 1000
-	// rowBytes is the size of a row. One row in keptOf stays when the table is emptied.
+	// rowBytes is the size of a row. One in keptOf rows stays when the table is emptied.
 	rowBytes = 1000
 	keptOf   = 256
 )
 
-// The modes of a grower.
+// These are the modes of a grower.
 const (
 	reading int32 = iota // writes rowsBefore rows and then reads them as fast as possible
-	filling              // writes rows at a limited rate, and reads some
-	resting              // reads a little
+	filling              // writes rows at a limited rate, and reads some rows
+	resting              // reads rows at a low rate
 )
 
 // grower fills a table through the Go driver, reads what it has written, and finally deletes most of it. Row k is
@@ -130,7 +130,7 @@ func (g *grower) change(k int64, q *gocql.Query) {
 	g.mu.Unlock()
 }
 
-// state returns the known state of a row.
+// state returns whether a row exists, if known.
 func (g *grower) state(k int64) (there, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -189,7 +189,7 @@ func (g *grower) shrink() {
 	wg.Wait()
 }
 
-// check reads the whole table.
+// check reads the whole table and compares it with the expected rows.
 func (g *grower) check(t testing.TB) {
 	t.Helper()
 	found := map[int64]bool{}
@@ -198,7 +198,7 @@ func (g *grower) check(t testing.TB) {
 	var v []byte
 	for rows.Scan(&k, &v) {
 		if k > appKeys {
-			continue // these rows belong to the programs, which check them
+			continue // other programs write and check these rows
 		}
 		there, known := g.state(k)
 		if found[k] || known && !there || !slices.Equal(v, payload(k)) {

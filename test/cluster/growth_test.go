@@ -36,15 +36,16 @@ const grownTable = "load.grown"
 const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_second: 100\n" +
 	"merges:\n  idle_period: 4s\n"
 
-// shrinkTime is the maximum time in which a table must become two partitions again. Sizes are sizes on disk, so
-// compactions must first reclaim deleted data. At most two pairs merge concurrently.
+// shrinkTime is the maximum time in which a table must become two partitions again. Partition sizes are sizes on disk,
+// so compactions must first reclaim deleted data. At most two pairs merge concurrently.
 const shrinkTime = 40 * time.Minute
 
-// TestGrowth checks that a table that is filled grows automatically from one partition to many, by its size and its
-// load. The cluster grows from four nodes to six, and the table must return to two partitions when it is emptied. Four
-// programs make checked requests of all kinds in that time. There must be no errors, no stale, lost, or altered rows,
-// and the partitions must finally cover the ring exactly once. With -cluster.kill, a node is repeatedly killed in every
-// phase. Requests may then fail, and acknowledged writes are checked.
+// TestGrowth checks that a table grows automatically from one partition to many as clients fill it, because of its
+// size and its load. The cluster grows from four nodes to six, and the table must return to two partitions when it is
+// emptied. During the test, four programs make requests of all kinds and check the results. There must be no errors
+// and no stale, lost, or altered rows. At the end, the partitions must cover the ring exactly once. With
+// -cluster.kill, a node is repeatedly killed in every phase. Requests may then fail, and acknowledged writes are
+// checked.
 func TestGrowth(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, growthConfig)
@@ -98,7 +99,7 @@ func TestGrowth(t *testing.T) {
 // reportEvery is the interval of progress reports in a phase.
 const reportEvery = 30 * time.Second
 
-// atLeast returns a message if n is less than want.
+// atLeast returns a message if n is less than want, or an empty string.
 func atLeast(n, want int, of string) string {
 	if n < want {
 		return fmt.Sprintf("%d %s", n, of)
@@ -106,7 +107,7 @@ func atLeast(n, want int, of string) string {
 	return ""
 }
 
-// soak runs all programs that make requests, and the activities in parallel to them.
+// soak runs all programs that make requests, and the activities that run in parallel.
 type soak struct {
 	l       *load
 	t       testing.TB
@@ -199,7 +200,7 @@ func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []s
 	}
 }
 
-// count counts the changes of partitions since the last count. The cluster keeps the newest thousand.
+// count counts the changes of partitions since the last count. The cluster keeps the newest thousand changes.
 func (s *soak) count() {
 	changes := s.l.f.nodes[0].history()
 	slices.SortFunc(changes, func(a, b admin.ChangeStatus) int { return cmp.Compare(a.Number, b.Number) })
@@ -230,7 +231,7 @@ const (
 	balancedBack = "moved back for balance"
 )
 
-// end stops all programs. Their errors are in the load.
+// end stops all programs. The load contains their errors.
 func (s *soak) end() {
 	if s.ended {
 		return
@@ -247,7 +248,7 @@ func (s *soak) end() {
 	}
 }
 
-// check checks that acknowledged writes exist.
+// check checks that all acknowledged writes exist.
 func (s *soak) check() {
 	s.t.Helper()
 	s.grower.check(s.t)

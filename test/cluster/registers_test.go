@@ -40,8 +40,8 @@ type input struct {
 
 type output struct {
 	unknown bool
-	applied bool  // of swap and create
-	value   int64 // of get, and of swap and create that were not applied
+	applied bool  // for swap and create
+	value   int64 // for get, and for swap and create if they were not applied
 }
 
 func (in input) String() string {
@@ -50,7 +50,7 @@ func (in input) String() string {
 }
 
 // registerTable returns the table of a register. There are two tables with separate partitions: the registers k and
-// k^1 are never in the same partition.
+// k^1 are therefore never in the same partition.
 func registerTable(key int64) string { return [...]string{"load.registers", "load.twins"}[key&1] }
 
 // text returns the statement for in.
@@ -136,7 +136,7 @@ func (h *history) add(op porcupine.Operation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if op.Output.(output).unknown {
-		op.Return = math.MaxInt64 // it may take effect at any later time
+		op.Return = math.MaxInt64 // the operation may take effect at any later time
 	}
 	h.ops = append(h.ops, op)
 }

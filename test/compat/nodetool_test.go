@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package compat checks that tools for Cassandra work. run.sh installs and runs applications of drivers, object
-// mappers, frameworks, and cqlsh; the tests here need only Go.
+// Package compat checks that tools for Cassandra work. run.sh installs and runs applications that use drivers, object
+// mappers, frameworks, and cqlsh. The tests in this package need only Go.
 package compat
 
 import (
@@ -51,9 +51,9 @@ func nodetoolRows(t *testing.T) (names, answers []string) {
 	return names, slices.Compact(answers)
 }
 
-// TestNodetoolPage checks that docs/nodetool.md has every command of the nodetool of Cassandra 5.0.5 once, as testdata
-// lists them, and that everything it names exists. Commands of the binary must have help, tables must be readable from
-// a node with release 5.0, and metrics must be exported or described in docs/metrics.md.
+// TestNodetoolPage checks that docs/nodetool.md lists every nodetool command of Cassandra 5.0.5 once, and that the
+// page names only existing commands, tables, and metrics. Commands of the binary must have help, tables must be
+// readable from a node with release 5.0, and metrics must be exported or described in docs/metrics.md.
 func TestNodetoolPage(t *testing.T) {
 	names, answers := nodetoolRows(t)
 	list, err := os.ReadFile(filepath.Join("testdata", "nodetool.txt"))

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// This file implements protocol v4 independently of the server, so that the replay does not share a codec, and its
-// mistakes, with the server.
+// This file implements protocol v4 independently of the server. A shared codec would hide its own errors.
 
 const (
 	opError        = 0
@@ -150,7 +149,7 @@ func (r *reader) typ() string {
 	}
 }
 
-// metadata reads result or bind metadata. columns is nil when the server omitted them.
+// metadata reads result or bind metadata. columns is nil if the server omitted the columns.
 func (r *reader) metadata(a *answer, prepared bool) (columns [][2]string, count int) {
 	flags := r.i32()
 	count = r.i32()
@@ -261,7 +260,7 @@ func decodeResult(r *reader, a *answer) {
 	}
 }
 
-// conn is one connection with one request at a time.
+// conn is a connection that sends one request at a time.
 type conn struct {
 	c        net.Conn
 	keyspace string

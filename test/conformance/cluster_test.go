@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// sampled selects the part of the recordings that a cluster replays without -stir: one in this number of tests.
+// sampled determines the part of the recordings that a cluster replays without -stir: one in sampled tests.
 const sampled = 12
 
-// TestCluster checks with the scenarios that four nodes respond in the same way as one node, through every node. All
-// recordings are replayed by TestConformance with -nodes=4.
+// TestCluster replays the scenarios on four nodes and checks that every node responds like a standalone node. To
+// replay all recordings on a cluster, run TestConformance with -nodes=4.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	if *against != "" || *cluster > 1 {

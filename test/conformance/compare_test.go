@@ -131,7 +131,7 @@ func compareRows(st *step, exp, got answer, vol map[string]bool) []string {
 	return d
 }
 
-// texts returns rows as texts, with volatile columns blanked.
+// texts returns rows as texts. Values of volatile columns are replaced by blanks.
 func texts(a answer, vol map[string]bool) [][]string {
 	out := make([][]string, len(a.Rows))
 	for i, r := range a.Rows {
@@ -162,8 +162,8 @@ func forgive(want, have [][]string, column int, alike func(want, have string) bo
 	}
 }
 
-// closeTTLs accepts remaining times to live that are up to ten seconds lower than recorded. It compares 32-bit
-// integers in hexadecimal: an integer, or the count, lengths, and integers of a list.
+// closeTTLs accepts remaining times to live that are up to ten seconds lower than recorded. Both values are in
+// hexadecimal. They are 32-bit integers or lists of 32-bit integers.
 func closeTTLs(want, have string) bool {
 	for ; len(want) >= 8; want, have = want[8:], have[8:] {
 		w, err1 := strconv.ParseUint(want[:8], 16, 32)
@@ -175,7 +175,7 @@ func closeTTLs(want, have string) bool {
 	return want == have
 }
 
-// began is earlier than every write of the replay. recorded is earlier than every recording.
+// began is a time before all writes of the replay. recorded is a time before all recordings.
 var (
 	began    = time.Now()
 	recorded = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)

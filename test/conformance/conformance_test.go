@@ -4,10 +4,11 @@
 // The recordings are from version 4.0; recordings of roles and permissions are from 5.0.5 (the files that end in 50).
 // TestRelease50 does the same with all recordings of 5.0.5.
 //
-// The scenarios written for this project are in testdata. Recordings of public test suites are next to the repository,
-// in ../shared/conformance (or ILION_CONFORMANCE), because their statements may not be published here; without them
-// only the scenarios are replayed. A difference is a defect unless differences.txt lists the step with a reason that
-// docs/compatibility.md explains. With -stir=SEED, physical partitions split, merge, and move between the steps.
+// The scenarios written for this project are in testdata. The recordings of public test suites are outside the
+// repository, in ../shared/conformance (or ILION_CONFORMANCE), because their statements must not be published here.
+// Without these recordings, only the scenarios are replayed. A difference is a defect unless differences.txt lists the
+// step with a reason that docs/compatibility.md explains. With -stir=SEED, physical partitions split, merge, and move
+// between the steps.
 package conformance
 
 import (
@@ -31,8 +32,8 @@ import (
 	"github.com/ilion-db/ilion/test/topochaos"
 )
 
-// target is the system on which recordings are replayed: the nodes of one cluster, and the source of changes of its
-// physical partitions before each step, or nil.
+// target is the cluster on which recordings are replayed. It contains the addresses of the nodes. If changer is not
+// nil, it changes the physical partitions before each step.
 type target struct {
 	addrs   []string
 	changer *topochaos.Changer
@@ -50,9 +51,9 @@ var (
 	verbose = flag.Bool("differences", false, "print every difference, including explained differences")
 )
 
-// outside matches statements outside the language of this version (docs/compatibility.md lists them). They are sent
-// but not counted. If Cassandra executes such a CREATE, the rest of its test is skipped, because it may depend on the
-// created object.
+// outside matches statements that this version does not support (docs/compatibility.md lists them). The replay sends
+// these statements but does not count them. If Cassandra executes such a CREATE, the rest of its test is skipped,
+// because it may depend on the created object.
 var outside = regexp.MustCompile(`(?is)^\s*(` +
 	`(CREATE|ALTER|DROP)\s+(MATERIALIZED\s+VIEW|ROLE|USER|TRIGGER|(OR\s+REPLACE\s+)?(FUNCTION|AGGREGATE))|CREATE` +
 	`\s+OR\s+REPLACE|CREATE\s+CUSTOM\s+INDEX|` +
@@ -64,7 +65,8 @@ var creation = regexp.MustCompile(`(?i)^\s*CREATE\b`)
 var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|SCHEMA|FULL|CLUSTER)\b|"IndexInfo"\s*$`)
 
 // ofClusters matches the warnings of a cluster that keeps or requires more replicas than requested. The recordings
-// were made with one node, which does not return them. peers matches statements that ask a node for its peers.
+// were made with one node, which does not return these warnings. peers matches statements that ask a node for its
+// peers.
 var (
 	ofClusters = regexp.MustCompile(`^(The replication of keyspace \S+ is ignored: every table has \d replicas, ` +
 		`and \d must acknowledge a ` +
@@ -104,9 +106,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// startCluster returns a new cluster of n nodes with the behavior of a release. Clients log in if there are users.
-// Partitions change according to the seed unless it is 0. The timeouts allow for all nodes and other tests that share
-// a machine.
+// startCluster returns a new cluster of n nodes with the behavior of a release. If users are configured, clients log
+// in. If the seed is not 0, it determines the changes of partitions. The timeouts are long because all nodes and other
+// tests share one machine.
 func startCluster(t *testing.T, n int, release string, users map[string]string, seed uint64) target {
 	c := testnode.Start(t, testnode.Options{Nodes: n, Change: func(_ int, o *options.Options) {
 		o.InitialPartitions, o.Compatibility, o.Auth.Users = *pieces, release, users
@@ -115,7 +117,7 @@ func startCluster(t *testing.T, n int, release string, users map[string]string, 
 	return target{c.Addrs(), newChanger(t, seed, c.Webs()...)}
 }
 
-// newChanger returns nil if the seed is 0.
+// newChanger returns a changer of partitions, or nil if the seed is 0.
 func newChanger(t *testing.T, seed uint64, webs ...string) *topochaos.Changer {
 	if seed == 0 {
 		return nil
@@ -175,13 +177,13 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// extent describes which steps are replayed and how.
+// extent selects the steps to replay.
 type extent struct {
 	// lanes is the number of concurrent tests.
 	lanes int
-	// whole includes tests that need roles, and steps outside the language.
+	// whole includes tests that need roles, and unsupported steps.
 	whole bool
-	// every restricts the replay to one in this number of tests, or to none if it is 0.
+	// every restricts the replay to one in every tests. If it is 0, no tests are replayed.
 	every int
 }
 
@@ -303,11 +305,11 @@ func replayTest(at target, rec *recording) *result {
 	return sum
 }
 
-// shares holds the minimum percentages of matching steps, of all steps and of each file's steps.
+// shares holds the minimum percentages of matching steps, in total and in each file.
 type shares struct{ all, file int }
 
-// report prints one line per file. It fails for every unexplained difference, for every explanation without a
-// difference, and if fewer steps than the minimum shares match.
+// report prints one line per file. It fails the test for every unexplained difference, for every explanation without a
+// difference, and if a percentage of matching steps is below its minimum.
 func report(t *testing.T, results map[string]*result, known map[string]string, least shares) {
 	names := make([]string, 0, len(results))
 	for n := range results {

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// guarded maps the needs of recordings to the guardrails with which they were made. The texts of guardrails are also
-// tested with the recordings in files. By default, Cassandra 5.0 warns of tables without a TTL that use
+// guarded maps each requirement of a recording to the guardrails with which the recording was made. The recordings in
+// files also test the texts of guardrails. By default, Cassandra 5.0 warns of tables without a TTL that use
 // TimeWindowCompactionStrategy.
 var guarded = map[string]struct{ file, more string }{
 	"guardrails": {"recorded.yaml", `

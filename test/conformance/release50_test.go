@@ -14,7 +14,7 @@ import (
 const (
 	// slack is the number of steps that may differ without a reason. Some steps depend on elapsed seconds.
 	slack = 2
-	// agree50 is the minimum percentage of matching steps of 5.0. 1.1 % of the steps differ in a warning that does not
+	// agree50 is the minimum percentage of matching steps of 5.0. 1.1% of the steps differ in a warning that does not
 	// apply to Ilion. The warning states that views are experimental, or that the consistency of a vector search is
 	// lowered to ONE.
 	agree50 = 97
@@ -22,8 +22,8 @@ const (
 
 // TestRelease50 replays all recordings from Cassandra 5.0.5 on a node with the behavior of 5.0, and prints a table of
 // the matching steps and of all steps by topic. It fails if a step differs without a reason in differences_50.txt that
-// docs/compatibility.md explains. -differences prints every step that differs, -only selects topics or tests, and
-// -rewrite adds new differences to the list.
+// docs/compatibility.md explains. The flag -differences prints every step that differs, -only selects topics or tests,
+// and -rewrite adds new differences to the list.
 func TestRelease50(t *testing.T) {
 	t.Parallel()
 	at := target{addrs: []string{startGuarded(t, nil)}}

@@ -26,7 +26,7 @@ type recording struct {
 	// Sessions holds the credentials of sessions that do not use the superuser.
 	Sessions map[string]credentials `json:"sessions"`
 	Steps    []step                 `json:"steps"`
-	// Whole enables the comparison of every step, including steps outside the language.
+	// Whole enables the comparison of every step, including unsupported steps.
 	Whole bool `json:"-"`
 }
 
@@ -121,11 +121,11 @@ func expand(v any) any {
 	return v
 }
 
-// replay is the state of one test while it runs.
+// replay holds the state of a running test.
 //
-// With more than one address, every step of a session goes to the next node, as with a driver without a preference.
-// The session has a connection to each node. Each connection switches to the keyspace before the connection is needed,
-// and statements are prepared on all connections.
+// With more than one address, every step of a session goes to the next node, as with a round-robin driver. The session
+// has a connection to each node. Each connection switches to the keyspace of the session before its next step.
+// Statements are prepared on all connections.
 type replay struct {
 	addrs []string
 	rec   *recording
@@ -168,8 +168,8 @@ func (r *replay) conn(at place) (*conn, error) {
 	return c, err
 }
 
-// login opens a new connection of a session; connections to the other nodes follow later. If the login is rejected,
-// the old connections stay.
+// login opens a new connection of a session. Connections to the other nodes are opened later. If the login is
+// rejected, the session keeps the old connections.
 func (r *replay) login(st *step) (answer, error) {
 	c, err := dial(r.addrs[0])
 	if err != nil {
@@ -206,7 +206,7 @@ func (r *replay) next(session int) (place, *conn, error) {
 	if err != nil || r.use(c, r.uses[session]) {
 		return at, c, err
 	}
-	// The keyspace was dropped, except for the connection that uses it.
+	// The keyspace was dropped, so only the connection that already uses the keyspace can continue.
 	for at.node = range r.addrs {
 		if c := r.conns[at]; c != nil && c.keyspace == r.uses[session] {
 			return at, c, nil
@@ -224,7 +224,7 @@ func (r *replay) use(c *conn, keyspace string) bool {
 	return err == nil && a.Kind == "set_keyspace"
 }
 
-// everywhere prepares a statement on the other nodes. The ID must be the same, because drivers require that.
+// everywhere prepares a statement on the other nodes. All nodes must return the same ID, because drivers require that.
 func (r *replay) everywhere(at place, st *step, id []byte) error {
 	for n := range r.addrs {
 		if n == at.node {
@@ -254,8 +254,8 @@ func nothing(format string, args ...any) answer {
 // run sends step i and returns the response.
 func (r *replay) run(i int) (answer, error) {
 	st := &r.rec.Steps[i]
-	if st.SleepMS > 0 && !slices.Contains(r.rec.Needs, "auth") { // these steps wait for permission caches
-		time.Sleep(time.Duration(st.SleepMS) * time.Millisecond) // recorded: expiry is checked in real seconds
+	if st.SleepMS > 0 && !slices.Contains(r.rec.Needs, "auth") { // skip waits for permission caches
+		time.Sleep(time.Duration(st.SleepMS) * time.Millisecond) // a recorded wait, because data expires in real time
 	}
 	if st.Op == "login" {
 		return r.login(st)

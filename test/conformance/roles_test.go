@@ -16,7 +16,7 @@ import (
 // superuser is the user with which the recordings were made.
 const superuser = "cassandra"
 
-// superusers returns the hash of the superuser's password, as nodes are configured with it.
+// superusers returns the configuration of the superuser: its name and the hash of its password.
 func superusers(t *testing.T) map[string]string {
 	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
 	if err != nil {
@@ -26,8 +26,8 @@ func superusers(t *testing.T) map[string]string {
 }
 
 // TestRoles replays recordings that need logins on a node with the superuser of the recordings: the roles and
-// permissions recorded with Cassandra 5.0.5 and the scenarios of 4.0 (-only selects other tests). It omits no steps;
-// steps that need views or functions are among the differences.
+// permissions recorded with Cassandra 5.0.5 and the scenarios of 4.0 (-only selects other tests). It omits no steps.
+// Steps that need views or functions are listed as differences.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{Users: superusers(t), Compatibility: "4.0",

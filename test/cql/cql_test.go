@@ -3,10 +3,10 @@
 // Package cql defines the database's behavior as text: statements and their results, in testdata/*.txt.
 //
 // The same files run on a new node in memory, on a node that divides every table into 16 physical partitions, and on a
-// node whose physical partitions split and merge between the statements. With the build tag integration, they also run
-// on clusters of four and six nodes, where every statement goes to the next node. A cluster of six nodes divides tables
-// at the tokens of its nodes. With -stir, the partitions of clusters change between the statements. With
-// -against=host:port, the files run on any CQL server. -rewrite writes the actual results to the files.
+// node whose physical partitions split and merge between the statements. With the build tag integration, the files
+// also run on clusters of four and six nodes, where every statement goes to the next node. A cluster of six nodes
+// divides tables at the tokens of its nodes. With -stir, the partitions of clusters change between the statements.
+// With -against=host:port, the files run on any CQL server. The flag -rewrite writes the actual results to the files.
 //
 // Directives:
 //
@@ -170,7 +170,7 @@ func answer(cs []*rawclient.Conn, text string, page int) string {
 	}
 }
 
-// show prints a result, one line per row: `name: value, ...`.
+// show formats a result with one line per row, in the form `name: value, ...`.
 func show(r *cqlwire.Result) string {
 	switch r.Kind {
 	case cqlwire.ResultVoid:

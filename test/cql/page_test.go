@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// block matches a CQL block of a page.
+// block matches a block of CQL in a page.
 var block = regexp.MustCompile("(?s)```cql\n(.*?)```")
 
 // TestTransactionsPage checks that the examples of docs/transactions.md have the results that the page shows.
@@ -35,7 +35,7 @@ func TestTransactionsPage(t *testing.T) {
 	}
 	var answers []string
 	for _, b := range block.FindAllStringSubmatch(string(page), -1) {
-		// A transaction is one statement; all other statements take one line each.
+		// A transaction is a single statement. All other statements have one line each.
 		list := []string{strings.TrimSpace(b[1])}
 		if !strings.HasPrefix(list[0], "BEGIN") {
 			list = strings.Split(list[0], "\n")

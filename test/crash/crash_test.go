@@ -65,7 +65,7 @@ func (s *server) kill(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.cmd.Wait() // it was killed, which the error reports
+	_ = s.cmd.Wait() // the error reports that the process was killed
 }
 
 func (s *server) dial(t *testing.T) *rawclient.Conn {
@@ -175,7 +175,7 @@ func verify(t *testing.T, s *server, acked *acknowledged) {
 		if int64(r.RowCount) < want {
 			t.Errorf("writer %d: got %d rows, %d were acknowledged", w, r.RowCount, want)
 		}
-		// At most one unacknowledged row per round can exist. From this point on, it counts as acknowledged.
+		// At most one unacknowledged row per round can exist. From now on, this row counts as acknowledged.
 		acked.row[w].Store(int64(r.RowCount))
 		verifyCounter(t, c, w, acked)
 	}

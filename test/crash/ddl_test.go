@@ -23,7 +23,7 @@ import (
 
 const (
 	ddlClients    = 16
-	ddlPartitions = 4 // of a table
+	ddlPartitions = 4 // number of partitions of a table
 	ddlRows       = 3
 )
 
@@ -33,16 +33,16 @@ type stage int
 const (
 	missing stage = iota
 	created
-	filled  // with ddlRows rows
-	widened // with an additional column w
-	indexed // on v
+	filled  // has ddlRows rows
+	widened // has an additional column w
+	indexed // has an index on v
 	stages
 )
 
 // ddlClient creates and drops its tables, one after the other.
 type ddlClient struct {
 	id, n int
-	// sure is the last acknowledged stage of table n. next is the stage requested after it.
+	// sure is the last acknowledged stage of table n. next is the stage that was requested after that stage.
 	sure, next stage
 	done       int
 }
@@ -85,8 +85,8 @@ func (d *ddlClient) run(c *rawclient.Conn) {
 	}
 }
 
-// resolve determines the stage of the table, which must be the last acknowledged stage or the stage after it, and
-// checks that the content matches the stage. It returns whether the table exists.
+// resolve determines the stage of the table and checks that the content matches the stage. The stage must be the last
+// acknowledged stage or the next stage. resolve reports whether the table exists.
 func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	t.Helper()
 	query := func(q string) ([]int, error) {
@@ -125,7 +125,7 @@ func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	if d.sure = found; d.sure == missing {
 		d.n++
 	}
-	if found == created { // some of its rows may exist
+	if found == created { // some of the new rows may exist
 		process.Do(t, c, "TRUNCATE "+d.table())
 	}
 	return found != missing
@@ -153,9 +153,9 @@ func partitions(t *testing.T, s *process.Server) int {
 	return n
 }
 
-// TestKillSchema checks that a kill in the middle of schema changes leaves a consistent schema, map, and set of
-// partitions. An acknowledged change must exist. Any other change must exist completely or not at all, and no partition
-// may remain without a table.
+// TestKillSchema checks that a kill in the middle of schema changes leaves a consistent schema, partition map, and set
+// of partitions. An acknowledged change must exist. Any other change must exist completely or not at all, and no
+// partition may remain without a table.
 func TestKillSchema(t *testing.T) {
 	t.Parallel()
 	dir, config := filepath.Join(t.TempDir(), "data"),

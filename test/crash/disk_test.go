@@ -36,7 +36,7 @@ func smallDisk(t *testing.T, megabytes int) string {
 	return dir
 }
 
-// noise returns text that does not compress.
+// noise returns incompressible text of the given size.
 func noise(t *testing.T, size int) string {
 	t.Helper()
 	b := make([]byte, size/2)
@@ -46,7 +46,7 @@ func noise(t *testing.T, size int) string {
 	return hex.EncodeToString(b)
 }
 
-// fill uses space.
+// fill creates a file of the given size to use up disk space.
 func fill(t *testing.T, name string, size int64) {
 	t.Helper()
 	if err := os.WriteFile(name, make([]byte, size), 0o644); err != nil && size < 1<<30 {
@@ -54,7 +54,7 @@ func fill(t *testing.T, name string, size int64) {
 	}
 }
 
-// tables creates the tables of these tests.
+// tables creates the tables for the disk tests.
 func tables(t *testing.T, c *rawclient.Conn) {
 	t.Helper()
 	process.Do(t, c, "CREATE KEYSPACE crash WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -142,7 +142,7 @@ func TestBrokenDisk(t *testing.T) {
 	defer c.Close()
 	tables(t, c)
 	process.Do(t, c, "INSERT INTO crash.o (k) VALUES (1)")
-	fill(t, ballast, 1<<30) // takes all free space before the server checks it again
+	fill(t, ballast, 1<<30) // use up all free space before the server checks the free space again
 	value := noise(t, 100_000)
 	for i := range 20 {
 		// The write is rejected or gets no response.
@@ -227,7 +227,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("no %s: %v", pattern, err)
 		}
 		if strings.HasPrefix(pattern, "MANIFEST-") {
-			names = names[len(names)-1:] // the previous file is kept and not read
+			names = names[len(names)-1:] // skip the previous file, which the process does not read
 		}
 		for _, n := range names { // the largest file
 			if a, err := os.Stat(n); err == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestStop checks that a process that is stopped while clients write exits with code 0 and loses no acknowledged write.
-// Each client must get a correct response, or its connection must end.
+// TestStop checks that a process exits with code 0 and loses no acknowledged write if it is stopped while clients
+// write. Each client must get a correct response, or its connection must end.
 func TestStop(t *testing.T) {
 	const clients = 32
 	dir := filepath.Join(t.TempDir(), "data")

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestIndexWhileBatching checks an index that is created while LOGGED batches across two partitions are written
-// through all nodes. It must contain all rows of the batches, although a batch that was planned before the index
-// existed may be applied after the build has scanned the table.
+// TestIndexWhileBatching checks an index that is created while clients write LOGGED batches across two partitions
+// through all nodes. The index must contain all rows of the batches, even if a batch was planned before the index
+// existed and is applied after the build has scanned the table.
 func TestIndexWhileBatching(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)

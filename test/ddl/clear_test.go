@@ -26,8 +26,8 @@ type entry struct {
 	from, to time.Time
 }
 
-// prepared inserts rows with a prepared statement. Like drivers, it prepares the statement again when the server
-// requests that.
+// prepared inserts rows with a prepared statement. Like a driver, it prepares the statement again when the server
+// requires it.
 type prepared struct {
 	conn *rawclient.Conn
 	text string
@@ -143,7 +143,7 @@ func check(t *testing.T, c *testnode.Cluster, w *writers, table string, began, o
 						k)
 				}
 			}
-			for k := range there { // a read at ONE may miss the last half second
+			for k := range there { // a read at ONE may miss the writes of the last half second
 				if !found[k] && level != dberr.One {
 					t.Fatalf("node %d at %v: row %d, written after the table was cleared, is missing", i,
 						level, k)
@@ -187,8 +187,8 @@ func TestTruncateWhileWriting(t *testing.T) {
 	check(t, c, w, "ks.t", began, over)
 }
 
-// TestDropWhileWriting checks that a table that was dropped and created again has no old rows and all rows written
-// after its creation. Writers may only get the error that the table does not exist.
+// TestDropWhileWriting checks that, after a table has been dropped and created again, it contains no old rows and all
+// rows written after its creation. Writers may only get the error that the table does not exist.
 func TestDropWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -228,7 +228,7 @@ func TestTruncatedEverywhere(t *testing.T) {
 			b += fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, 1);\n", k)
 		}
 		process.Do(t, at, b+"APPLY BATCH")
-		for _, conn := range conns { // all replicas are active and fresh
+		for _, conn := range conns { // make all replicas active and fresh
 			if n := count(t, conn, "SELECT count(*) FROM ks.t"); n != 50 {
 				t.Fatalf("got %d rows, want 50", n)
 			}

@@ -70,8 +70,8 @@ func TestIndexesAtOnce(t *testing.T) {
 	}
 }
 
-// TestIndexWhileWriting checks that an index that was created while rows were written, changed, and deleted through
-// all nodes contains every acknowledged row and no old values.
+// TestIndexWhileWriting checks that an index contains every acknowledged row and no old values if clients write,
+// change, and delete rows through all nodes during its creation.
 func TestIndexWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -100,7 +100,7 @@ func TestIndexWhileWriting(t *testing.T) {
 				}
 				state[lane][k] = k % 7
 				var err error
-				switch old := k - lanes*(i%200); { // an earlier row, possibly from before the index existed
+				switch old := k - lanes*(i%200); { // change an earlier row, which may be older than the index
 				case i%5 == 1:
 					_, err = conn.Query(fmt.Sprintf("UPDATE ks.t SET v = 9 WHERE k = %d", old))
 					state[lane][old] = 9
@@ -121,7 +121,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	for range lanes {
 		<-ready
 	}
-	// Each index is built while rows are written. The last index of each column remains.
+	// Each index is built while rows are written. The last index on each column is kept.
 	c.Do(1, "CREATE INDEX v1 ON ks.t (v)")
 	c.Do(2, "CREATE INDEX w1 ON ks.t (w)")
 	c.Do(3, "DROP INDEX ks.v1")

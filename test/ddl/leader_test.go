@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// metaLeader returns the node that leads the meta partition, or -1 if no node reports that. That node leads one
-// partition more than the number of table partitions.
+// metaLeader returns the node that leads the meta partition, or -1 if no node reports that it leads this partition.
+// The leader leads one partition that belongs to no table.
 func metaLeader(c *testnode.Cluster) int {
 	for i := range c.Len() {
 		s := c.Status(i)
@@ -41,9 +41,9 @@ func metaLeader(c *testnode.Cluster) int {
 	return -1
 }
 
-// TestIndexThroughLoss checks that an index is complete although a node is stopped in the middle of the build. That
-// node leads the meta partition and therefore builds the index. Rows are written through the other nodes in the
-// meantime.
+// TestIndexThroughLoss checks that an index is complete although a node is stopped in the middle of the build. The
+// stopped node leads the meta partition and therefore builds the index. During the build, clients write rows through
+// the other nodes.
 func TestIndexThroughLoss(t *testing.T) {
 	t.Parallel()
 	const rows, values, writers = 20_000, 10, 3
@@ -65,7 +65,7 @@ func TestIndexThroughLoss(t *testing.T) {
 				_, err := conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				var e *cqlwire.Error
 				if errors.As(err, &e) && e.Code == cqlwire.CodeWriteTimeout {
-					// Write the same row again: the index must contain it once.
+					// Write the same row again. The index must contain the row only once.
 					_, err = conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				}
 				if err != nil {
@@ -83,7 +83,7 @@ func TestIndexThroughLoss(t *testing.T) {
 		made <- err
 	}()
 	probe := c.Dial((leader + 2) % c.Len())
-	for { // the index is known and is being built
+	for { // wait until the index is known and is being built
 		r, err := process.Query(probe, dberr.One,
 			"SELECT index_name FROM system_schema.indexes WHERE keyspace_name = 'ks'")
 		if err != nil {
@@ -133,7 +133,7 @@ func usable(t *testing.T, conn *rawclient.Conn) {
 	})
 }
 
-// fill writes rows 0 to n-1 with v = k % values.
+// fill writes n rows, where v is k modulo values.
 func fill(t *testing.T, c *testnode.Cluster, n, values int) {
 	t.Helper()
 	conn := c.Dial(0)

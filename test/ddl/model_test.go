@@ -26,15 +26,16 @@ import (
 // op is a statement that a client sent, with its result.
 type op struct {
 	text     string
-	from, to time.Time // to is zero if the statement received no response
-	// answer is the error or the change. open is set if it is unknown whether the statement was or will be executed.
+	from, to time.Time // zero if the statement received no response
+	// answer is the error or the change that the statement returned. open is set if the outcome of the statement is
+	// unknown.
 	answer string
 	open   bool
 }
 
 func (o *op) String() string { return fmt.Sprintf("%s => %s", o.text, o.answer) }
 
-// memory is a schema that changes immediately.
+// memory is a ddl.Store that applies each change immediately.
 type memory struct{ catalog *catalog.Catalog }
 
 // Apply implements ddl.Store.
@@ -98,19 +99,19 @@ var drawn = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f-]{27}|USING TIMESTAMP \d
 // changed reports whether the statement changed the schema according to its result.
 func (o *op) changed() bool { return strings.HasPrefix(o.answer, "{") }
 
-// search looks for an order of the statements that explains every result and the final schema.
+// search searches for an order of the statements that explains every result and the final schema.
 type search struct {
 	t    *testing.T
 	ops  []*op
 	want string // the final DESCRIBE SCHEMA
 	seen map[string]bool
-	best int // the maximum number of statements that were explained
+	best int // maximum number of statements that an order has explained
 	last []string
 }
 
-// serial fails the test unless such an order exists. In this order, no statement may precede a statement that had ended
-// before it started. Pairs of statements that changed nothing are exempt: the later statement may precede the other,
-// because it may not have seen a concurrent change that the other has seen.
+// serial fails the test unless a serial order explains the results. In this order, no statement may precede a
+// statement that had ended before it started. Pairs of statements that changed nothing are exempt, because a later
+// statement may miss a concurrent change that the earlier statement has seen.
 func serial(t *testing.T, ops []*op, want string) {
 	t.Helper()
 	s := &search{t: t, ops: ops, want: want, seen: map[string]bool{}}
@@ -129,7 +130,7 @@ func serial(t *testing.T, ops []*op, want string) {
 func (s *search) from(done []bool, n int, now *schema.Schema) bool {
 	done = slices.Clone(done)
 	var wrong []string
-	for again := true; again; { // a statement that changes nothing and fits here need not be tried later
+	for again := true; again; { // place statements without a change at the first position that fits
 		again, wrong = false, nil
 		for i, o := range s.ops {
 			if done[i] || o.changed() || o.open || !s.may(done, i) {
@@ -176,7 +177,7 @@ func (s *search) from(done []bool, n int, now *schema.Schema) bool {
 	return !left && describe(s.t, now, "DESCRIBE SCHEMA") == s.want
 }
 
-// may reports whether a statement may come next: whether all statements that must precede it are done.
+// may reports whether a statement may be next. All statements that must precede it must be done.
 func (s *search) may(done []bool, i int) bool {
 	for j, o := range s.ops {
 		if !done[j] && j != i && !o.open && o.to.Before(s.ops[i].from) &&

@@ -62,7 +62,7 @@ func draw(r *rand.Rand) string {
 	return "DROP INDEX " + exists + ks + "." + pick("i", "j")
 }
 
-// lane sends statements to a node, and to the next node if that node is down.
+// lane sends statements to a node, or to the next node if the node is down.
 type lane struct {
 	t     *testing.T
 	addrs []string
@@ -252,7 +252,7 @@ func cells(r *cqlwire.Result) func(yield func([]byte) bool) {
 	}
 }
 
-// nothingLeft waits until every node runs exactly the replicas of the existing tables.
+// nothingLeft waits until every node runs only replicas of existing tables, and all of them.
 func nothingLeft(t *testing.T, c *testnode.Cluster) {
 	t.Helper()
 	for i := range c.Len() {
@@ -270,7 +270,7 @@ func nothingLeft(t *testing.T, c *testnode.Cluster) {
 				}
 			}
 			for _, n := range s.Nodes {
-				if n.Replicas != want[n.ID]+1 { // the replica of the meta partition
+				if n.Replicas != want[n.ID]+1 { // add the replica of the meta partition
 					why += fmt.Sprintf("node %s has %d replicas instead of %d; ", n.ID, n.Replicas, want[n.ID]+1)
 				}
 			}

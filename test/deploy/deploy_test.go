@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package deploy checks that the files in deploy/ for orchestrators and monitoring name existing options of the
-// binary, pages of its HTTP port, and metrics.
+// Package deploy checks that the files in deploy/ for orchestrators and monitoring name only existing options, HTTP
+// endpoints, and metrics.
 package deploy
 
 import (
@@ -165,7 +165,7 @@ func TestProbes(t *testing.T) {
 	t.Error("found no StatefulSet")
 }
 
-// ofCertificates is a metric that exists only on nodes with certificates.
+// ofCertificates is the name of a metric that exists only on nodes with certificates.
 const ofCertificates = "ilion_certificate_expiry_timestamp_seconds"
 
 // TestMetrics checks that the alert rules and the dashboard name existing metrics.
@@ -210,7 +210,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestCompletion checks that bash accepts the script, and that it completes commands, options, and their values.
+// TestCompletion checks that bash accepts the completion script, and that the script completes commands, options, and
+// their values.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

@@ -20,8 +20,8 @@ const clausesPage = root + "/docs/dev/clauses.md"
 var clauseTypes = []string{"Using", "RoleOptions", "TableOptions", "ColumnDef", "Ordering", "Selector", "IndexTarget",
 	"Let", "Step"}
 
-// operands lists the fields that hold the subject of a statement or only its notation. They apply to all types or to
-// one type.
+// operands lists the fields that are not clauses, because they hold the subject of a statement or a notation. An entry
+// applies to all types or to one type.
 var operands = []string{"Added", "AlterRole.Options", "Args", "Body", "Column", "Columns", "Container",
 	"CreateRole.Options", "CreateTable.Options", "CreateView.Options", "Dropped", "Field", "Fields", "Grantee",
 	"HasArgs", "HasClass", "Identity", "Keyspace", "Name", "Procedure", "Resource", "Role", "Statements",
@@ -32,8 +32,8 @@ var (
 	clauseWord = regexp.MustCompile(`[A-Z]{2,}`)
 )
 
-// TestClauses checks that docs/dev/clauses.md names a test for each clause of CQL that the parser accepts, that the
-// tests exist, and that the files of statements contain the clause.
+// TestClauses checks that docs/dev/clauses.md names an existing test for each clause of CQL that the parser accepts,
+// and that the files with statements contain the clause.
 func TestClauses(t *testing.T) {
 	text, err := os.ReadFile(clausesPage)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestClauses(t *testing.T) {
 	}
 }
 
-// checkTests checks that the tests of a row exist: each is a file or a function of a folder.
+// checkTests checks that the tests of a row exist. Each test is a file, or a function in a folder.
 func checkTests(t *testing.T, clauses, tests string) {
 	t.Helper()
 	refs := quotedText.FindAllStringSubmatch(tests, -1)
@@ -96,7 +96,7 @@ func checkTests(t *testing.T, clauses, tests string) {
 	}
 }
 
-// hasClause reports whether a text has all words of one of the clauses.
+// hasClause reports whether a text contains all words of one of the clauses.
 func hasClause(text, clauses string) bool {
 	return slices.ContainsFunc(quotedText.FindAllStringSubmatch(clauses, -1), func(c []string) bool {
 		return !slices.ContainsFunc(clauseWord.FindAllString(c[1], -1), func(w string) bool {

@@ -22,12 +22,13 @@ const root = "../.."
 
 // tree holds the names that the documentation may use.
 type tree struct {
-	// paths holds all files and folders, relative to the root. bases holds their last elements.
+	// paths holds the paths of all files and folders, relative to the root. bases holds the last elements of these
+	// paths.
 	paths, bases map[string]bool
 	// packages maps package names to folders.
 	packages map[string][]string
-	// symbols holds "folder Name" and "folder Type.Member". members holds "Type.Member" of any package, and types
-	// their types.
+	// symbols holds entries of the form "folder Name" and "folder Type.Member". members holds the "Type.Member" names
+	// of all packages, and types holds the names of the types.
 	symbols, members, types map[string]bool
 }
 
@@ -135,8 +136,8 @@ var (
 	notSlug = regexp.MustCompile(`[^\w\- ]`)
 )
 
-// missing returns the reason why a code span names nothing that exists, or "". Code spans of other forms are not
-// checked.
+// missing returns the reason why a code span does not name an existing file, package, or symbol, or "". Code spans
+// that are not names are not checked.
 func (a *tree) missing(text string) string {
 	if m := symbol.FindStringSubmatch(text); m != nil {
 		folders, ours := a.packages[m[1]]
@@ -243,8 +244,8 @@ func anchors(text string) (out []string) {
 	return out
 }
 
-// TestDecisionsAreNumbered checks that decisions are numbered from 1 without gaps and duplicates, in their file names
-// and headings.
+// TestDecisionsAreNumbered checks that the file names and headings of decisions are numbered from 1 without gaps or
+// duplicates.
 func TestDecisionsAreNumbered(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "docs/rfcs/*.md"))
 	files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == "README.md" })
@@ -262,8 +263,8 @@ func TestDecisionsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestLayersAreDocumented checks that the first diagram of ARCHITECTURE.md shows every layer, that its tables list
-// every package, and that they name only existing ones.
+// TestLayersAreDocumented checks that the first diagram of ARCHITECTURE.md shows every layer, and that its tables list
+// all existing packages and no others.
 func TestLayersAreDocumented(t *testing.T) {
 	text := read(t, filepath.Join(root, "ARCHITECTURE.md"))
 	all := readTree(t)
@@ -282,7 +283,7 @@ func TestLayersAreDocumented(t *testing.T) {
 	_, picture, _ := strings.Cut(strings.Trim(fence.FindString(text), "`"), "\n")
 	for line := range strings.Lines(picture) {
 		for _, name := range gap.Split(strings.TrimSpace(line), -1) {
-			if name != "" && name != "|" && !strings.Contains(name, " ") { // an explanation has several words
+			if name != "" && name != "|" && !strings.Contains(name, " ") { // text with several words is an explanation
 				drawn = append(drawn, name)
 			}
 		}

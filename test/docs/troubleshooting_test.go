@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// said holds the texts of the program: every constant string in its code and, separately, the texts with which an
+// said holds the texts of the program: every constant string in the code and, separately, the texts with which an
 // overloaded node rejects requests.
 type said struct{ all, refusals []string }
 
@@ -61,7 +61,8 @@ func (s *said) read(f *ast.File) {
 	})
 }
 
-// constant returns a string constant in the code, in one piece or several, or "" for any other expression.
+// constant returns the value of a string constant or of a concatenation of string constants, or "" for any other
+// expression.
 func constant(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -94,8 +95,8 @@ next:
 
 var firstCell = regexp.MustCompile("(?m)^\\| (`.*?`) \\| .* \\| .* \\|$")
 
-// TestTroubleshooting checks that the program contains every text that docs/troubleshooting.md explains, and that the
-// page explains every text with which an overloaded node rejects requests.
+// TestTroubleshooting checks that the program contains every text that docs/troubleshooting.md explains. The page must
+// explain every text with which an overloaded node rejects requests.
 func TestTroubleshooting(t *testing.T) {
 	page := read(t, filepath.Join(root, "docs/troubleshooting.md"))
 	texts := readTexts(t)

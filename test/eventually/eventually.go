@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package eventually waits in tests for the effects of other processes or goroutines. It polls, so that a test takes
-// only as long as necessary on fast and slow machines.
+// Package eventually waits in tests for the effects of other processes or goroutines. Polling keeps tests short on
+// fast machines and reliable on slow machines.
 package eventually
 
 import (
@@ -13,7 +13,7 @@ const (
 	// Limit is the time after which True fails the test. It is long enough for a busy machine.
 	Limit = 2 * time.Minute
 
-	// The polling interval grows by half with each attempt, from first to last.
+	// The polling interval grows by 50% with each attempt, from first to last.
 	first = time.Millisecond
 	last  = 50 * time.Millisecond
 )
@@ -30,7 +30,7 @@ func True(t testing.TB, what string, ok func() bool) {
 }
 
 // None waits until missing returns "". missing describes the unmet condition. None returns the elapsed time. After
-// limit, it fails the test with the last text.
+// limit, None fails the test with the last description.
 func None(t testing.TB, what string, limit time.Duration, missing func() string) time.Duration {
 	t.Helper()
 	took, text := Try(limit, missing)
@@ -40,7 +40,8 @@ func None(t testing.TB, what string, limit time.Duration, missing func() string)
 	return took
 }
 
-// Try works like None, but does not fail the test. It returns the text of the unmet condition after limit, or "".
+// Try works like None, but does not fail the test. It returns the last description of the unmet condition, or "" if
+// the condition was met.
 func Try(limit time.Duration, missing func() string) (took time.Duration, text string) {
 	began := time.Now()
 	for pause := first; ; pause = min(pause*3/2, last) {

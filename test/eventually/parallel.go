@@ -9,10 +9,10 @@ import (
 )
 
 // AtOnce sets the number of concurrent tests of a package per processor, unless -parallel is set. Tests that wait for
-// elections, disks, and clocks do not use a whole processor. Call it in TestMain.
+// elections, disks, and clocks do not use a whole processor. Call AtOnce in TestMain.
 func AtOnce(tests int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(tests * runtime.GOMAXPROCS(0))) // a valid number
+		_ = f.Value.Set(strconv.Itoa(tests * runtime.GOMAXPROCS(0))) // cannot fail, because the number is valid
 	}
 }

@@ -11,7 +11,7 @@ type Func func() time.Time
 // Wall implements sched.Clock.
 func (f Func) Wall() time.Time { return f() }
 
-// At is a sched.Clock that stands still.
+// At is a sched.Clock that always shows the same time.
 type At time.Time
 
 // Wall implements sched.Clock.

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// pack writes a directory to a file.
+// pack writes a directory to an archive file.
 func pack(file, dir string) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -41,7 +41,7 @@ func pack(file, dir string) error {
 	return errors.Join(err, w.Close(), z.Close(), f.Close())
 }
 
-// unpack creates a directory from a file.
+// unpack creates a directory from an archive file.
 func unpack(file, dir string) error {
 	f, err := os.Open(file)
 	if err != nil {

@@ -40,7 +40,8 @@ func runREST(t *testing.T, dir string, f func(c *restclient.Client)) {
 	}
 }
 
-// asked is a request of a fixture. The headers are a key, as JSON, and other headers as name=value.
+// asked is a request of a fixture. The headers are the partition key as JSON, and other headers in the form
+// name=value.
 type asked struct{ method, path, key, headers, body string }
 
 func (a asked) ask(t *testing.T, c *restclient.Client) (status int, answer string) {
@@ -70,9 +71,9 @@ const (
 	batch      = "x-ms-cosmos-is-batch-request=true x-ms-cosmos-batch-atomic=true"
 )
 
-// made creates the data of the fixture: a container with each kind of policy and script, a container with a
-// hierarchical key, and items. The items are created, replaced, patched, and deleted individually, in a batch, and by a
-// procedure.
+// made holds the requests that create the data of the fixture: a container with each kind of policy and script, a
+// container with a hierarchical key, and items. The requests create, replace, patch, and delete items individually, in
+// a batch, and by a procedure.
 var made = []asked{
 	{"POST", "dbs", "", "", `{"id":"shop"}`},
 	{"POST", "dbs/shop/colls", "", "", `{"id":"food","partitionKey":{"paths":["/group"],"kind":"Hash","version":2},
@@ -165,7 +166,7 @@ func TestRewriteContainers(t *testing.T) {
 }
 
 // TestContainers checks that this build opens a directory with containers and finds the definitions, scripts, and
-// items. It must run the scripts, enforce the unique keys, write, and find everything again.
+// items. The build must run the scripts, enforce the unique keys, write, and find all data again.
 func TestContainers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := unpack(containers+".tar.gz", dir); err != nil {

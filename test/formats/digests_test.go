@@ -13,16 +13,16 @@ import (
 	"testing"
 )
 
-// TestFixturesStay checks that fixtures are only extended. Each line of testdata/digests.txt has a SHA-256, a size, and
-// a file: the first bytes of the file, up to that size, must have that digest. A line must never be changed or removed.
-// A file that grows or is new gets another line.
+// TestFixturesStay checks that fixtures are only extended. Each line of testdata/digests.txt contains a SHA-256
+// digest, a size, and a file name. The first bytes of the file, up to that size, must have that digest. Never change
+// or remove a line; add a line for a new file or a file that has grown.
 func TestFixturesStay(t *testing.T) {
 	const digests = "digests.txt"
 	list, err := os.ReadFile(filepath.Join("testdata", digests))
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := map[string]int{} // number of bytes of a file that are listed
+	whole := map[string]int{} // number of listed bytes of each file
 	for line := range strings.Lines(string(list)) {
 		var sum, name string
 		var size int

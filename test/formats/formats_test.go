@@ -27,7 +27,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the fixture of the present format")
 
-// present is the folder of the format that this build writes.
+// present is the folder with the fixture of the format that this build writes.
 var present = filepath.Join("testdata", fmt.Sprintf("v%d", storage.FormatVersion))
 
 // nodeOptions returns the options of a node on a directory. A member is the only node of its cluster.
@@ -172,9 +172,9 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestDirectories checks that this build opens the directories of all formats, of a standalone node and of a member of
-// a cluster. It must find the data, write, and find everything again, even after the feature level has been raised to
-// its own level.
+// TestDirectories checks that this build opens the directories of all formats. Each format has a directory of a
+// standalone node and a directory of a cluster member. The build must find the data, write, and find all data again,
+// even after the feature level has been raised to the level of the build.
 func TestDirectories(t *testing.T) {
 	packed, err := filepath.Glob(filepath.Join("testdata", "*", "*.tar.gz"))
 	if err != nil || len(packed) < 2 {
@@ -209,8 +209,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// TestNewerDirectories checks that data of a later build is rejected with an error that says so, and is not changed. It
-// must not be reported as damage.
+// TestNewerDirectories checks that this build rejects data of a later build without changing the data. The error must
+// name the cause and must not report damage.
 func TestNewerDirectories(t *testing.T) {
 	edit := func(from, to string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
@@ -264,7 +264,7 @@ func TestNewerDirectories(t *testing.T) {
 		{"replica", true, stored(keys.RegistryID, newer),
 			"a replica record was written by a newer version of Ilion (format 99); this version supports 2"},
 		{"field of a meta", false, stored(keys.PartitionID, func(v []byte) []byte {
-			return append(v[:len(v)-1], 0xc7, 1, 0, 0) // 99, a required field without bytes
+			return append(v[:len(v)-1], 0xc7, 1, 0, 0) // field 99, which is required and empty
 		}), "partition metadata was written by a newer version of Ilion (field 99); this version supports 7"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,9 +15,10 @@ import (
 // introduced.
 var functions = filepath.Join(present, "functions", "alone")
 
-// functionStatements create each kind of function: in both languages, with overloads, with and without null arguments,
-// of collections, types, and vectors, a replaced function, and a dropped function. They also create aggregates with
-// and without a final function, and columns with masks.
+// functionStatements holds statements that create each kind of function: functions in both languages, overloads,
+// functions with and without null arguments, functions of collections, user types, and vectors, a replaced function,
+// and a dropped function. The statements also create aggregates with and without a final function, and columns with
+// masks.
 var functionStatements = strings.Split(strings.TrimSpace(`
 CREATE KEYSPACE fn WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
 CREATE TYPE fn.point (x int, y int);
@@ -57,7 +58,7 @@ var functionQuestions = []string{
 }
 
 // TestFunctions checks that this build opens the directories of builds with user-defined functions, aggregates, and
-// masks, and finds and calls them unchanged.
+// masks, and that they are unchanged and can be called.
 func TestFunctions(t *testing.T) {
 	if *rewrite {
 		writeFunctions(t)

@@ -25,7 +25,7 @@ var indexed = []string{
 	`{"id":"3","many":[` + strings.Repeat("1,", 1000) + `1]}`,
 }
 
-// indexForm returns the keys of the items' entries in the index of a container as text.
+// indexForm returns the keys of the items' index entries as text.
 func indexForm(t *testing.T) string {
 	t.Helper()
 	d, bad := container.ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
@@ -66,8 +66,8 @@ func indexForm(t *testing.T) string {
 	return out.String()
 }
 
-// TestIndexForm checks that index entries of items equal the entries that earlier builds of this format have written.
-// Otherwise, reads of the existing entries would find nothing.
+// TestIndexForm checks that the index entries of items equal the entries that earlier builds of this format have
+// written. Otherwise, reads would not find the existing entries.
 func TestIndexForm(t *testing.T) {
 	file := filepath.Join(present, "index.txt")
 	got := indexForm(t)

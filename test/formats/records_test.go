@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// record is an encoded record of a kind.
+// record is an encoded record and its kind.
 type record struct {
 	kind  string
 	bytes []byte
@@ -141,7 +141,7 @@ func records() []record {
 	if err == nil {
 		s, err = split(s, 2, topology.Position{Ring: 1<<63 + 5, Key: []byte("k")})
 	}
-	if err == nil { // and one that is in progress
+	if err == nil { // the next split is still in progress
 		s, err = s.BeginSplit(1, topology.Position{Ring: 7}, topology.ByOperator, time.UnixMilli(1e12))
 	}
 	if err != nil {
@@ -296,7 +296,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// split splits a partition in two, as its log does.
+// split splits a partition in two, as a split entry in the log of the partition does.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
 	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// portMin and portMax limit the ports. Systems assign higher ports to outgoing connections and to listeners without
-	// a port.
+	// portMin and portMax limit the ports. Operating systems assign higher ports to outgoing connections and to
+	// listeners that do not specify a port.
 	portMin, portMax = 15_000, 30_000
 	attempts         = 100
 )
 
-// Address returns an address of 127.0.0.1 with a free port. Connections and listeners that other processes open in the
-// meantime do not get this port, unless they request it.
+// Address returns an address of 127.0.0.1 with a free port. Other processes do not get this port in the meantime
+// unless they explicitly request it.
 func Address() (string, error) {
 	for range attempts {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(portMin+rand.IntN(portMax-portMin))))

@@ -27,9 +27,9 @@ func startCluster(t *testing.T) *testnode.Cluster {
 }
 
 // TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both
-// languages are created through one node and called through the other, in all positions of values and with paging.
-// Statements that were prepared earlier must use a replaced function, and must fail after it has been dropped. A
-// hostile body must end only its own statement.
+// languages are created through one node. Clients call them through the other node, in all positions that allow a
+// value, and with paging. Statements that were prepared earlier must use a replaced function, and must fail after it
+// has been dropped. A hostile body must end only its own statement.
 func TestFunctions(t *testing.T) {
 	c := startCluster(t)
 	one, two := testnode.Driver(t, c.CQL(0), "boss", "b"), testnode.Driver(t, c.CQL(1), "boss", "b")
@@ -97,8 +97,8 @@ func TestFunctions(t *testing.T) {
 	eventually.True(t, "the function is gone", func() bool { return value() == -1 })
 }
 
-// TestFunctionsStay checks that functions exist after a restart and that a role without EXECUTE permission cannot
-// execute them.
+// TestFunctionsStay checks that functions still exist after a restart, and that a role without EXECUTE permission
+// cannot execute them.
 func TestFunctionsStay(t *testing.T) {
 	o := options.Options{Data: t.TempDir(), UserFunctions: true}
 	o.Auth.Users = testnode.User(t, "boss", "b")

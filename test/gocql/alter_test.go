@@ -17,10 +17,10 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// TestAlterWhileWriting checks that prepared statements keep writing and reading the right columns while other columns
-// of the table are added, dropped, and added again with the same type. The changes go through all nodes and both
-// protocol versions. No acknowledged write may be lost, no value may appear in another column, and only errors that
-// the driver handles may occur.
+// TestAlterWhileWriting checks that prepared statements write and read the correct columns while other columns of the
+// table are added, dropped, and added again with the same type. The changes go through all nodes and both protocol
+// versions. No acknowledged write may be lost, no value may appear in another column, and only errors that the driver
+// handles may occur.
 func TestAlterWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Change: apart(t)})
@@ -59,7 +59,8 @@ func TestAlterWhileWriting(t *testing.T) {
 				case 0:
 					exec(t, s, "ALTER TABLE "+table+" ADD a int")
 				case 1:
-					exec(t, s, "ALTER TABLE "+table+" ADD n text") // between the other columns, sorted by name
+					// column n is between the other columns in name order
+					exec(t, s, "ALTER TABLE "+table+" ADD n text")
 				case 2:
 					exec(t, s, "ALTER TABLE "+table+" DROP a")
 				case 3:

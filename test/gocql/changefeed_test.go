@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// The example of docs/change-feed.md, copied verbatim.
+// The following code is an exact copy of the example in docs/change-feed.md.
 
 // follow passes the changes of shop.orders after state to handle. A nil state is the start of the feed. follow returns
 // the state after the last change.
@@ -33,7 +33,7 @@ func follow(s *gocql.Session, state []byte, handle func(change map[string]any) e
 		}
 		for _, change := range changes {
 			if err := handle(change); err != nil {
-				return state, err // this page will be read again
+				return state, err // the next call reads this page again
 			}
 		}
 		state = iter.PageState() // store it together with the results of handle

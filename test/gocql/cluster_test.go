@@ -38,8 +38,8 @@ func apart(t *testing.T) func(i int, o *options.Options) {
 	return func(i int, o *options.Options) { o.CQL = fmt.Sprintf("127.0.0.%d:%s", i+1, port) }
 }
 
-// TestDriverOnCluster checks that everything that works with one node works with four and with six nodes. The driver
-// gets the address of one node and discovers the others.
+// TestDriverOnCluster repeats the tests of the driver with four and with six nodes. The driver gets the address of one
+// node and discovers the others.
 func TestDriverOnCluster(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{4, 6} {
@@ -67,7 +67,7 @@ func TestDriverOnCluster(t *testing.T) {
 	}
 }
 
-// everybody checks that the driver's requests reach every node.
+// everybody checks that every node receives requests from the driver.
 func everybody(t *testing.T, s *gocql.Session, n int) {
 	seen := map[gocql.UUID]bool{}
 	for range 20 * n {
@@ -82,9 +82,9 @@ func everybody(t *testing.T, s *gocql.Session, n int) {
 	}
 }
 
-// scanPages reads ks.t page by page and returns the number of rows, which must be numbered. It repeats a page while the
-// driver's connections end. The number of the driver's own retries that fail in this way depends on the machine. Error
-// responses of nodes are returned. It stops between pages when stop returns true.
+// scanPages reads ks.t page by page and returns the number of rows. The rows must be numbered consecutively. If a
+// connection of the driver ends, scanPages repeats the page, because the number of failed retries of the driver
+// depends on the machine. It returns error responses of nodes. It stops between pages when stop returns true.
 func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 	var state []byte
 	for {
@@ -116,8 +116,9 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 	}
 }
 
-// TestPagingThroughRestarts checks that paging resumes at the same position while every node in turn is stopped and
-// restarted, so that leaders move. The driver must use the restarted nodes with its existing prepared statement.
+// TestPagingThroughRestarts checks that paging resumes at the same position while each node in turn is stopped and
+// restarted, which also moves the leaders. The driver must use the restarted nodes with its existing prepared
+// statement.
 func TestPagingThroughRestarts(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Dir: t.TempDir(), Change: apart(t)})

@@ -48,8 +48,8 @@ func exec(t *testing.T, s *gocql.Session, stmt string, args ...any) {
 	}
 }
 
-// TestDriver checks the first steps of an application with both protocol versions of the driver and a table of 16
-// physical partitions: schema, prepared writes, paging, tokens, batches, conditions, types, and errors.
+// TestDriver checks the typical operations of an application with both protocol versions of the driver and a table of
+// 16 physical partitions: schema, prepared writes, paging, tokens, batches, conditions, types, and errors.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: 16})
@@ -139,8 +139,8 @@ func tokens(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// askedByForks checks that the statement by which ScyllaDB's fork of the driver reads the metadata of each table
-// succeeds with no rows. The fork is not in the module proxy.
+// askedByForks checks that the statement with which ScyllaDB's fork of the driver reads table metadata succeeds and
+// returns no rows. The fork is not in the module proxy.
 func askedByForks(t *testing.T, s *gocql.Session, ks string) {
 	iter := s.Query("SELECT * FROM system_schema.scylla_tables WHERE keyspace_name = ? AND table_name = ?", ks,
 		"wide").Iter()
@@ -214,8 +214,8 @@ func conditions(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// alter checks that sessions that have prepared SELECT * see new columns, regardless of the session that
-// prepares the statement again after ALTER TABLE.
+// alter checks that all sessions with a prepared SELECT * see new columns after ALTER TABLE, regardless of the session
+// that prepares the statement again first.
 func alter(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TABLE "+ks+".grows (k int PRIMARY KEY, m text)")
 	exec(t, s, "INSERT INTO "+ks+".grows (k, m) VALUES (1, 'm')")

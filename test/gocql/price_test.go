@@ -37,9 +37,9 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 	return s
 }
 
-// TestPricesOnCluster checks on each of four nodes, one of which is the leader, that EXPLAIN reports the cost that the
-// statement then has. A charge limit below that cost must reject the statement without an effect, and a charge limit
-// equal to it must not.
+// TestPricesOnCluster checks on the leader and the three other nodes that EXPLAIN reports the actual cost of a
+// statement. A charge limit below the cost must reject the statement without an effect. A charge limit equal to the
+// cost must allow the statement.
 func TestPricesOnCluster(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Nodes: 4, Change: apart(t)})

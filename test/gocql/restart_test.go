@@ -27,15 +27,15 @@ var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestarts
 // of reads, writes, conditions, and counters from a driver with its default policies, which never retries.
 //
 // CQL has no message that announces the end of a connection. A request that a client sends after the server has closed
-// the connection is lost. On a busier machine, the client detects the end later. Requests may therefore fail with the
-// end of their connection. The test fails if more requests fail per restart than there are workers, or if a node
-// returns an error.
+// the connection is lost. On a busy machine, the client detects the end of the connection late. Some requests may
+// therefore fail because their connection ends. The test fails if more requests fail per restart than there are
+// workers, or if a node returns an error.
 func TestRestartsUnderLoad(t *testing.T) {
 	t.Parallel()
 	change := apart(t)
 	c := testnode.Start(t, testnode.Options{Dir: t.TempDir(), Change: func(i int, o *options.Options) { change(i, o) }})
 	cluster := gocql.NewCluster(c.Addrs()...)
-	cluster.ReconnectInterval = time.Second // it does not take part in any request
+	cluster.ReconnectInterval = time.Second // no request uses the control connection
 	s, err := cluster.CreateSession()
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ type restartLoad struct {
 	wg             sync.WaitGroup
 	done           atomic.Bool
 	requests, lost atomic.Int64
-	phase          atomic.Value // of the restart
+	phase          atomic.Value // phase of the restart
 }
 
 // await returns after the given number of further requests.
@@ -86,7 +86,7 @@ func (l *restartLoad) await(more int64) {
 	eventually.True(l.t, "the load", func() bool { return l.requests.Load() >= want || l.t.Failed() })
 }
 
-// run makes a write, a read, a conditional write, and a counter update in turn.
+// run executes a write, a read, a conditional write, and a counter update in turn.
 func (l *restartLoad) run(worker int) {
 	for i := 0; !l.done.Load(); i++ {
 		k := 1000*worker + i/4%100

@@ -76,13 +76,15 @@ func chargeOf(payload map[string][]byte) float64 {
 
 const (
 	throttledWrites = 20
-	// kb100 is the size of a value with which a row of throttled.t has 100 KB and costs 50 request units.
+	// kb100 is the size of a value that makes a row of throttled.t 100 KB long. A write of such a row costs 50 request
+	// units.
 	kb100 = 100<<10 - 21
 )
 
-// TestDriversAreThrottled checks programs on a table with 400 request units per second. They must receive the cost of
-// each write, be throttled when they write faster, wait for the requested time, and succeed with retry policies like
-// the ones published for Azure Cosmos DB. Twenty writes of 50 request units each take more than a second.
+// TestDriversAreThrottled checks programs on a table with 400 request units per second. The programs must receive the
+// cost of each write. If they write too fast, they must be throttled, wait for the requested time, and succeed with
+// retry policies like those published for Azure Cosmos DB. Twenty writes of 50 request units each must take more than
+// a second.
 func TestDriversAreThrottled(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{})
@@ -100,8 +102,8 @@ func TestDriversAreThrottled(t *testing.T) {
 		table("gocql")
 		policy := &backOff{}
 		began := time.Now()
-		// On a slow machine, the next write may already be within the limit. In this case, more writes are needed until
-		// one waits.
+		// On a slow machine, the next write may be within the limit. The test therefore writes until one write must
+		// wait.
 		writes := int64(0)
 		for ; writes < throttledWrites || len(policy.waited) == 0 && writes < 50*throttledWrites; writes++ {
 			it := s.Query("INSERT INTO throttled.gocql (k, v) VALUES (?, ?)", writes, make([]byte, kb100)).
@@ -114,7 +116,7 @@ func TestDriversAreThrottled(t *testing.T) {
 		took := time.Since(began)
 		t.Logf("%d writes of 50 RU at 400 RU/s took %v, with %d waits: %v", writes, took, len(policy.waited),
 			policy.waited)
-		// The table starts with the units of one second, and the last write leaves a debt.
+		// The table starts with the request units of one second, and the last write may exceed the balance.
 		if len(policy.waited) == 0 || len(policy.failed) > 0 || took < time.Second {
 			t.Errorf("error texts that the policy cannot parse: %q", policy.failed)
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // transfer moves an amount between two accounts of an owner if the balance is sufficient, and counts the transfer. The
-// driver prepares only statements that end with the word batch.
+// statement ends with the word batch because the driver prepares such statements.
 const transfer = `BEGIN TRANSACTION
   LET source = (SELECT balance FROM tx.accounts WHERE owner = ? AND name = ?);
   SELECT source.balance, source.balance - ? AS left_over;

@@ -18,7 +18,7 @@ func TestUsersAreShown(t *testing.T) {
 	written, refused := 0, 0
 	write := func() {
 		const insert = "INSERT INTO shop.orders (customer, items) VALUES (?, ?)"
-		// Each write costs nearly 50 RU. Every machine can make more than eight of them per second.
+		// Each write costs nearly 50 RU. Every machine can execute more than eight such writes per second.
 		err := s.Query(insert, written, strings.Repeat("x", kb100)).Exec()
 		switch {
 		case err == nil:

@@ -40,14 +40,14 @@ func TestCapacity(t *testing.T) {
 		}
 		var want string
 		switch len(n) {
-		case 6: // reads, KB, writes, KB, index entries, RU
+		case 6: // columns: reads, KB, writes, KB, index entries, RU
 			one := ru.PointRead.Float() + (n[1]-1)*ru.ReadKB.Float()
 			other := ru.WriteRow.Float() + (n[3]-1)*ru.WriteKB.Float() + n[4]*ru.WriteIndex.Float()
 			want = fmt.Sprintf("%.0f", n[0]*one+n[2]*other)
 		case 3:
-			if strings.Contains(line, "GB") { // bytes, nodes, disk
+			if strings.Contains(line, "GB") { // columns: bytes, nodes, disk
 				want = fmt.Sprintf("%.0f", math.Ceil(n[0]*4/n[1]/0.7))
-			} else { // reads, writes, cores
+			} else { // columns: reads, writes, cores
 				want = fmt.Sprintf("%.1f", (n[0]*read+n[1]*write)/1e6/0.6)
 			}
 		default:
@@ -63,7 +63,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// figure returns a number from a page.
+// figure returns the number that a pattern matches in a page.
 func figure(t *testing.T, page, pattern string) float64 {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(page)

@@ -2,8 +2,9 @@
 
 // Package guides checks that the examples of the guides in docs/ have the results that the guides show.
 //
-// The shell executes every block of a guide that is marked as cql, in the order of the page, on a separate node. The
-// next block, if it has no mark, must equal the output of the shell; -rewrite replaces it with the actual output.
+// The shell executes every block of a guide that is marked as cql, in the order of the page, on a separate node. If
+// the next block has no mark, it must equal the output of the shell. The flag -rewrite replaces it with the actual
+// output.
 package guides
 
 import (
@@ -27,7 +28,7 @@ var guides = map[string]int{
 	"migrate-from-cosmos-db.md": 3, "vectors.md": 5, "views.md": 1,
 }
 
-// example matches a block of CQL and the block that shows its result, if there is one.
+// example matches a block of CQL and, if it exists, the block that shows the result.
 var example = regexp.MustCompile("(?s)```cql\n(.*?)```\n(\n```\n(.*?)```\n)?")
 
 // TestGuides checks that the statements of the guides have the results that the guides show.
@@ -86,8 +87,8 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-// block returns the output of the shell in the form of a page: without blank lines around it and without trailing
-// spaces.
+// block returns the output of the shell in the form that a page shows, without surrounding blank lines and without
+// trailing spaces.
 func block(text string) string {
 	lines := strings.Split(strings.Trim(text, "\n"), "\n")
 	for i := range lines {

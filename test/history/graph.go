@@ -18,8 +18,8 @@ const (
 	rt                  // started after the other had ended
 )
 
-// edge leads to a dependent transaction. The nodes after the transactions are points in time at which one transaction
-// has ended.
+// edge is an edge to a dependent transaction. The graph also has nodes for points in time. At each point, one
+// transaction has ended.
 type edge struct {
 	from, to int
 	kind     kind
@@ -37,7 +37,7 @@ func (g *graph) add(from, to int, k kind, item string) {
 	}
 }
 
-// build builds the graph. It returns a verdict for faults that need no cycle.
+// build builds the graph. It returns a verdict for anomalies that can be detected without a cycle.
 func (g *graph) build() *Verdict {
 	n := len(g.txns)
 	g.out = make([][]edge, n, 2*n)
@@ -79,7 +79,7 @@ func (g *graph) build() *Verdict {
 			}
 		}
 	}
-	for i := range g.out { // map iteration has added the edges in random order
+	for i := range g.out { // sort the edges, because map iteration has added them in random order
 		slices.SortFunc(g.out[i], func(a, b edge) int { return a.to - b.to })
 	}
 	g.addTime()

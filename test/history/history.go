@@ -11,7 +11,7 @@ import (
 // Version is a version of an item. The empty value is the state before the first write.
 type Version struct{ Item, Value string }
 
-// Write is a version that was written. Over is the value that it replaced, if Known is set.
+// Write is a write of a version. If Known is set, Over is the version that it replaced.
 type Write struct {
 	Version
 	Over  string
@@ -22,21 +22,21 @@ type Write struct {
 const Never = math.MaxInt64
 
 // Txn is a transaction: the versions that it read from other transactions, and the last version of each item that it
-// wrote. A transaction with an unknown outcome is in the history if its effect has been seen.
+// wrote. A transaction with an unknown outcome must be in the history if another transaction has read its writes.
 type Txn struct {
 	Name string
-	// Begin and End are the times of the request and the response, by one clock.
+	// Begin and End are the times of the request and the response. One clock measures the times of all transactions.
 	Begin, End int64
 	Reads      []Version
 	Writes     []Write
 }
 
-// Verdict is the reason why a history is not serializable in the order of time.
+// Verdict is the reason why a history is not strictly serializable.
 type Verdict struct {
 	// Anomaly is the name of the anomaly.
 	Anomaly string
-	// Snapshot is set if snapshot isolation does not allow the history, either. Timeless is set if the anomaly does
-	// not depend on time; otherwise the transactions are serializable, but not in the order of time.
+	// Snapshot is set if snapshot isolation also does not allow the history. Timeless is set if the anomaly does not
+	// depend on time; otherwise the transactions are serializable, but not in the order of time.
 	Snapshot, Timeless bool
 	// Cycle lists the transactions, each with the dependency of the next transaction.
 	Cycle []string
@@ -54,7 +54,7 @@ func (v *Verdict) String() string {
 	return fmt.Sprintf("%s, which is not %s: %s", v.Anomaly, not, strings.Join(v.Cycle, " "))
 }
 
-// Check returns nil for a history that is serializable in the order of time, as far as its writes report the versions
+// Check returns nil for a strictly serializable history. It may miss anomalies if writes do not report the versions
 // that they replaced.
 func Check(txns []Txn) *Verdict {
 	g := &graph{txns: txns}
@@ -110,7 +110,7 @@ func (g *graph) verdict(anomaly string, cycle []edge, snapshot bool) *Verdict {
 	return v
 }
 
-// oneItem reports whether a cycle concerns one item, which means that an update was lost.
+// oneItem reports whether all edges of a cycle concern one item, which means that an update was lost.
 func (g *graph) oneItem(cycle []edge) bool {
 	for _, e := range cycle {
 		if e.item != cycle[0].item {

@@ -110,8 +110,8 @@ func TestSkewIsFound(t *testing.T) {
 	}
 }
 
-// random returns a history of a store with few items and concurrent transactions. With snapshots, a transaction reads
-// the state at its start, and is aborted if an item that it writes has changed since.
+// random returns a history of a store with few items and concurrent transactions. If snapshots is set, a transaction
+// reads the state at its start, and is aborted if an item that it writes has changed since then.
 func random(rng *rand.Rand, n int, snapshots bool) (out []Txn) {
 	items := []string{"x", "y", "z"}
 	now := map[string]string{}

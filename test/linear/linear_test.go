@@ -2,9 +2,9 @@
 
 //go:build integration
 
-// Package linear lets many clients read and write a few registers through CQL. If requested, it also kills the server.
-// Porcupine then searches for an order of all operations that explains every response. No such order exists if a read
-// returned a value that was lost later, or if two IF clauses succeeded.
+// Package linear tests linearizability. Many clients read and write a few registers through CQL. Some tests also kill
+// the server. Porcupine then searches for an order of all operations that explains every response. No such order
+// exists if a read returned a value that was lost later, or if two IF clauses succeeded.
 package linear
 
 import (
@@ -65,11 +65,11 @@ type input struct {
 	from, to int
 }
 
-// output is the response. It is unknown if the connection broke before the response.
+// output is the response. The output is unknown if the connection broke before the response.
 type output struct {
 	unknown bool
-	applied bool // of swap and create
-	value   int  // of get, and of swap and create that were not applied
+	applied bool // for swap and create
+	value   int  // for get, and for swap and create if they were not applied
 }
 
 func (in input) String() string {
@@ -146,7 +146,8 @@ func (h *history) add(op porcupine.Operation) {
 	h.ops = append(h.ops, op)
 }
 
-// end sets the end of operations with an unknown outcome to the time at which their process had ended.
+// end sets the end of operations with an unknown outcome to the time at which their process had ended. It must be
+// called after each kill.
 func (h *history) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,7 +159,7 @@ func (h *history) end() {
 	}
 }
 
-// client makes requests until its connection breaks or until is reached.
+// client sends requests until its connection breaks or the time until is reached.
 func (h *history) client(t *testing.T, c *rawclient.Conn, id int, until time.Time) {
 	defer c.Close()
 	rng := rand.New(rand.NewPCG(uint64(id), uint64(h.values.Load())))
@@ -202,7 +203,7 @@ func (h *history) client(t *testing.T, c *rawclient.Conn, id int, until time.Tim
 	}
 }
 
-// perform runs an operation. The level applies to reads.
+// perform runs an operation. The consistency level applies to reads.
 func perform(c *rawclient.Conn, in input, level dberr.Consistency) (output, error) {
 	if in.do != get {
 		level = dberr.Quorum

@@ -16,7 +16,7 @@ import (
 )
 
 // Network is an in-memory network for tests and simulations. It consists of named hosts, the streams between them, and
-// faults of these streams. It has no randomness and no goroutines, and runs inside testing/synctest.
+// faults of these streams. The network uses no randomness and no goroutines, and runs inside testing/synctest.
 //
 // All settings apply to a directed pair of hosts: to the bytes that one host sends to the other, regardless of the
 // host that opened the connection.
@@ -52,8 +52,8 @@ func (n *Network) way(from, to string) *way {
 	return w
 }
 
-// Cut silently drops all data and connection attempts from one host to another until the cut is removed. The data then
-// arrives, as with TCP retransmission.
+// Cut silently holds back all data and connection attempts from one host to another until the cut is removed. The data
+// then arrives, as with TCP retransmission.
 func (n *Network) Cut(from, to string, cut bool) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -65,7 +65,7 @@ func (n *Network) Cut(from, to string, cut bool) {
 	w.cut = cut
 }
 
-// Delay delays all data that from sends to to from now on.
+// Delay delays all later data from one host to another by d.
 func (n *Network) Delay(from, to string, d time.Duration) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -73,7 +73,7 @@ func (n *Network) Delay(from, to string, d time.Duration) {
 	w.delay = d
 }
 
-// Drop breaks the connections that from opened to to. Both ends see a reset, and data in flight is lost.
+// Drop breaks the connections that one host has opened to another. Both ends see a reset, and data in flight is lost.
 func (n *Network) Drop(from, to string) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -196,7 +196,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close refuses new connections and resets connections that were not accepted.
+// Close makes the host refuse new connections and resets connections that have not been accepted.
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		l.n.mu.Lock()
@@ -268,7 +268,7 @@ type flow struct {
 	ended, gone     bool
 	err             error
 	readBy, writeBy time.Time
-	// changed is closed and replaced when any of the above changes.
+	// changed is closed and replaced when any of the preceding fields changes.
 	changed chan struct{}
 }
 
@@ -316,8 +316,8 @@ func (f *flow) reset() {
 	f.signal()
 }
 
-// until waits for a change, for the removal of the cut, or for the first of the times. The caller
-// must hold mu, and holds it again on return.
+// until waits for a change, for the removal of the cut, or for the first of the times. The caller must hold mu. until
+// releases mu while it waits.
 func (f *flow) until(lifted chan struct{}, times ...time.Time) {
 	changed := f.changed
 	var at time.Time

@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package migration imports from a live server with processes that are killed: from Ilion by default, and from a real
-// Cassandra with -source.
+// Package migration tests imports from a live server while the import process is killed. The source is Ilion by
+// default, or a real Cassandra with the flag -source.
 package migration
 
 import (
@@ -180,7 +180,7 @@ func (i *importer) kill(ranges int, after time.Duration, args ...string) {
 	cmd, _ := i.start(args...)
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the error reports that the process was killed
 		close(ended)
 	}()
 	select {
@@ -224,8 +224,8 @@ func (i *importer) done() (n int) {
 }
 
 // TestLive imports from a server while clients write rows, delete rows, and write rows that expire. The import is
-// killed while it creates the schema, copies, follows, and verifies. After the writers have stopped, it must find that
-// both sides are equal. The test then compares them independently.
+// killed while it creates the schema, copies, follows, and verifies. After the writers have stopped, the import must
+// report that both sides are equal. The test then compares the sides independently.
 func TestLive(t *testing.T) {
 	from := *source
 	if from == "" {

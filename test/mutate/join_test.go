@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// The parts of the handshake, as documented in package transport.
+// These constants describe the handshake as documented in package transport.
 const (
 	introLength = 5 + 2 + 16 + 32
 	proofLength = sha256.Size
@@ -43,7 +43,7 @@ func handshakes() (out [][]byte) {
 	return append(out, append([]byte{2}, helloOf('a')...))
 }
 
-// helloOf returns a hello of the outsider.
+// helloOf returns the outsider's hello message.
 func helloOf(class transport.Class) []byte {
 	body := append([]byte{0}, joinCluster[:]...)
 	body = append(append(body, outsider[:]...), acceptor[:]...)
@@ -56,14 +56,14 @@ func helloOf(class transport.Class) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sealed returns a hello with its checksum.
+// sealed returns a hello message with its checksum.
 func sealed(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 // outsiderConn is a connection whose other end is an outsider.
 type outsiderConn struct {
-	net.Conn // nil: only the methods below are used
+	net.Conn // nil, because only the following methods are used
 	in       []byte
 	heard    bytes.Buffer
 	// next is called with all data received so far when the reader needs more data.
@@ -128,7 +128,7 @@ func (d chanListener) Close() error { return nil }
 // Addr implements net.Listener.
 func (d chanListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// prove returns the proof of a side.
+// prove returns the proof that a side of the handshake sends.
 func prove(side string, dialler, acceptor []byte) []byte {
 	h := hmac.New(sha256.New, joinSecret)
 	h.Write([]byte(side + "\x01"))
@@ -160,9 +160,9 @@ func (discarder) Serve(_ context.Context, _ transport.NodeID, _ []byte, r transp
 }
 func (discarder) ServeInline([]byte, transport.Responder) bool { return false }
 
-// shakeHands connects an outsider to a node, and lets a node that wants to join contact an outsider. The lowest bit of
-// an input's first byte determines whether the outsider knows the secret, the next bit whether its hello has the right
-// checksum.
+// shakeHands returns a function that connects an outsider to a node, and lets a joining node contact an outsider. The
+// lowest bit of the first input byte determines whether the outsider knows the secret. The next bit determines whether
+// its hello message has the correct checksum.
 func shakeHands() func([]byte) string {
 	accepted := 0
 	tr, err := transport.New(transport.Self{Cluster: joinCluster, Node: acceptor}, nil, transport.Options{
@@ -210,7 +210,7 @@ func shakeHands() func([]byte) string {
 	}
 }
 
-// contactOutsider lets a node that wants to join contact the outsider.
+// contactOutsider lets a joining node contact the outsider.
 func contactOutsider(intro, rest []byte, honest bool) string {
 	c := &outsiderConn{in: bytes.Clone(intro), done: make(chan struct{})}
 	c.next = func(heard []byte) []byte {

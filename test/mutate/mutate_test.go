@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mutate feeds mutated valid inputs to every decoder at a rate of millions per second. It provides volume,
-// while the native fuzz targets in the decoders' packages provide depth. It checks for panics, results that do not
-// survive another round trip, and decoders that read beyond their input.
+// Package mutate feeds mutated valid inputs to every decoder at a rate of millions per second. The package complements
+// the native fuzz targets in the packages of the decoders, which are slower and guided by coverage. It checks for
+// panics, for results that change when they are encoded and decoded again, and for decoders that read beyond their
+// input.
 package mutate
 
 import (
@@ -31,11 +32,11 @@ var (
 	seed       = flag.Uint64("seed", 1, "seed of the mutations")
 )
 
-// target is a decoder. run returns the reason why its outcome is wrong, or "".
+// target is a decoder under test. The function that run returns describes a wrong outcome, or returns "".
 type target struct {
 	name  string
 	seeds [][]byte
-	run   func() func(b []byte) string // returns the function for one goroutine, because decoders reuse memory
+	run   func() func(b []byte) string // returns a separate function for each goroutine, because decoders reuse memory
 }
 
 var version byte = cqlwire.V5
@@ -93,7 +94,7 @@ func values() (out [][]byte) {
 	for _, h := range []string{"00000001", "68c3a9", "0000000201", "ff7f", "8a5f0e20f3a211eeb9620242ac120002", "020406",
 		"000000020000000161ffffffff",
 		"00000001000000040000000700000008400921fb54442d18", "000000047f000001ffffffff"} {
-		b, _ := hex.DecodeString(h) // constants
+		b, _ := hex.DecodeString(h) // the inputs are constants
 		out = append(out, b)
 	}
 	return out
@@ -225,7 +226,7 @@ func targets() []target {
 	}
 }
 
-// mutator changes a few bytes of a seed.
+// mutator changes a few bytes of a seed input.
 type mutator struct {
 	rng *rand.Rand
 	buf []byte
@@ -292,7 +293,7 @@ func attempt(run func([]byte) string, b []byte) (why string) {
 	return run(b)
 }
 
-// Limits for a decoder's memory in bytes: memoryBase, plus memoryFactor for each byte of its input. A structure is
+// A decoder may allocate memoryBase bytes plus memoryFactor bytes for each byte of its input. A decoded structure is
 // larger than its encoding, and the memory for encoding it again also counts.
 const (
 	memoryBase   = 1 << 20

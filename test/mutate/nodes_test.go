@@ -176,7 +176,7 @@ func peerRequests() (out [][]byte) {
 	n, _ := json.Marshal(
 		peers.JoinRequest{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r",
 			Zone: "z", Newest: 1},
-	) // plain values
+	) // from here on, plain values
 	return append(out, []byte{peers.ReportCall.Number}, append([]byte{peers.AwaitCall.Number}, `{"version":7}`...),
 		append([]byte{peers.JoinCall.Number}, n...), []byte{peers.AcquireCall.Number}, []byte{peers.StopCall.Number},
 		append([]byte{73}, "subject\x00question"...))
@@ -276,7 +276,7 @@ func decodeMap() func([]byte) string {
 	m := aMap()
 	header := m.AppendHeader(nil)
 	return func(b []byte) string {
-		// Only this part is checked. The rest is a valid partition map.
+		// Only this part of the metadata is mutated. The rest is a valid partition map.
 		_, _ = topology.Assemble(m, b, nil)
 		for _, id := range []topology.PartitionID{1, 99, topology.MetaPartition} {
 			_, _ = topology.Assemble(m, header, map[topology.PartitionID][]byte{id: b})
@@ -295,7 +295,7 @@ func decodeMap() func([]byte) string {
 	}
 }
 
-// clusterRecords returns all records of a cluster in one piece: keys and values, each with its length before it.
+// clusterRecords returns all metadata records of a cluster in one byte slice. Each key and value follows its length.
 func clusterRecords() (out []byte) {
 	s := meta.Empty()
 	for i := range 4 {

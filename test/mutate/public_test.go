@@ -88,7 +88,7 @@ func roleTexts() (out [][]byte) {
 	return out
 }
 
-// roleFixture is a store of roles in which one role acts.
+// roleFixture is a store of roles. One role executes statements in it.
 type roleFixture struct {
 	state  *access.State
 	schema *schema.Schema
@@ -157,7 +157,7 @@ func executeRoles() func([]byte) string {
 	}
 }
 
-// plain reports whether a statement has no password that must be hashed. Hashing takes longer than everything else.
+// plain reports whether a statement contains no password that must be hashed. Hashing would make the test too slow.
 func plain(tree parser.Statement) bool {
 	switch s := tree.(type) {
 	case *parser.CreateRole:

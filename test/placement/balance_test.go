@@ -16,10 +16,10 @@ import (
 
 var long = flag.Bool("long", false, "1,000 nodes and 100,000 partitions instead of 60 and 3,000")
 
-// TestBalance simulates the life of a cluster: tables of different sizes, growth, daily load changes, nodes that join,
-// leave, and differ in size, and the failure of a zone. It reports each phase. It checks that balancing terminates with
-// no node far beyond its tolerance. Few more bytes than necessary may move, and almost no replica may move back and
-// forth.
+// TestBalance simulates a cluster with tables of different sizes, growth, daily load changes, nodes that join, leave,
+// and differ in size, and the failure of a zone. It reports each phase. It checks that balancing terminates with all
+// nodes close to their tolerance. Balancing may move only slightly more bytes than necessary, and almost no replica
+// may move back and forth.
 func TestBalance(t *testing.T) {
 	nodes, partitions := 60, 3000
 	if *long {
@@ -35,7 +35,7 @@ func TestBalance(t *testing.T) {
 		if !p.rested {
 			t.Errorf("%s: balancing does not come to rest after %v", p.name, p.took)
 		}
-		// In the short form, a partition is a tenth of a node's share or more.
+		// In the short form, a partition is at least a tenth of a node's share.
 		if most := 1 + placement.Tolerance + 0.05; p.bytesOver > most && *long || p.bytesOver > most+0.2 {
 			t.Errorf("%s: a node has %.2f of its share", p.name, p.bytesOver)
 		}
@@ -111,7 +111,7 @@ func (w *modelCluster) total() float64 {
 }
 
 // BenchmarkSchedule measures a decision with 1,000 nodes and 100,000 partitions, a third of which must move. It
-// measures a planner without prior state and a planner that has already made decisions in the same state.
+// measures a new planner, and a planner that has already decided in the same state.
 func BenchmarkSchedule(b *testing.B) {
 	w := newModelCluster(b, 1, 1000, 5, 100_000)
 	b.Run("scratch", func(b *testing.B) {

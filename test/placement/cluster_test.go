@@ -32,12 +32,12 @@ type modelCluster struct {
 	rng   *rand.Rand
 	state *meta.State
 	view  placement.View
-	ring  bool // decides by the ring only, as if no sizes were known
+	ring  bool // decide by the ring only, as if no sizes were known
 	parts []topology.PartitionID
 	base  map[topology.PartitionID]placement.Size
 	// flights holds the times at which the moves of partitions end.
 	flights map[topology.PartitionID]time.Time
-	left    map[[2]uint64]bool // a partition and a node that it has left in this phase
+	left    map[[2]uint64]bool // pairs of a partition and a node that it has left in this phase
 	phase   phase
 	// planner makes the decisions.
 	planner placement.Planner
@@ -54,10 +54,10 @@ type phase struct {
 	bytes       float64
 	least       float64
 	returned    int
-	bytesOver   float64 // value for the fullest node, relative to its fair share
-	bytesLow    float64 // value for the emptiest node
+	bytesOver   float64 // bytes on the fullest node, relative to its fair share
+	bytesLow    float64 // bytes on the emptiest node, relative to its fair share
 	loadOver    float64
-	leadersOver float64 // load that nodes lead, relative to an equal share
+	leadersOver float64 // maximum leader load of a node, relative to an equal share
 	rested      bool
 }
 
@@ -78,7 +78,7 @@ func newModelCluster(t testing.TB, seed uint64, nodes, zones, partitions int) *m
 		m, err := w.state.Topology.CutTable(t.ID, placement.Place(w.state, &w.view, region, t))
 		w.must(err)
 		w.state = w.state.WithTopology(m)
-		skew := math.Exp(w.rng.NormFloat64()) // tables differ, and partitions of a table differ less
+		skew := math.Exp(w.rng.NormFloat64()) // the sizes of tables differ more than the sizes of a table's partitions
 		for _, p := range m.Partitions(t.ID) {
 			w.parts = append(w.parts, p.ID)
 			w.base[p.ID] = placement.Size{
@@ -163,7 +163,7 @@ func (w *modelCluster) decide() int {
 	return len(actions)
 }
 
-// land ends the moves that are due.
+// land completes the moves that have reached their end time.
 func (w *modelCluster) land() {
 	var done []topology.PartitionID
 	for id, at := range w.flights {
@@ -190,7 +190,7 @@ func (w *modelCluster) land() {
 	}
 }
 
-// run advances time until no work remains, or for a given time.
+// run advances the time until no work remains, or by a given time.
 func (w *modelCluster) run(name string, most time.Duration, each func()) {
 	w.phase, w.left = phase{name: name, least: w.least()}, map[[2]uint64]bool{}
 	began := w.view.Now
@@ -213,7 +213,7 @@ func (w *modelCluster) run(name string, most time.Duration, each func()) {
 	w.t.Log(w.phase)
 }
 
-// held returns the replicas' total size on each node.
+// held returns the total size of the replicas on each node.
 func (w *modelCluster) held() map[topology.NodeID]placement.Size {
 	has := map[topology.NodeID]placement.Size{}
 	for p := range w.state.Topology.All() {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Altered builds the binary with replaced source files. files maps file paths, of this module or of the standard
-// library, to the content to use instead. Tests can thus build variants of the program without a switch that users
-// would also have.
+// Altered builds the binary with replaced source files. files maps the paths of files of this module or of the
+// standard library to their new content. Tests can build variants of the program without adding an option that users
+// would see.
 func Altered(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func Altered(t testing.TB, files map[string]string) string {
 	return bin
 }
 
-// Edited returns the content of a source file in which a text that must occur once is replaced.
+// Edited returns the content of a source file with one text replaced. The text must occur exactly once.
 func Edited(t testing.TB, name, old, now string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -66,9 +66,9 @@ func goEnv(t testing.TB, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// shift is the source text that is added to the standard library's package time. It shifts the wall clock by the number
-// of seconds in a file that the environment names. The file is memory-mapped, so a new value is a step of the clock.
-// Monotonic time does not change, as when an operator sets the clock of a machine.
+// shift is source text for package time of the standard library. It shifts the wall clock by the number of seconds in
+// a file that an environment variable names. The file is memory-mapped, so a new value is a step of the clock.
+// Monotonic time is not affected, as if an operator had set the clock of a machine.
 const shift = `package time
 
 import (
@@ -96,7 +96,7 @@ var wrongBy = func() *int64 {
 const shiftFile = "ILION_TEST_CLOCK"
 
 // WrongClock builds a binary whose wall clock a Clock sets, or takes it from the environment variable
-// ILION_WRONG_CLOCK_BIN. The build compiles the standard library again, which takes minutes the first time.
+// ILION_WRONG_CLOCK_BIN. The build recompiles the standard library. The first build takes minutes.
 func WrongClock(t testing.TB) string {
 	t.Helper()
 	if bin := os.Getenv("ILION_WRONG_CLOCK_BIN"); bin != "" {
@@ -128,7 +128,7 @@ func NewClock(t testing.TB) *Clock {
 // Environ returns the environment with which the process must be started.
 func (c *Clock) Environ() []string { return append(os.Environ(), shiftFile+"="+c.name) }
 
-// Set immediately changes the offset of the clock by whole seconds; positive values are ahead.
+// Set immediately changes the offset of the clock by whole seconds; a positive offset sets the clock ahead.
 func (c *Clock) Set(by time.Duration) {
 	c.t.Helper()
 	f, err := os.OpenFile(c.name, os.O_CREATE|os.O_WRONLY, 0o600)

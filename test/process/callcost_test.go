@@ -26,7 +26,8 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// The parameters of BenchmarkCall: logical partitions, requests in flight per connection, connections, and turns.
+// These are the parameters of BenchmarkCall: logical partitions, requests in flight per connection, connections, and
+// turns.
 const (
 	callOwners   = 4000
 	callPipeline = 16
@@ -34,7 +35,7 @@ const (
 	callTurns    = 5
 )
 
-// takeText reads ten items and replaces every second one.
+// takeText is a procedure that reads ten items and replaces every second item.
 const takeText = `function take(n) {
 	var c = getContext().getCollection(), left = 10, link = c.getAltLink(), sum = 0;
 	'abcdefghij'.split('').forEach(function (id, i) {
@@ -55,8 +56,9 @@ func callItem(id, key string) map[string]any {
 }
 
 // BenchmarkCall measures the server's CPU time for a stored procedure with ten reads and five replacements, for an
-// empty procedure, and for a write of a row of an item's size, in turn. Each connection has several requests in
-// flight. The items are indexed completely or not at all.
+// empty procedure, and for a write of a row with the size of an item. The three workloads alternate. Each connection
+// has several requests in flight. The benchmark covers items that are indexed completely and items that are not
+// indexed.
 func BenchmarkCall(b *testing.B) {
 	s := startCalls(b)
 	c := s.Dial(b)
@@ -125,7 +127,7 @@ func startCalls(b *testing.B) *Server {
 		b.Fatal(err)
 	}
 	config := filepath.Join(b.TempDir(), "config.yaml")
-	// No partitions split.
+	// The configuration disables splits.
 	text := "splits:\n  request_units_per_second: -1\nrest:\n  primary_key: " + restclient.Key + "\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
@@ -170,7 +172,7 @@ func BenchmarkNeighbour(b *testing.B) {
 						select {
 						case <-stop:
 							return
-						default: // each call is finally rejected
+						default: // the node rejects each call after some time
 							_, _ = c.Query(fmt.Sprintf("CALL shop.plain.%s('owner%d')", name, 2+i))
 						}
 					}
@@ -222,7 +224,7 @@ func loadCalls(b *testing.B, address string) {
 	}
 }
 
-// rush makes all connections send requests for a second and returns the number of responses.
+// rush sends requests on all connections for a second and returns the number of responses.
 func rush(b *testing.B, lines []*rawclient.Conn, id []byte, values func() [][]byte) (n int) {
 	done := make(chan int)
 	end := time.Now().Add(time.Second)
@@ -251,7 +253,7 @@ func burst(c *rawclient.Conn, id []byte, values func() [][]byte) error {
 	for stream := range callPipeline {
 		body := append(binary.BigEndian.AppendUint16(nil, uint16(len(id))), id...)
 		body = binary.BigEndian.AppendUint16(body, uint16(dberr.One))
-		body = append(body, 0x01|0x02) // values, no metadata
+		body = append(body, 0x01|0x02) // flags: values, no metadata
 		list := values()
 		body = binary.BigEndian.AppendUint16(body, uint16(len(list)))
 		for _, v := range list {

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// three is a cluster of three nodes with a table that all of them store.
+// three is a cluster of three nodes. Each node has a replica of the table.
 type three struct {
 	t         *testing.T
 	base      string
@@ -54,8 +54,8 @@ func (c *three) until(what string, missing func() string) {
 	eventually.None(c.t, what, eventually.Limit, missing)
 }
 
-// whole waits until every partition has as many voters as there are nodes. Before that, a partition may be on a single
-// node, which a test must not stop, and leaders move.
+// whole waits until every partition has as many voters as there are nodes. Before that, leaders may move, and the only
+// voter of a partition may be on a node that the test stops.
 func whole(t *testing.T, nodes []*process.Server) {
 	t.Helper()
 	eventually.None(t, "voters of each partition on all nodes", eventually.Limit, func() string {
@@ -105,7 +105,7 @@ func (c *three) copyDir(from, to string) {
 	process.CopyDir(c.t, from, to)
 }
 
-// again starts the third node on a directory. It waits until the node is ready and the first node knows it.
+// again starts the third node on a directory. It waits until the node is ready and the first node knows about it.
 func (c *three) again(dir string) *process.Server {
 	c.t.Helper()
 	s := process.Start(c.t, dir, "--internal", c.addresses[2])
@@ -120,7 +120,8 @@ func (c *three) again(dir string) *process.Server {
 	return s
 }
 
-// refused starts the third node on a directory three times. Each time, the node must end with the given texts.
+// refused starts the third node on a directory three times. Each time, the node must end with an error that contains
+// the given texts.
 func (c *three) refused(dir string, texts ...string) {
 	c.t.Helper()
 	for range 3 {
@@ -187,8 +188,8 @@ func TestLostLogFolder(t *testing.T) {
 	c.check()
 }
 
-// TestCopyInTurn checks a data directory and its copy that are started one after the other. Only the directory that
-// was started first continues, even after the nodes that have seen it have been restarted.
+// TestCopyInTurn checks that, if a data directory and its copy are started one after the other, only the directory
+// that was started first is accepted. This must be true even after the other nodes have been restarted.
 func TestCopyInTurn(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -230,15 +231,17 @@ func TestEarlierState(t *testing.T) {
 	c.check()
 }
 
-// TestEarlierMoment checks a data directory that was restored to an earlier moment of its latest run, for example from
-// a disk snapshot. The loss is detected when other nodes send entries that follow the lost entries. The node ends with
-// one line that names the directory and the remedy, is rejected from then on, and no acknowledged write is lost.
+// TestEarlierMoment checks a data directory that was restored to an earlier time of its latest run, for example from a
+// disk snapshot. The node must detect the loss when other nodes send entries that follow the lost entries, and end
+// with one line that names the directory and the remedy. After that, the other nodes must reject the directory. No
+// acknowledged write may be lost.
 func TestEarlierMoment(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
 	n, moment := c.nodes[2], filepath.Join(c.base, "moment")
 	n.CopyRunning(t, c.dir(2), moment)
-	c.nodes[1].Stop(t) // the first node and this node are the quorum, so it acknowledges the writes that it will lose
+	// the first node and the third node form the quorum, so the third node acknowledges writes that it will lose
+	c.nodes[1].Stop(t)
 	c.leadFirst()
 	c.write()
 	n.Kill()

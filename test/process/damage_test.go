@@ -27,7 +27,7 @@ import (
 
 var everyByte = flag.Bool("every-byte", false, "flip a bit in each byte of small files in TestFlippedBits, instead of a few per file")
 
-// member is the data directory of the only node of a cluster at two times, with its content at each time.
+// member is the only node of a cluster. It holds the state of the data directory at two times.
 type member struct {
 	t      *testing.T
 	dir    string // location of the data
@@ -37,9 +37,9 @@ type member struct {
 
 type state struct {
 	name string
-	rows int // that were acknowledged
+	rows int // number of acknowledged rows
 	// least is the minimum number of rows if a log is damaged. Flipped bits in the last three synced writes cannot be
-	// distinguished from a write that a crash has torn.
+	// distinguished from an incomplete write after a crash.
 	least int
 	show  string // identity and schema
 }
@@ -91,7 +91,8 @@ func cells(n int) (out []byte) {
 	return out
 }
 
-// look reads a node's identity, schema, and rows, which must be the first rows. It returns the number of rows.
+// look reads a node's identity, schema, and rows. The rows must be the first rows that were written. It returns the
+// number of rows.
 func look(at string) (show string, rows int, err error) {
 	c, err := rawclient.Dial(context.Background(), at, rawclient.Options{})
 	if err != nil {
@@ -160,7 +161,7 @@ func newMember(t *testing.T) *member {
 	return m
 }
 
-// flips returns the positions of a file at which a bit is flipped.
+// flips returns the positions in a file at which the test flips a bit.
 func flips(size int) (at []int) {
 	n := min(size, 2)
 	if size > 32<<10 {
@@ -178,8 +179,8 @@ func flips(size int) (at []int) {
 	return at
 }
 
-// TestFlippedBits checks a node whose directory has a flipped bit in any file. The node must refuse to start or end
-// with one line that names the file, or have all its data. It must not delete damaged files.
+// TestFlippedBits checks a node after a bit of any file in its directory was flipped. The node must either have all
+// its data, or end with one line that names the file, at the start or later. It must not delete damaged files.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	m := newMember(t)
@@ -228,7 +229,7 @@ func (m *member) files(dir string) map[string]int {
 	return files
 }
 
-// flip starts a node on a copy of a state with one flipped bit.
+// flip starts a node on a copy of a directory state with one flipped bit.
 func (m *member) flip(was *state, name string, at int, dir string) {
 	process.CopyDir(m.t, m.of(was.name), dir)
 	defer os.RemoveAll(dir)
@@ -263,7 +264,7 @@ func (m *member) flip(was *state, name string, at int, dir string) {
 	lines := strings.Split(strings.TrimSpace(s.Stderr()), "\n")
 	last := lines[len(lines)-1]
 	named := strings.Contains(last, filepath.Base(name))
-	if strings.HasSuffix(name, ".log") { // a lost tail is detected, but not the file that contained it
+	if strings.HasSuffix(name, ".log") { // the node detects a lost tail, but not the file that contained the tail
 		named = named || strings.Contains(last, dir)
 	}
 	if !strings.HasPrefix(last, "ilion: ") || !named || strings.Contains(s.Stderr(), "goroutine ") {
@@ -295,7 +296,7 @@ func TestUnknownFilesStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	left := filepath.Join(dir, "snapshots", "7.out") // from a killed process
+	left := filepath.Join(dir, "snapshots", "7.out") // a file that a killed process may leave
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

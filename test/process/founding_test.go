@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestSameCommandForAll checks that nodes with the same arguments, which create a cluster or join it, form one cluster.
-// The order in which they start must not matter. A restart must not need another node. The first node must join the
-// existing cluster if its disk is new.
+// TestSameCommandForAll checks that nodes with the same arguments form one cluster, regardless of the order in which
+// they start. A restart must not require another node. If the disk of the first node is new, the node must join the
+// existing cluster.
 func TestSameCommandForAll(t *testing.T) {
 	t.Parallel()
 	c := &three{t: t, base: t.TempDir(), nodes: make([]*process.Server, 3)}

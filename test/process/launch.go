@@ -50,8 +50,8 @@ func (s *Server) Says(t testing.TB, text string) {
 	})
 }
 
-// Refuses waits for the end of the process. The exit code must be code, and the last output must be one line with all
-// of the texts.
+// Refuses waits for the end of the process. The exit code must be code, and the last line of the output must contain
+// all texts.
 func (s *Server) Refuses(t testing.TB, code int, texts ...string) {
 	t.Helper()
 	s.Wait(t, eventually.Limit)

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestKilledLoad checks that a load that was killed several times resumes with the same command. At the end, each row
-// of the file exists, and each invalid line is in the error file once.
+// TestKilledLoad checks that the same command resumes a load that was killed several times. At the end, each row of
+// the file must exist, and the error file must contain each invalid line once.
 func TestKilledLoad(t *testing.T) {
 	t.Parallel()
 	const rows, every = 20_000, 997
@@ -60,7 +60,7 @@ func TestKilledLoad(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the error reports that the process was killed
 	}
 	out, err := process.Command(t, load()...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "resuming after line") ||

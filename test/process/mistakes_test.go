@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { process.Main(m) }
 // hosts counts the hosts that freeAddress has returned.
 var hosts atomic.Uint32
 
-// freeAddress returns an address that only the caller uses: each address has a separate host in the loopback network.
-// A free port of 127.0.0.1 may belong to another test or connection by the time it is used.
+// freeAddress returns an address that only the caller uses, because each address has a separate host in the loopback
+// network. A free port of 127.0.0.1 may belong to another test or connection by the time it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.%d:0", 101+os.Getpid()%100, os.Getpid()/100%250, 1+hosts.Add(1)%250)
@@ -41,8 +41,8 @@ func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 		"--log-level", "warn", "--internal", internal}, args...)...)
 }
 
-// TestMistakes checks that a mistake in starting a node ends it with one line that explains the mistake and causes no
-// damage.
+// TestMistakes checks that a node that is started with a mistake ends with one line that explains the mistake, and
+// that the mistake causes no damage.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -105,7 +105,7 @@ func TestMistakes(t *testing.T) {
 		at := freeAddress(t)
 		begin(t, dir("far"), at, "--join", one, "--region", "elsewhere").Refuses(t, 1, `"elsewhere"`,
 			`region "datacenter1"`, "--region datacenter1")
-		// The directory remains usable with the right arguments.
+		// The node must start on the directory when the arguments are correct.
 		process.Start(t, dir("far"), "--internal", at, "--join", one).Stop(t)
 	})
 	t.Run("two clusters", func(t *testing.T) {
@@ -133,8 +133,9 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestSameIdentityTwice checks that a copy of a data directory cannot replace the original. An earlier copy must not be
-// able to replace it when the original is gone. The copy ends with an explanation, and no acknowledged write is lost.
+// TestSameIdentityTwice checks that a copy of a data directory cannot replace the original. This applies even if the
+// original is gone and the copy is older. The node on the copy must end with an explanation. No acknowledged write may
+// be lost.
 func TestSameIdentityTwice(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -152,7 +153,7 @@ func TestSameIdentityTwice(t *testing.T) {
 	c := nodes[0].Dial(t)
 	defer c.Close()
 	process.Do(t, c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	const tables = 8 // with different leaders, because a follower that keeps its leader knows the original
+	const tables = 8 // the tables need different leaders, because a follower that keeps its leader knows the original
 	for i := range tables {
 		process.Do(t, c, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY)", i))
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// CopyRunning copies the data directory of a running process. The process is paused during the copy: a process that
-// continues deletes files, and the copy would be of no single moment.
+// CopyRunning copies the data directory of a running process. The process is paused during the copy. Otherwise, it
+// would delete files, and the copy would not be a consistent state.
 func (s *Server) CopyRunning(t testing.TB, from, to string) {
 	t.Helper()
 	if err := s.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -31,8 +31,8 @@ func (s *Server) CopyRunning(t testing.TB, from, to string) {
 	}
 }
 
-// stopped reports whether every thread has handled SIGSTOP. Threads on other processors run for a moment after the
-// signal was sent.
+// stopped reports whether every thread has handled SIGSTOP. Threads on other processors still run briefly after the
+// signal has been sent.
 func (s *Server) stopped() bool {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.Cmd.Process.Pid))
 	if err != nil || len(threads) == 0 {
@@ -41,7 +41,7 @@ func (s *Server) stopped() bool {
 	for _, name := range threads {
 		b, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // the thread has ended
+			continue // skip a thread that has ended
 		}
 		if err != nil || !bytes.Contains(b, []byte("\nState:\tT")) {
 			return false

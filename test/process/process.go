@@ -65,9 +65,9 @@ func Binary(t testing.TB) string {
 	return built
 }
 
-// build returns the path of the binary in the cache of the Go command, which keeps binaries that go run has linked.
-// Linking takes as long as many tests. The run that links the binary has it in a temporary directory, which is removed
-// after that run.
+// build returns the path of the binary in the cache of the Go command. The cache keeps binaries that go run has
+// linked, which saves the long link time. A binary that is not yet in the cache is linked to a temporary directory,
+// which is removed after the run.
 func build() (path string, err error) {
 	for range 2 {
 		var complaint bytes.Buffer
@@ -85,7 +85,7 @@ func build() (path string, err error) {
 	return "", fmt.Errorf("build: the Go command did not cache %s", path)
 }
 
-// secretFile returns the file with the join secret of all clusters that tests start. Each process gets it.
+// secretFile returns the file with the join secret of all clusters that tests start. Each process receives this file.
 func secretFile(t testing.TB) string {
 	t.Helper()
 	secretOnce.Do(func() {
@@ -107,7 +107,7 @@ var secret = []byte(strings.Repeat("no secret ", 4))
 func Secret() []byte { return bytes.TrimSpace(secret) }
 
 // Command returns a command of the binary under test with arguments. Its environment contains the join secret. Unless
-// configured otherwise, the REST API is disabled, because its default address exists only once per machine.
+// configured otherwise, the REST API is disabled, because only one process per machine can use its default address.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Binary(t), args...)
@@ -115,7 +115,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// OlderEnvironment returns the variables by which Command configures builds of earlier feature levels.
+// OlderEnvironment returns the environment variables with which Command configures builds of earlier feature levels.
 func OlderEnvironment(t testing.TB) []string {
 	t.Helper()
 	return []string{"ILION_JOIN_SECRET_FILE=" + secretFile(t), "ILION_REST=off"}
@@ -164,8 +164,8 @@ func Start(t testing.TB, dir string, args ...string) *Server {
 	return s
 }
 
-// TryStart works like Start for processes that may fail to start. Its error is the output on stderr. Wait then returns
-// the exit code.
+// TryStart works like Start for processes that may fail to start. The error contains the output on stderr. Call Wait
+// to get the exit code.
 func TryStart(t testing.TB, dir string, args ...string) (*Server, error) {
 	t.Helper()
 	args = append([]string{"start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level",
@@ -205,7 +205,7 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// Stop sends SIGTERM and waits for the end. It returns the time that took and the exit code.
+// Stop sends SIGTERM and waits for the end. It returns the duration of the shutdown and the exit code.
 func (s *Server) Stop(t testing.TB) (time.Duration, int) {
 	t.Helper()
 	began := time.Now()
@@ -244,13 +244,13 @@ func (s *Server) RSS(t testing.TB) int64 {
 	return s.memory(t, "VmRSS:")
 }
 
-// PeakRSS returns the maximum of RSS.
+// PeakRSS returns the maximum resident memory of the process in bytes.
 func (s *Server) PeakRSS(t testing.TB) int64 {
 	t.Helper()
 	return s.memory(t, "VmHWM:")
 }
 
-// ResetPeakRSS resets PeakRSS to the current RSS.
+// ResetPeakRSS resets the maximum resident memory to the current value.
 func (s *Server) ResetPeakRSS(t testing.TB) {
 	t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Cmd.Process.Pid), []byte("5"), 0); err != nil {
@@ -258,7 +258,8 @@ func (s *Server) ResetPeakRSS(t testing.TB) {
 	}
 }
 
-// clockTicks is the number of units per second of the times in /proc/PID/stat on every Linux that Go supports.
+// clockTicks is the number of clock ticks per second in /proc/PID/stat. The value is the same on every Linux system
+// that Go supports.
 const clockTicks = 100
 
 // CPU returns the CPU time of all threads of the process.
@@ -268,7 +269,7 @@ func (s *Server) CPU(t testing.TB) time.Duration {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := bytes.Cut(b, []byte(") ")) // the name of the program may contain any character
+	_, after, _ := bytes.Cut(b, []byte(") ")) // skip the program name, which may contain any character
 	f := strings.Fields(string(after))
 	if len(f) < 13 {
 		t.Fatalf("/proc/PID/stat has %d fields: %s", len(f), b)
@@ -303,7 +304,7 @@ func (s *Server) memory(t testing.TB, field string) int64 {
 	return 0
 }
 
-// Dial connects a client.
+// Dial connects a client to the process.
 func (s *Server) Dial(t testing.TB) *rawclient.Conn {
 	t.Helper()
 	c, err := rawclient.Dial(context.Background(), s.CQL, rawclient.Options{})
@@ -334,7 +335,7 @@ func Query(c *rawclient.Conn, level dberr.Consistency, text string) (*cqlwire.Re
 	return cqlwire.DecodeResult(body, cqlwire.V4)
 }
 
-// Status returns a node's status of itself and its cluster.
+// Status returns the cluster status that a node reports.
 func Status(t testing.TB, s *Server) *admin.Status {
 	t.Helper()
 	r, err := http.Get("http://" + s.HTTP + "/status")

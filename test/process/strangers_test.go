@@ -23,15 +23,16 @@ import (
 
 var strangers = flag.Int("strangers", 1500, "number of connections to the internal address from outside the cluster")
 
-// Limits for the cost of unauthenticated connections.
+// These constants limit the cost of unauthenticated connections.
 const (
 	strangersRSS   = 96 << 20
 	strangersLines = 60
 )
 
-// TestStrangers checks connections to the internal address that do not come from nodes of the cluster. They send
-// garbage, half of a handshake followed by silence, client requests, or the handshake of another cluster's node,
-// thousands of times. They must not stop the node, fill its memory or its log, or prevent a valid node from joining.
+// TestStrangers checks connections to the internal address that do not come from nodes of the cluster. Thousands of
+// connections send garbage, half of a handshake and then nothing, client requests, or the handshake of another
+// cluster's node. These connections must not stop the node, fill its memory or its log, or prevent a valid node from
+// joining.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	base, internal := t.TempDir(), freeAddress(t)
@@ -86,7 +87,7 @@ func TestStrangers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, conn := range open { // silent connections are closed
+	for _, conn := range open { // the node must close silent connections
 		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a silent connection was not closed")

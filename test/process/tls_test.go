@@ -71,7 +71,7 @@ func (c certificates) expired(authority, name string) {
 }
 
 // TestMutualTLS checks with real processes that nodes with certificates of one authority form a cluster, that no other
-// client gets access, and that both sides report the reason.
+// client gets access, and that both sides report the reason for a rejection.
 func TestMutualTLS(t *testing.T) {
 	c := certificates{t, t.TempDir()}
 	c.run("authority", "--out", c.path("ca"))
@@ -112,7 +112,7 @@ func TestMutualTLS(t *testing.T) {
 		name   string
 		config string
 		says   []string
-		node   string // the message of the first node
+		node   string // expected message of the first node
 	}{
 		{"an authority of its own", c.config("strangers", "x"), []string{"unknown authority"}, "bad certificate"},
 		{"a certificate of another authority", c.config("ca", "x"), []string{"does not accept the certificate"},

@@ -22,8 +22,8 @@ const (
 var rewrite = flag.Bool("rewrite", false, "write the present number of faults to "+pending)
 
 // TestProse checks that no folder has more faults than testdata/pending.txt allows. The file lists the folders that
-// have not been rewritten yet. A folder that has fewer faults than listed also fails, so that the numbers only
-// decrease. In this case, run the test with -rewrite.
+// have not been rewritten yet. The test also fails if a folder has fewer faults than the file lists, so the numbers
+// can only decrease. In this case, run the test with -rewrite.
 func TestProse(t *testing.T) {
 	checker, err := NewChecker()
 	if err != nil {
@@ -142,7 +142,7 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// TestPassages checks what counts as a passage in a page and in a Go file.
+// TestPassages checks which parts of a page and of a Go file count as passages.
 func TestPassages(t *testing.T) {
 	page := "# A title\n\nTwo lines\nof [text](x.md) with `code`.\n\n```sh\nnot prose\n```\n\n" +
 		"| a | b |\n|---|---|\n| one | two |\n\n- an item\n"

@@ -21,14 +21,14 @@ var exceptionText string
 // rule rejects text that matches its pattern.
 type rule struct {
 	pattern *regexp.Regexp
-	classes map[Class]bool // nil for all
+	classes map[Class]bool // classes to which the rule applies; nil means all
 	instead string
 }
 
 // Checker applies the rules of rules.txt, except where exceptions.txt allows the passage.
 type Checker struct {
 	rules      []rule
-	exceptions map[string][]string // keyed by path: parts of the passages that are allowed
+	exceptions map[string][]string // allowed parts of passages, by path
 	used       map[string]bool     // exceptions that allowed something, as "path: text"
 }
 
@@ -77,7 +77,7 @@ func newChecker(rules, exceptions string) (*Checker, error) {
 	return c, nil
 }
 
-// content returns the lines of a file, with comments replaced by empty lines.
+// content returns the lines of a file. It replaces comments by empty lines.
 func content(text string) []string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -119,7 +119,7 @@ func (c *Checker) Check(p Passage) []string {
 	return faults
 }
 
-// Unused returns the exceptions that have allowed nothing so far.
+// Unused returns the exceptions that have not allowed any passage so far.
 func (c *Checker) Unused() []string {
 	var unused []string
 	for path, texts := range c.exceptions {

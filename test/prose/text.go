@@ -24,8 +24,8 @@ import (
 // Class is the kind of a passage.
 type Class string
 
-// The classes of passages. Documentation is Markdown. Messages are string constants that look like a sentence or the
-// beginning of one: errors, log messages, and help texts.
+// These are the classes of passages. Documentation is Markdown text. Messages are string constants that look like a
+// sentence or the beginning of a sentence: errors, log messages, and help texts.
 const (
 	Documentation Class = "documentation"
 	Comment       Class = "comment"
@@ -35,9 +35,9 @@ const (
 // Passage is a piece of text that is read as a whole: a paragraph, a list item, a comment, or a message.
 type Passage struct {
 	Class Class
-	Path  string // relative to the root of the repository, with slashes
-	Line  int    // of its first line, counted from 1
-	Text  string // on one line, without markup
+	Path  string // path relative to the root of the repository, with slashes
+	Line  int    // number of the first line, counted from 1
+	Text  string // text on one line, without markup
 }
 
 // isSkipped reports whether a folder contains no text of the project. The documentation website is built in a temporary
@@ -144,7 +144,7 @@ func markdownPassages(path, source string) []Passage {
 	return all
 }
 
-// plain removes the markup of Markdown. Code becomes the word CODE, so that a sentence keeps its shape.
+// plain removes Markdown markup. It replaces code by the word CODE to preserve the structure of the sentence.
 func plain(text string) string {
 	text = codeSpan.ReplaceAllString(text, "CODE")
 	text = link.ReplaceAllString(text, "$1")

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// unbroken matches lines that cannot be wrapped: one long word or link, with a list marker perhaps.
+// unbroken matches lines that cannot be wrapped: a single long word or link, optionally after a list marker.
 var unbroken = regexp.MustCompile(`^\s*([-*+]\s+|[0-9]+\.\s+)?(\S+|!?\[[^\]]*\]\([^)]*\)\S*)$`)
 
 // checkWidth reports the lines of prose in Markdown that are wider than limit columns.
@@ -38,7 +38,7 @@ func checkWidth(t *testing.T, limit int) {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fenced = !fenced
 			}
-			// A link counts by the text that is displayed: its target cannot be wrapped.
+			// Only the displayed text of a link is counted, because the target cannot be wrapped.
 			shown := link.ReplaceAllString(line, "$1")
 			n := utf8.RuneCountInString(shown)
 			if n > limit && !fenced && !strings.HasPrefix(strings.TrimSpace(line), "|") && !unbroken.MatchString(line) {

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// Compact tables get no INSERT JSON if all columns are keys, because Cassandra 5.0 writes no row for it. They get no
-// INSERT without a value, because Cassandra rejects such an INSERT later than Ilion.
+// The tests send no INSERT JSON to compact tables whose columns are all keys, because Cassandra 5.0 then writes no
+// row. They also send no INSERT without a value to compact tables, because Cassandra rejects such an INSERT later than
+// Ilion.
 
-// compactSchema draws a table with COMPACT STORAGE and returns the statements that create it. Without clustering
-// columns it has several other columns, otherwise one or none.
+// compactSchema draws a table with COMPACT STORAGE and returns the statements that create it. A table without
+// clustering columns has several other columns. A table with clustering columns has at most one other column.
 func (t *table) compactSchema(n int) []string {
 	t.compact = true
 	for i := range 1 + t.IntN(5)/4 {
@@ -21,7 +22,7 @@ func (t *table) compactSchema(n int) []string {
 	}
 	for i := range t.IntN(4) {
 		k := t.small(0, true)
-		for k.name == "decimal" { // stored by value: docs/compatibility.md, decimal-clustering
+		for k.name == "decimal" { // decimals are stored by value (docs/compatibility.md, decimal-clustering)
 			k = t.small(0, true)
 		}
 		t.clustering = append(t.clustering, column{fmt.Sprint("c", i), k})
@@ -56,8 +57,8 @@ func (t *table) compactSchema(n int) []string {
 	return out
 }
 
-// prefix draws the clustering columns that identify a row: all of them, or sometimes in a compact table only the first
-// ones.
+// prefix draws the clustering columns that identify a row. In a compact table, these are sometimes only the first
+// clustering columns.
 func (t *table) prefix() []column {
 	if !t.compact || len(t.clustering) < 2 || t.chance(0.7) {
 		return t.clustering
@@ -65,6 +66,6 @@ func (t *table) prefix() []column {
 	return t.clustering[:1+t.IntN(len(t.clustering)-1)]
 }
 
-// flat reports whether the table is a compact table without clustering columns. For such a table, Cassandra 5.0 rejects
-// INSERT JSON, an INSERT of only the key, and a conditional DELETE. Reads through an index fail.
+// flat reports whether the table is a compact table without clustering columns. For such a table, Cassandra 5.0
+// rejects INSERT JSON, an INSERT of only the key, and a conditional DELETE, and reads through an index fail.
 func (t *table) flat() bool { return t.compact && len(t.clustering) == 0 }

@@ -10,22 +10,22 @@
 // makes writes with few distinct timestamps so that timestamps are often equal. It also makes batches, conditional
 // writes, and writes that expire. It then reads the whole tables and runs selects with all kinds of restrictions, in
 // pages. Every result must be the same: rows, pages, and columns, or the code of the error. With -nodes, Ilion's nodes
-// are processes: one node that is killed between statements, or four nodes of which one at a time is killed during
-// statements.
+// are processes. A single node is killed between statements. Of four nodes, one at a time is killed during statements.
 //
 //	../shared/cassandra/start.sh DIR 127.0.0.61:9042
 //	go test -tags integration ./test/random -run Types -against=127.0.0.61:9042 -seed=1 -rounds=40
 //
 // TestTypesAgainstCassandra creates a table of random types in each round, and uses expressions, functions, and
 // conditions of all kinds, as in Cassandra 5.0. It continues after a difference in a result, and lists the
-// differences. Some of them are Cassandra's own faults (docs/compatibility.md). Without -against the test is skipped.
+// differences. Some of the differences are faults of Cassandra (docs/compatibility.md). The test is skipped without
+// -against.
 //
 //	go test -tags integration ./test/random -run TablesAgainst -against=127.0.0.61:9042 -seed=1 -rounds=40
 //
 // TestTablesAgainstCassandra creates a table in each round with clustering and static columns, collections and user
 // types of few values, indexes of both kinds, and a view. It reads the table in all ways after writes of all kinds.
 // Some selects use user-defined functions and masks. The test also compares warnings and error texts, and waits for
-// views. Seed 101 found differences in rejected batches and in deletions that conditional batches outlast;
-// test/cql/testdata/lwt.txt contains both as statements. TestCompactTablesAgainstCassandra does the same for tables
-// with COMPACT STORAGE. TestTablesWithoutCassandra runs stored seeds without a Cassandra if -alone is given.
+// views. Seed 101 found differences in rejected batches and in deletions before conditional batches. The file
+// test/cql/testdata/lwt.txt contains both cases. TestCompactTablesAgainstCassandra does the same for tables with
+// COMPACT STORAGE. With the flag -alone, TestTablesWithoutCassandra runs stored seeds without a Cassandra.
 package random

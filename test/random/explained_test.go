@@ -16,7 +16,7 @@ type reason struct {
 	statement, ilion, cassandra *regexp.Regexp
 	// reordered requires that both results have the same rows, in any order.
 	reordered bool
-	// renamed requires that the results differ only in the names of columns and in the sizes of pages.
+	// renamed requires that the results differ only in column names and page sizes.
 	renamed bool
 }
 
@@ -130,5 +130,5 @@ func (c column) keyed(clustering bool) bool {
 		(clustering || c.kind.multi && c.kind.base() != "list")
 }
 
-// bytesOf matches functions of key columns that show the bytes of their values.
+// bytesOf matches function calls that show the bytes of a key column.
 var bytesOf = regexp.MustCompile(`(?i)(mask_hash|_?as_?blob)\(c\d`)

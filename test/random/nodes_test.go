@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { process.Main(m) }
 // statementTimeout is the timeout of a response.
 const statementTimeout = 30 * time.Second
 
-// nodes are processes that are killed and restarted while they serve requests: a standalone node or a cluster.
+// nodes is a standalone node or a cluster. Its processes are killed and restarted while they serve requests.
 type nodes struct {
 	t        testing.TB
 	config   string
@@ -134,9 +134,9 @@ func (c *nodes) connect(i int) {
 	c.at = i
 }
 
-// disturb kills a node with SIGKILL and restarts it after some time. A standalone node is killed between two
-// statements. In a cluster the killed node is either a node without requests or the node that gets the requests, whose
-// client then changes to another node.
+// disturb kills a node with SIGKILL and restarts the node after some time. A standalone node is killed between two
+// statements. In a cluster, the killed node may be the node that receives the requests; the client then changes to
+// another node.
 func (c *nodes) disturb(d draw) {
 	if len(c.processes) == 1 {
 		c.kills.Add(1)
@@ -159,9 +159,9 @@ func (c *nodes) disturb(d draw) {
 	}
 	c.kills.Add(1)
 	c.wait.Go(func() {
-		time.Sleep(after) // during some statement
+		time.Sleep(after) // wait, so that the kill hits some statement
 		c.processes[victim].Kill()
-		time.Sleep(away) // the node misses many or few changes
+		time.Sleep(away) // wait, so that the node misses many or few changes
 		c.start(victim, false)
 		c.whole()
 		c.broken.Store(false)
@@ -171,7 +171,7 @@ func (c *nodes) disturb(d draw) {
 // goroutines stops the node that receives the requests and returns the stacks of its goroutines.
 func (c *nodes) goroutines() string {
 	s := c.processes[c.at]
-	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if it has ended, its last output is the only information
+	_ = s.Cmd.Process.Signal(syscall.SIGQUIT) // if the process has ended, the last output is the only information
 	s.Wait(c.t, time.Minute)
 	return s.Stderr()
 }

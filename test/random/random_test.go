@@ -34,7 +34,8 @@ var (
 	kills = flag.Float64("kills", 0.05, "probability of a kill before a statement")
 )
 
-// TestAgainstCassandra checks that the same random statements have the same results on a new node and on a Cassandra.
+// TestAgainstCassandra checks that the same random statements have the same results on a new node and on a Cassandra
+// server.
 func TestAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
@@ -43,7 +44,7 @@ func TestAgainstCassandra(t *testing.T) {
 	p := &pair{T: t, d: d}
 	if *processes > 0 {
 		p.nodes = startNodes(t, *processes)
-		defer p.nodes.wait.Wait() // taken before the processes are ended
+		defer p.nodes.wait.Wait() // wait before the processes are ended
 	} else {
 		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *partitions, UserDefinedFunctions: true})
 		if err != nil {
@@ -111,26 +112,26 @@ func (p *pair) round() {
 	}
 }
 
-// pair is the node and the Cassandra.
+// pair is an Ilion node or cluster and a Cassandra server.
 type pair struct {
 	*testing.T
 	d draw
-	// nodes holds Ilion's processes. inside is the node in this process, if there is one.
+	// nodes holds Ilion's processes. inside is the node in this process, or nil.
 	nodes     *nodes
 	inside    *rawclient.Conn
 	cassandra *rawclient.Conn
 	// staticIndex is set if the index is on a static column.
 	staticIndex bool
 	history     []string // changes since the tables were last known to be equal
-	// differences holds the differences that same has found. apart is set once the tables may differ. failed is set if
-	// the last statement may have made the tables differ, but its result is not a difference.
+	// differences holds the differences that same has found. apart is set once the contents of the tables may differ.
+	// failed is set if the last statement may have made the contents differ although its results were equal.
 	differences   []string
 	apart, failed bool
-	// texts enables the comparison of error texts. plain is set if the second server has no indexes.
+	// texts enables the comparison of error texts. plain is set if the tables of the second server have no indexes.
 	texts, plain bool
 	// keyForms is set if the table stores decimals or tuples by their value.
 	keyForms bool
-	// statements counts the statements of same.
+	// statements counts the statements that same has executed.
 	statements int
 }
 
@@ -142,7 +143,7 @@ func (p *pair) conns() [2]*rawclient.Conn {
 	return [2]*rawclient.Conn{p.inside, p.cassandra}
 }
 
-// stamps matches the timestamps of servers, which differ.
+// stamps matches timestamps that the servers assign, which differ.
 var stamps = regexp.MustCompile(`\b1[78]\d{14}\b`)
 
 func (p *pair) compare(statement string, page int) {
@@ -159,12 +160,12 @@ func (p *pair) compare(statement string, page int) {
 		p.Fatalf("%s: %s\n%s", statement, got[0], p.nodes.goroutines())
 	}
 	if strings.Contains(got[0], "Cannot page queries") {
-		return // Cassandra may first detect that nothing is selected
+		return // Cassandra may detect earlier that no row is selected
 	}
 	if strings.HasPrefix(got[1], "error 0x1300") {
-		return // Cassandra 5.0 fails at pages of groups
+		return // Cassandra 5.0 fails when it pages groups
 	}
-	for i := range got { // the texts changed with 5.0
+	for i := range got { // the texts have changed in 5.0
 		if strings.HasPrefix(got[i], "error") {
 			got[i], _, _ = strings.Cut(got[i], ":")
 		}
@@ -195,7 +196,7 @@ func answer(c *rawclient.Conn, statement string, page int) string {
 		}
 		for _, w := range c.Warnings {
 			if strings.HasPrefix(w, "Materialized views are experimental") {
-				continue // Ilion's are not
+				continue // views of Ilion are not experimental
 			}
 			out.WriteString("warning: " + w + "\n")
 		}

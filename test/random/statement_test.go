@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// draw makes random statements for the table
+// draw generates random statements for the table
 //
 //	t (k int, a int, b int, s int static, v int, w text, l list<int>,
 //	  m map<int, int>, st set<int>, f frozen<list<int>>, PRIMARY KEY (k, a, b))
@@ -88,7 +88,7 @@ func (d draw) schema() []string {
 
 func indexOf(column string) string { return "CREATE INDEX ON t (" + column + ")" }
 
-// change draws one write, or a batch of three writes.
+// change draws a write or a batch of three writes.
 func (d draw) change() string {
 	s := d.write()
 	if d.chance(0.15) {
@@ -111,7 +111,7 @@ func (d draw) count() string {
 	return s
 }
 
-// conditionalBatch draws a batch of conditional changes of one partition.
+// conditionalBatch draws a batch of conditional changes to one partition.
 func (d draw) conditionalBatch() string {
 	k := d.k()
 	return fmt.Sprintf("BEGIN BATCH UPDATE t SET v = %d WHERE k = %d AND a = %d AND b = %d IF %s; "+

@@ -34,7 +34,7 @@ type table struct {
 	views, indexes []string
 	// compact is set if the table has COMPACT STORAGE.
 	compact bool
-	// attached is set once the table has a storage-attached index.
+	// attached is set when the table has a storage-attached index.
 	attached bool
 }
 
@@ -44,7 +44,7 @@ func (t *table) all() []column {
 	return append(append(t.keys(), t.static...), t.regular...)
 }
 
-// small draws a type. Keys mostly get a native type.
+// small draws a type. It mostly draws native types for keys.
 func (t *table) small(depth int, key bool) kind {
 	if depth == 0 || t.chance(0.55) {
 		return kind{name: pick(t.draw, smallNames...)}
@@ -226,7 +226,7 @@ func (t *table) value(k kind) string {
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case "map":
-		seen := map[string]bool{} // the value of a duplicate key varies in Cassandra
+		seen := map[string]bool{} // avoid duplicate keys, because Cassandra may keep any of their values
 		for range t.IntN(4) {
 			if key := t.value(k.parts[0]); !seen[key] {
 				seen[key] = true

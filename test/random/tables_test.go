@@ -19,7 +19,7 @@ import (
 )
 
 // TestTablesAgainstCassandra checks that the same random statements on random tables with indexes and views have the
-// same results on a new node and on a Cassandra.
+// same results on a new node and on a Cassandra server.
 func TestTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
@@ -64,8 +64,8 @@ func startNode(t *testing.T, partitions int) (address string) {
 // viewWait is the maximum delay of a view.
 const viewWait = 5 * time.Second
 
-// compareTables compares the results of first and second on tables that draw creates. With plain, second has no
-// indexes.
+// compareTables compares the results of first and second on tables that draw creates. If plain is set, the tables of
+// second have no indexes.
 func compareTables(t *testing.T, seed uint64, rounds int, first, second *rawclient.Conn, plain bool,
 	draw func(*table, int) []string) {
 	d := newDraw(seed)
@@ -150,7 +150,7 @@ func (p *pair) settle(statement string) {
 // literals matches the parts in which statements of one kind differ.
 var literals = regexp.MustCompile(`'[^']*'|\b[0-9a-f]{8}-[0-9a-f-]{27}|\b0x[0-9a-f]*|-?\b\d+(\.\d+)?\b|\b[tspcrv]\d\b`)
 
-// signature returns a difference without its values, so that each kind is printed once.
+// signature returns a difference without its literals. Differences with the same signature are printed only once.
 func signature(difference string) string {
 	lines := strings.Split(difference, "\n")
 	if len(lines) > 3 && strings.Contains(difference, "error 0x") {

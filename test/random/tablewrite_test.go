@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// using draws timestamps from a small set, and lifetimes that do not end during the test.
+// using draws a USING clause. It draws timestamps from a small set, and lifetimes that do not end during the test.
 func (t *table) using(lifetime bool) string {
 	var parts []string
 	if t.chance(0.8) {
@@ -53,7 +53,7 @@ func (t *table) write() string {
 	return t.single(true)
 }
 
-// single draws one write. With stamped, the write may have an explicit timestamp.
+// single draws one write. If stamped is set, the write may have an explicit timestamp.
 func (t *table) single(stamped bool) string {
 	using := func(lifetime bool) string {
 		if !stamped {
@@ -165,7 +165,8 @@ func (t *table) element(c column) string {
 	return c.name
 }
 
-// slice draws restrictions of clustering columns: none, or the first ones and perhaps a range of the next one.
+// slice draws restrictions of clustering columns: none, or equality for the first columns and sometimes a range for
+// the next column.
 func (t *table) slice() []string {
 	n := t.IntN(len(t.clustering) + 1)
 	w := t.equal(t.clustering[:n], false)

@@ -31,7 +31,7 @@ func (t *typed) all() []column {
 }
 
 // TestTypesAgainstCassandra checks that the same random statements on tables of random types, with expressions and
-// functions of all kinds, have the same results on a new node and on a Cassandra.
+// functions of all kinds, have the same results on a new node and on a Cassandra server.
 func TestTypesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
@@ -72,8 +72,8 @@ func TestTypesAgainstCassandra(t *testing.T) {
 	t.Logf("%d statements", statements)
 }
 
-// change works like same for a statement that changes data. After a difference or a failure of Cassandra, later results
-// cannot be compared.
+// change works like same for a statement that changes data. After a difference or a failure of Cassandra, the test
+// cannot compare later results.
 func (p *pair) change(statement string) {
 	if p.apart {
 		return
@@ -82,7 +82,7 @@ func (p *pair) change(statement string) {
 	p.apart = !p.same(statement, 0) || p.failed
 }
 
-// alike replaces names that Cassandra uses at random for the same function.
+// alike replaces function names that Cassandra chooses at random among names of the same function.
 var alike = strings.NewReplacer("system.tojson(", "system.to_json(")
 
 // same works like compare, but continues after a difference. It reports whether the results were equal.
@@ -109,7 +109,7 @@ func (p *pair) same(statement string, page int) bool {
 	}
 	if got[0] == got[1] || p.texts && otherMistake(got[0], got[1]) || strings.Contains(got[1], "Legacy") ||
 		strings.Contains(plain[1], "paging state") || p.keyForms && bytesOf.MatchString(statement) {
-		return true // this is a fault of Cassandra: it fails, mostly at pages of groups, or a type is from 3.0
+		return true // accept a fault of Cassandra, which mostly fails when it pages groups or for types from 3.0
 	}
 	difference := fmt.Sprintf("%s\n(pages of %d)\n%s", statement, page, differing(plain[0], plain[1]))
 	if !strings.HasPrefix(statement, "SELECT") || page == 0 && statement == "SELECT * FROM t" {
@@ -122,8 +122,8 @@ func (p *pair) same(statement string, page int) bool {
 // ownFailure matches results that report an internal failure of Cassandra.
 var ownFailure = regexp.MustCompile(`^error 0x(0000|1300)`)
 
-// otherMistake reports whether both results state that a statement is invalid, for different reasons. If a statement
-// has several mistakes, one of them in the SELECT clause, the mistake that is reported first may differ
+// otherMistake reports whether both results reject a statement as invalid for different reasons. If a statement has
+// several mistakes and one of them is in the SELECT clause, the servers may report different mistakes
 // (docs/compatibility.md, texts).
 func otherMistake(ilion, cassandra string) bool {
 	const invalid = "error 0x2200: "
@@ -237,7 +237,7 @@ func (g *typed) write() string {
 	return fmt.Sprintf("DELETE FROM t%s WHERE %s", g.stamp(), g.where(false))
 }
 
-// element draws a column, an element of it, or a field.
+// element draws a column, an element of a column, or a field of a column.
 func (g *typed) element(c column) string {
 	if g.chance(0.5) {
 		switch c.base() {

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// kind is a CQL type for random columns: its name and its source of literals.
+// kind is a CQL type for random columns. It contains the name of the type and generates its literals.
 type kind struct {
 	name string
-	// parts holds the types of elements, keys and values, or fields of which literals consist.
+	// parts holds the types of the elements, of the keys and values, or of the fields.
 	parts []kind
 	// frozen is set for a type that is stored in one cell. multi is set for a collection or user type of several
 	// cells.
 	frozen, multi bool
 }
 
-// scalars maps the native types to literals: the limits of their ranges and some that repeat.
+// scalars maps the native types to literals. The literals include the limits of the types and frequent values.
 var scalars = map[string][]string{
 	"ascii":    {"''", "'a'", "'b'", "'B'", "'zz'", "'a b'"},
 	"text":     {"''", "'a'", "'b'", "'ä'", "'A'", "'zz'", "$$it's$$", "'it''s'", "'12'"},
@@ -123,7 +123,8 @@ func (d draw) literal(k kind) string {
 	case "list":
 		return "[" + elements(func() string { return d.literal(k.parts[0]) }) + "]"
 	case "set":
-		if strings.Contains(k.parts[0].name, "decimal") { // which of equal decimals remains varies in Cassandra
+		// avoid equal decimals, because Cassandra may keep any of them
+		if strings.Contains(k.parts[0].name, "decimal") {
 			return "{" + d.literal(k.parts[0]) + "}"
 		}
 		return "{" + elements(func() string { return d.literal(k.parts[0]) }) + "}"

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// startWithCalls starts a node with a container d.c whose procedures the drivers' sessions call. It returns the host
-// and port of its CQL address.
+// startWithCalls starts a node with a container d.c. The sessions of the drivers call procedures of this container. It
+// returns the host and port of its CQL address.
 func startWithCalls(t *testing.T) (host, port string) {
 	t.Helper()
 	n := startNode(t)
@@ -43,8 +43,8 @@ func startWithCalls(t *testing.T) (host, port string) {
 	return host, port
 }
 
-// TestCallByPythonDriver checks that the Python driver runs stored procedures with CALL: in simple, prepared, and
-// traced statements with values of all forms, including null. Rejected calls must return the correct error.
+// TestCallByPythonDriver checks that the Python driver runs stored procedures with CALL, in simple, prepared, and
+// traced statements and with values of all forms, including null. Rejected calls must return the correct error.
 func TestCallByPythonDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func TestCallByPythonDriver(t *testing.T) {
 	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "call.py"), host, port)
 }
 
-// TestCallByNodeDriver checks the same calls for the Node.js driver.
+// TestCallByNodeDriver repeats the checks of TestCallByPythonDriver with the Node.js driver.
 func TestCallByNodeDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -181,7 +181,8 @@ func (c *costServer) request(method, path, key, body string) []byte {
 	return []byte(text + "\r\n" + body)
 }
 
-// dialREST connects. The returned function sends a request and waits for a response with a status.
+// dialREST connects to the REST API. The returned function sends a request and waits for a response with the wanted
+// status.
 func (c *costServer) dialREST() func(request []byte, want int) error {
 	conn, err := net.Dial("tcp", c.rest)
 	c.must(err)
@@ -215,7 +216,7 @@ func (c *costServer) dialREST() func(request []byte, want int) error {
 	}
 }
 
-// dialCQL connects. The returned function executes a statement.
+// dialCQL connects to the CQL port. The returned function executes a prepared statement.
 func (c *costServer) dialCQL() func(id []byte, values ...[]byte) error {
 	conn := c.server.Dial(c.t)
 	c.t.Cleanup(func() { _ = conn.Close() })

@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// The versions of the SDKs for which the sessions were written.
+// These are the versions of the SDKs for which the sessions were written.
 const (
 	javaScriptSDK = "@azure/cosmos@4.9.3"
 	pythonSDK     = "azure-cosmos==4.17.1"
@@ -97,8 +97,8 @@ func TestGo(t *testing.T) {
 	run(t, dir, nil, program, start(t), key)
 }
 
-// module copies files of the azcosmos module: the files that name its dependencies, and others. They are stored as
-// texts, so that the database does not depend on the module.
+// module copies the files that name the dependencies of the azcosmos module, and other given files. They are stored as
+// text files because the database must not depend on the module.
 func module(t *testing.T, dir string, others ...string) {
 	t.Helper()
 	for _, name := range append(others, "go.mod", "go.sum") {
@@ -173,7 +173,8 @@ func TestWalkThrough(t *testing.T) {
 	}
 }
 
-// largest returns the result of a select of logical partitions with positions and names, one line per row.
+// largest returns the result of a SELECT of logical partitions, including their positions and names. Each row is one
+// line.
 func largest(t *testing.T, n *node.Node, statement string) string {
 	t.Helper()
 	cluster := gocql.NewCluster(n.CQLAddr().String())

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package restclient requests containers and items from nodes over HTTP with signed requests, as the SDKs of Azure
-// Cosmos DB do. It is for tests that must see every status without the retries of an SDK. Start reading at Client.Ask.
+// Cosmos DB do. It is for tests that must receive every status without the retries of an SDK. Start reading at
+// Client.Ask.
 package restclient
 
 import (
@@ -31,7 +32,7 @@ type Client struct {
 	http         http.Client
 }
 
-// New returns a client of the node at an address, HOST:PORT, whose key is Key. A request that takes longer than usual
+// New returns a client of the node at an address, HOST:PORT, whose key is Key. A request that takes longer than most
 // fails.
 func New(address string, most time.Duration) *Client { return NewWithKey(address, Key, most) }
 
@@ -56,7 +57,7 @@ type Request struct {
 }
 
 // Ask sends a request and decodes the response into out if out is not nil and the status is below 300. It returns the
-// status, or an error if it receives no response. A *[]byte receives the raw response for any status.
+// status, or an error if it receives no response. If out is a *[]byte, it receives the raw response for any status.
 func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h http.Header, err error) {
 	var sent []byte
 	if r.Body != nil {
@@ -107,7 +108,7 @@ func SignatureOf(encoded, method, path, date string) string {
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		panic(err) // the keys are constants of tests
+		panic(err) // cannot fail, because the keys are constants
 	}
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s\n%s\n%s\n%s\n\n", strings.ToLower(method), kind, link, strings.ToLower(date))

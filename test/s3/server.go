@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package s3 is an in-memory bucket that serves the S3 protocol, with the faults that a test injects. It does not check
-// signatures, which the tests with real servers check (make s3).
+// Package s3 is an in-memory bucket that serves the S3 protocol, with the faults that a test injects. It does not
+// check signatures. The tests with real servers (make s3) check signatures.
 package s3
 
 import (

@@ -85,8 +85,8 @@ func estimateFault(all []piece, partitions int64) string {
 }
 
 // TestSizeEstimatesCoverTheRing checks that a reader that divides its work by the size estimates of all nodes reads
-// every row once, and gets the number and size of the partitions. It runs with fewer and with more nodes than a
-// replica set has.
+// every row once. The estimates must contain the correct number and size of partitions. The test uses clusters with
+// fewer and with more nodes than a replica set.
 func TestSizeEstimatesCoverTheRing(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 6} {
@@ -106,7 +106,7 @@ func TestSizeEstimatesCoverTheRing(t *testing.T) {
 			}
 		}
 		for _, table := range []string{"size_estimates", "table_estimates"} {
-			// A replica may lag behind the quorum that has acknowledged.
+			// A replica may lag behind the quorum that acknowledged the writes.
 			eventually.None(t, fmt.Sprintf("%s of %d nodes", table, n), eventually.Limit, func() string {
 				kinds := map[string][]piece{}
 				for _, conn := range conns {

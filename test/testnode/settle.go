@@ -48,7 +48,7 @@ func (c *Cluster) unsettled() string {
 	return ""
 }
 
-// look returns a part of a node's status that is not settled, or "".
+// look returns the reason why the status of a node is not settled, or "".
 func (c *Cluster) look(s *admin.Status, want int) string {
 	up, led := 0, 0
 	for _, n := range s.Nodes {
@@ -67,9 +67,9 @@ func (c *Cluster) look(s *admin.Status, want int) string {
 		return fmt.Sprintf("%d of %d nodes are up", up, running)
 	}
 	if running < len(c.nodes) {
-		return "" // the sets lack members that must not be replaced yet
+		return "" // accept incomplete replica sets whose missing members must not be replaced yet
 	}
-	sets := 1 // the meta partition
+	sets := 1 // start with the meta partition
 	for _, t := range s.Tables {
 		for _, p := range t.Partitions {
 			sets++

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package testnode runs one node (One) or the nodes of a cluster (Start) inside the process of a test. Nodes
-// communicate over loopback and keep their data in memory, or in directories if a node must restart with its data.
+// communicate over loopback and keep their data in memory. If a node must restart with its data, the nodes keep their
+// data in directories.
 //
 // A cluster that Start returns is settled: every node knows every other node, and every replica set has a leader and
 // its number of voters. The package uses only the public interfaces of the nodes (CQL and /status). Start reading at
@@ -30,7 +31,7 @@ import (
 const (
 	// settleTime is the maximum time until a cluster is settled.
 	settleTime = 2 * time.Minute
-	// memoryEach is the memory limit of a node, because many nodes share a machine with the test.
+	// memoryEach is the memory limit of a node. It is low because many nodes share the machine with the test.
 	memoryEach = 256 << 20
 	// replicas is the size of a replica set in a cluster with enough nodes. smallSet is the size in a cluster of three
 	// nodes.
@@ -51,9 +52,9 @@ type Options struct {
 type Cluster struct {
 	t     testing.TB
 	o     Options
-	nodes []*node.Node // nil: stopped
-	// The addresses of the nodes, which they use again after a restart. Other nodes can join through the internal
-	// addresses.
+	nodes []*node.Node // nil for a stopped node
+	// cql and internal hold the addresses of the nodes, which do not change after a restart. Other nodes can join
+	// through the internal addresses.
 	cql, internal []string
 	secret        string // file with the join secret
 	http          *http.Client
@@ -104,7 +105,7 @@ func (c *Cluster) start(i int) {
 	if c.o.Change != nil {
 		c.o.Change(i, &o)
 	}
-	o.Auth.AnonymousEndpoints = []string{"metrics", "status"} // the cluster reads them and has no role
+	o.Auth.AnonymousEndpoints = []string{"metrics", "status"} // the cluster reads these endpoints without a role
 	ctx, cancel := context.WithTimeout(c.t.Context(), settleTime)
 	defer cancel()
 	n, err := node.Start(ctx, o)
@@ -138,7 +139,7 @@ func (c *Cluster) Stop(i int) {
 	}
 }
 
-// Restart starts node i, which was stopped, at its old addresses. It needs Options.Dir.
+// Restart starts node i, which was stopped, at its old addresses. Restart requires Options.Dir.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	if c.start(i); c.t.Failed() {

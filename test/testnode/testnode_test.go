@@ -19,8 +19,8 @@ func TestSettled(t *testing.T) {
 	c.Settle()
 }
 
-// TestCut checks that tables are divided if the cluster has more nodes than a replica set, so that every node has some
-// partitions of each table, and that other tables are not divided.
+// TestCut checks that tables are divided if the cluster has more nodes than a replica set, so every node has some
+// partitions of each table. In smaller clusters, tables must not be divided.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	c := Start(t, Options{Nodes: 6})

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// TestPartitionsByThroughput checks that a table of a cluster is divided according to its throughput and not according
-// to the ring of nodes, and that raising the throughput splits its partitions although the table is empty.
+// TestPartitionsByThroughput checks that a table with provisioned throughput is divided according to its throughput
+// and not according to the token ring. Raising the throughput must split the partitions even if the table is empty.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Nodes: 5})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topochaos changes the physical partitions of tables during a test. Based on a seed, it splits, merges, and
-// moves partitions at random with the requests that operators use.
+// Package topochaos changes the physical partitions of tables during a test. It splits, merges, and moves random
+// partitions with the requests that operators use. A seed determines the changes.
 package topochaos
 
 import (
@@ -30,8 +30,8 @@ const partitionsMax = 12
 
 // Changer changes partitions of user tables. It is safe for concurrent use.
 type Changer struct {
-	// Siblings restricts merges to partitions one of which was split off from the other. Set it before the first call
-	// of Change.
+	// Siblings restricts merges to pairs of partitions in which one was split off from the other. Set it before the
+	// first call of Change.
 	Siblings bool
 	// User and Password are the credentials for requests if logins are required. Set them before the first call of
 	// Change.
@@ -44,7 +44,7 @@ type Changer struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	ordered map[string]int
-	refused map[string]int // by reason
+	refused map[string]int // number of rejected requests by reason
 }
 
 // New returns a Changer for nodes at HTTP addresses, which accept administrative requests from the same machine. It
@@ -63,7 +63,7 @@ func New(t testing.TB, seed uint64, webs ...string) *Changer {
 }
 
 // Change changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. It counts
-// rejected requests. For example, a table may have been dropped, or too many changes may be in progress.
+// rejected requests. A request may be rejected because the table has been dropped or too many changes are in progress.
 func (s *Changer) Change(prefix string) {
 	s.t.Helper()
 	web := s.webs[s.number(len(s.webs))]
@@ -97,8 +97,8 @@ func (s *Changer) Change(prefix string) {
 	}
 }
 
-// order draws a change of a table and requests it. It waits for half of the changes. The other changes are in progress
-// when the next statement arrives.
+// order draws a change of a table and requests it. About half of the requests wait until the change has completed. The
+// other changes are still in progress when the test sends its next statement.
 func (s *Changer) order(status *admin.Status, t *admin.TableStatus) (what, order string) {
 	i := s.number(len(t.Partitions))
 	p := &t.Partitions[i]
@@ -115,7 +115,7 @@ func (s *Changer) order(status *admin.Status, t *admin.TableStatus) (what, order
 			}
 		}
 		return "merge", fmt.Sprintf("partition=%d&with=%d", t.Partitions[i].ID, t.Partitions[i+1].ID) + wait
-	case n%2 == 0: // in the middle of its rows; rejected with fewer than two rows
+	case n%2 == 0: // split in the middle of the rows, which is rejected for fewer than two rows
 		return "split", fmt.Sprintf("partition=%d", p.ID) + wait
 	}
 	return "split", fmt.Sprintf("partition=%d&at=%d", p.ID, s.within(p.Span)) + wait
@@ -131,7 +131,7 @@ func sibling(ps []admin.PartitionStatus, i int) int {
 	return -1
 }
 
-// within draws a token of a range in the format of the status.
+// within draws a token from a range. The range has the format of the status.
 func (s *Changer) within(span string) int64 {
 	begin, end, _ := strings.Cut(strings.Trim(span, "[)"), ", ")
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)

@@ -19,8 +19,8 @@ import (
 
 // TestViewTimes checks that writetime and ttl of a view's columns equal the values of the base table's cells. The rows
 // were written before and after the creation of the view, and some of them were moved. The view is read in pages of
-// any size, in reverse, with limits per partition, filtered, by several keys, and aggregated. It has more rows than
-// one part of a read.
+// any size, in reverse, with limits per partition, filtered, by several keys, and aggregated. The view has more rows
+// than one part of a read returns.
 func TestViewTimes(t *testing.T) {
 	t.Parallel()
 	n := testnode.One(t, options.Options{})
