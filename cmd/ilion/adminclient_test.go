@@ -14,9 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestAskedOnce checks a command that sends several requests to a node. If the node rejects the first request and
-// returns the path of its admin socket, the command sends all requests to the socket. The node logs every rejection, so
-// only one rejection should occur.
+// TestAskedOnce checks that a command sends all further requests to the admin socket of a node if the node rejects the
+// first request and returns the path of the socket. The node logs every rejection, so only one rejection may occur.
 func TestAskedOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("orders of the owner come through a Unix socket")

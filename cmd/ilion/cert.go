@@ -151,7 +151,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// writePair writes NAME.crt and NAME.key. It never overwrites a file.
+// writePair writes NAME.crt and NAME.key. writePair never overwrites a file.
 func writePair(out io.Writer, dir, name string, cert, key []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

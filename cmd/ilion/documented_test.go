@@ -36,7 +36,7 @@ func TestStartIsDocumented(t *testing.T) {
 			name = strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(f.Name, "$1-$2"))
 		}
 		said, ok := documented[name]
-		if !ok && name != "config" { // the page starts with this option
+		if !ok && name != "config" { // the page describes this option at its start
 			t.Errorf("--%s is not documented", name)
 		}
 		delete(documented, name)

@@ -23,7 +23,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("ILION_START_REST", "off") // the machine has only one default address
+			e.Setenv("ILION_START_REST", "off") // only one process per machine can use the default address
 			return nil
 		},
 	})

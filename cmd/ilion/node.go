@@ -163,7 +163,7 @@ func (t *timeLeft) after(bytes uint64, now time.Time) string {
 	return fmt.Sprintf(", about %s left", d.Round(time.Second))
 }
 
-// confirmNode shows the node and asks for confirmation. It returns errDeclined if the user declines.
+// confirmNode shows the node and asks for confirmation. confirmNode returns errDeclined if the user declines.
 func confirmNode(in io.Reader, out io.Writer, s *admin.Status, name, question string) error {
 	var found []*admin.NodeStatus
 	for i := range s.Nodes {
@@ -186,7 +186,7 @@ var errDeclined = errors.New("canceled: nothing was changed")
 // noTerminal is the message for a command that cannot ask for confirmation.
 const noTerminal = "cannot ask for confirmation: standard input is not a terminal. Use --yes to confirm"
 
-// confirm describes an operation and asks for confirmation. It returns errDeclined if the user declines.
+// confirm describes an operation and asks for confirmation. confirm returns errDeclined if the user declines.
 func confirm(in io.Reader, out io.Writer, what string) error {
 	fmt.Fprint(out, what, " Continue? [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')

@@ -30,9 +30,9 @@ import (
 )
 
 // TestFirstHour checks that the commands and statements of README.md and docs/tutorial.md work. The script in
-// testdata/hour runs them. It then runs a cluster with certificates and roles in which a node is lost and replaced.
-// Each command that the script takes from these pages must exist there, and the script must run every command of the
-// pages.
+// testdata/hour runs them. The script also runs a cluster with certificates and roles, and loses and replaces a node
+// of the cluster. The script must run every command of the pages, and each command that it takes from the pages must
+// exist there.
 func TestFirstHour(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs 127.0.0.2 and on")
@@ -142,7 +142,7 @@ var (
 )
 
 // node starts a process that keeps running: a command of the pages, or this program with the arguments: node NAME
-// COMMAND ARG... It returns when the process is ready. It sets NAME_CQL, NAME_HTTP and, for a demo, NAME_PID1 to
+// COMMAND ARG... node returns when the process is ready. node sets NAME_CQL, NAME_HTTP and, for a demo, NAME_PID1 to
 // NAME_PID4.
 func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 	name, words := args[0], []string{"start"}

@@ -181,8 +181,8 @@ func lines(text string) string {
 // interpret control characters in them.
 func printable(line string) string { return strings.ReplaceAll(lines(line), "\n", "?") }
 
-// redraw overwrites the screen with a text. It uses a single write and does not clear the screen first, which avoids
-// flicker.
+// redraw overwrites the screen with a text. redraw uses a single write and does not clear the screen first, which
+// avoids flicker.
 func redraw(screen *os.File, text []byte) error {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil {

@@ -160,7 +160,7 @@ func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 	}
 }
 
-// draw overwrites the screen with a view. It uses a single write and does not clear the screen first, which avoids
+// draw overwrites the screen with a view. draw uses a single write and does not clear the screen first, which avoids
 // flicker.
 func draw(screen *os.File, v topView, spent *admin.Usage, failed error) error {
 	width, height, err := term.GetSize(int(screen.Fd()))

@@ -32,8 +32,8 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyPages checks with a simulated node that ilion verify requests all pages. It checks the counted rows and
-// the exit code. At most 100 differences are printed, and all of them are counted.
+// TestVerifyPages checks with a simulated node that ilion verify requests all pages. The test checks the counted rows
+// and the exit code. At most 100 differences are printed, and all of them are counted.
 func TestVerifyPages(t *testing.T) {
 	many := make([]view.Difference, verifyShown)
 	for i := range many {

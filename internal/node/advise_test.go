@@ -105,7 +105,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceOfAllNodes checks that every node of a cluster gives the same advice on a table. The node must include
+// TestAdviceOfAllNodes checks that every node of a cluster gives the same advice on a table. The advice must include
 // partitions that other nodes lead, and reads that clients sent to other nodes.
 func TestAdviceOfAllNodes(t *testing.T) {
 	a := clusterNode(t, nil, Options{InitialPartitions: 4})

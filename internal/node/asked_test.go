@@ -94,7 +94,7 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 	ca.query("DELETE FROM k.t WHERE id = 1 AND name = 'n' AND c = 1")
 
-	// Sessions.
+	// This part checks the sessions.
 	conn := greet(t, b, "evil\x1b]0;x\x07")
 	var found catalog.Session
 	eventually.True(t, "the session is shown at another node", func() bool {
@@ -128,7 +128,7 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Errorf("second cancellation: %v", err)
 	}
 
-	// Slow requests.
+	// This part checks slow requests.
 	told := asked[slowlog.Report](t, third, "/slow")
 	by := map[string]int{}
 	for _, r := range told.Requests {
@@ -151,7 +151,7 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Errorf("the page has no slow request:\n%s", page)
 	}
 
-	// The ring and the location of a key.
+	// This part checks the ring and the location of a key.
 	var share float64
 	for _, n := range asked[[]catalog.RingNode](t, b, "/ring") {
 		share += n.Share
@@ -177,7 +177,7 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Errorf("%d rows of ilion.tables", r.RowCount)
 	}
 
-	// A node is down.
+	// This part checks the reports while a node is down.
 	name := a.queries.Name(third.cluster.self)
 	if err := third.Close(); err != nil {
 		t.Fatal(err)
@@ -193,8 +193,8 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 }
 
-// places checks that all nodes return the same location for a key, whether or not the key is quoted. It also checks
-// that the error for an invalid key names the mistake.
+// places checks that all nodes return the same location for a key, whether or not the key is quoted. places also
+// checks that the error for an invalid key names the mistake.
 func places(t *testing.T, nodes []*Node) {
 	want := token.Hash(token.AppendKey(nil, []byte{0, 0, 0, 7}, []byte("it's")))
 	for _, n := range nodes {

@@ -95,9 +95,9 @@ func attachedQuery(r *rand.Rand) string {
 }
 
 // TestAttachedIndexChangesNoResult compares a table with storage-attached indexes on all kinds of columns to a table
-// without indexes. It checks that random queries return the same rows in the same order, in pages of any size. Writes
-// and deletions have timestamps out of order, and some indexes are built from existing rows. The queries also run
-// while partitions split and after stale index entries have been swept.
+// without indexes. The test checks that random queries return the same rows in the same order, in pages of any size.
+// Writes and deletions have timestamps out of order, and some indexes are built from existing rows. The queries also
+// run while partitions split and after stale index entries have been swept.
 func TestAttachedIndexChangesNoResult(t *testing.T) {
 	t.Parallel()
 	seed := *viewSeed

@@ -16,7 +16,7 @@ import (
 )
 
 // TestAuditLog checks that a node records successful logins, failed logins, and requests, including requests over
-// HTTP. It also checks that the log is in the data directory and that only its owner can read it.
+// HTTP. The test also checks that the log is in the data directory and that only its owner can read it.
 func TestAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off",

@@ -25,8 +25,8 @@ func partsOf(n *Node) []*topology.Partition {
 }
 
 // TestSplitsBySize checks that a table that exceeds its cap is split while clients write to it, without failed
-// requests or lost rows. It also checks that the split point divides the bytes about equally. A table without a cap
-// must not be split.
+// requests or lost rows. The test also checks that the split point divides the bytes approximately equally. A table
+// without a cap must not be split.
 func TestSplitsBySize(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -105,8 +105,9 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	}
 }
 
-// TestSplitsByLoad checks that a partition under load for ten seconds is split at the point that divides its load. It
-// also checks that a hot key is separated from the other keys of its partition, and that the status names the hot key.
+// TestSplitsByLoad checks that a partition under load for ten seconds is split at the point that divides its load. The
+// test also checks that a hot key is separated from the other keys of its partition, and that the status names the hot
+// key.
 func TestSplitsByLoad(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{Splits: options.Splits{Units: 500}})

@@ -49,8 +49,8 @@ func driver(t *testing.T, n *Node, role, password string) *gocql.Session {
 const echo = `function () { var a = Array.prototype.slice.call(arguments); console.log(JSON.stringify(a)); ` +
 	`getContext().getResponse().setBody(a); }`
 
-// TestCall checks that the Go driver runs stored procedures with CALL. It covers names, all forms of arguments, the
-// result, the log, and the charge. It also runs the transfer procedure of docs/procedures.md and checks that a
+// TestCall checks that the Go driver runs stored procedures with CALL. The test covers names, all forms of arguments,
+// the result, the log, and the charge. It also runs the transfer procedure of docs/procedures.md and checks that a
 // transfer that throws an error changes nothing.
 func TestCall(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})

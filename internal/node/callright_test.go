@@ -24,7 +24,7 @@ import (
 
 // TestCallPermission checks that CALL requires EXECUTE on the procedure or on the functions of the keyspace, and no
 // permission on the container. A permission on one procedure must not apply to another procedure. Permissions must be
-// listed, and they must be removed with their procedure.
+// listed, and dropping a procedure must remove its permissions.
 func TestCallPermission(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -115,8 +115,8 @@ type steps []string
 // Trace implements gocql.Tracer.
 func (s *steps) Trace(id []byte) { *s = append(*s, fmt.Sprintf("%x", id)) }
 
-// TestCallBeside checks that a procedure without effect still has a charge and that a trace records the call. It also
-// checks that batches and transactions reject CALL.
+// TestCallBeside checks that a procedure without effect still has a charge and that a trace records the call. The test
+// also checks that batches and transactions reject CALL.
 func TestCallBeside(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)

@@ -40,9 +40,9 @@ func logicalPartitions(t *testing.T, n *Node, table string) (number uint64, coun
 	return 0, false
 }
 
-// TestLogicalPartitionsAreCounted checks that the status reports the exact number of logical partitions. It covers few
-// and many partitions, partitions with only a static cell, and one or several physical partitions. It counts before
-// and after rows and whole partitions are deleted.
+// TestLogicalPartitionsAreCounted checks that the status reports the exact number of logical partitions. The test
+// covers few and many partitions, partitions with only a static cell, and one or several physical partitions. The test
+// compares the numbers before and after rows and whole partitions are deleted.
 func TestLogicalPartitionsAreCounted(t *testing.T) {
 	t.Parallel()
 	for _, physical := range []int{1, 3} {

@@ -38,7 +38,7 @@ type version struct {
 	}
 }
 
-// changes reads a feed page by page to its end. It returns the documents and the continuation of the last page.
+// changes reads a feed page by page to its end. changes returns the documents and the continuation of the last page.
 func (s *items) changes(r container.ChangesRequest) (docs []string, continuation string) {
 	s.t.Helper()
 	for {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestChangesOfLongKeys checks that changes of items with long partition keys are in the change feeds of their key, of
-// their physical partition, and of the container. It covers both versions of the hash. Some keys share the first
+// their physical partition, and of the container. The test covers both versions of the hash. Some keys share the first
 // hundred bytes, and version 1 hashes such keys to the same value.
 func TestChangesOfLongKeys(t *testing.T) {
 	t.Parallel()
@@ -76,9 +76,9 @@ func TestChangesOfLongKeys(t *testing.T) {
 	}
 }
 
-// TestChangesInOrder checks that the changes in a page are in commit order, even if their partition keys differ. It
-// covers single physical partitions and the whole container. Readers that start now at each physical partition must
-// together receive each change once.
+// TestChangesInOrder checks that the changes in a page are in commit order, even if their partition keys differ. The
+// test covers single physical partitions and the whole container. Readers that start now at each physical partition
+// must together receive each change once.
 func TestChangesInOrder(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})

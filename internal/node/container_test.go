@@ -22,7 +22,7 @@ type items struct {
 	c *container.Container
 }
 
-// newContainer creates a container in database d. It creates the database if it does not exist.
+// newContainer creates a container in database d. newContainer creates the database if it does not exist.
 func newContainer(t testing.TB, n *Node, definition string) *items {
 	t.Helper()
 	d, err := n.Containers.Database("d")
@@ -103,7 +103,7 @@ func attempt(c *client, text string) error {
 }
 
 // TestItems checks the effects and errors of each operation on an item, the conditions on etags, and that bodies are
-// stored byte for byte. It also checks that CQL returns the items as rows and cannot change them.
+// stored byte for byte. The test also checks that CQL returns the items as rows and cannot change them.
 func TestItems(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -330,7 +330,7 @@ func TestUniqueKeys(t *testing.T) {
 	}
 }
 
-// feed reads all items of a scope in pages of up to most items. It returns the ID and the key of each item in feed
+// feed reads all items of a scope in pages of up to most items. feed returns the ID and the key of each item in feed
 // order.
 func (s *items) feed(scope container.Scope, most int) (out []string) {
 	s.t.Helper()

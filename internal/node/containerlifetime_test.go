@@ -59,7 +59,7 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 // pass advances the clock.
 func (a *aging) pass(d time.Duration) { a.now.Add(d.Milliseconds()) }
 
-// set changes the default time to live of the container, or removes it if ttl is "". It waits until all nodes have
+// set changes the default time to live of the container, or removes it if ttl is "". set waits until all nodes have
 // applied the change.
 func (a *aging) set(ttl string) {
 	a.t.Helper()
@@ -126,7 +126,7 @@ func (a *aging) fill() {
 }
 
 // TestChangedTimeToLive checks that a change of the container's time to live applies to existing items, counted from
-// their last modification. It also checks that expired items do not reappear.
+// their last modification. The test also checks that expired items do not reappear.
 func TestChangedTimeToLive(t *testing.T) {
 	t.Parallel()
 	testChangedTimeToLive(t, newAging(t, startNode(t, Options{InitialPartitions: 2})))

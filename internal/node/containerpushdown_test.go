@@ -89,7 +89,7 @@ type pushdownAnswer struct {
 	pushed    int64
 }
 
-// ask reads all pages of a query. It retries a page that times out or is unavailable, up to 20 times per query.
+// ask reads all pages of a query. ask retries a page that times out or is unavailable, up to 20 times per query.
 func ask(ctx context.Context, e *container.Engine, c *container.Container, q container.QueryRequest) (a pushdownAnswer,
 	err error) {
 	for late := 0; ; {
@@ -215,7 +215,8 @@ const pushdownContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash
 	"excludedPaths":[{"path":"/n/?"},{"path":"/text/?"},{"path":"/a/*"}]}}`
 
 // TestPushdownChangesNothing compares queries that replicas evaluate to queries that the coordinating node evaluates.
-// It checks that both return the same results, even after splits and if aggregations decline, stop early, or fail.
+// The test checks that both return the same results, even after splits and if aggregations decline, stop early, or
+// fail.
 func TestPushdownChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := pushdownGenerator{rand.New(rand.NewPCG(3, 1))}

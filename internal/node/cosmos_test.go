@@ -24,9 +24,9 @@ func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
 }
 
 // TestAccountKeysLogIn checks that an unmodified application for Azure Cosmos DB can connect over TLS with an account
-// key. It checks the permissions of each key, both with and without authentication of other clients. A key must not be
-// accepted as a password on other addresses, and a password must not be accepted as a key. A role with the same name
-// as a key must not change the permissions of the key.
+// key. The test checks the permissions of each key, both with and without authentication of other clients. A key must
+// not be accepted as a password on other addresses, and a password must not be accepted as a key. A role with the same
+// name as a key must not change the permissions of the key.
 func TestAccountKeysLogIn(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})

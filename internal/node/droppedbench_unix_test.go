@@ -20,7 +20,7 @@ import (
 var droppedTables = flag.Int("dropped-tables", 0, "create and drop this many tables, then measure an idle node")
 
 // TestIdleAfterDrops measures the cost of an idle node after many tables have been created and dropped. Each batch is
-// a keyspace with 20 tables. The node must use at most 2 % of a processor. Its heap may grow by at most two memtables
+// a keyspace with 20 tables. The node must use at most 2% of a processor. Its heap may grow by at most two memtables
 // and a margin for caches.
 func TestIdleAfterDrops(t *testing.T) {
 	if *droppedTables == 0 {

@@ -27,8 +27,8 @@ import (
 func numbers(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("1,", n), ",") + "]" }
 
 // TestEvaluationIsPaidFor checks that evaluation work beyond the price of the reads is charged to the partition that
-// was read. It covers an item query, a query that a replica aggregates, a SELECT, and an INSERT. Tests in package
-// partition check that charges are deducted from the balance.
+// was read. The test covers an item query, a query that a replica aggregates, a SELECT, and an INSERT. Tests in
+// package partition check that charges are deducted from the balance.
 func TestEvaluationIsPaidFor(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true})
 	spent := func(table uint32) (units float64) {

@@ -168,7 +168,7 @@ func TestHotKeyThroughFollowers(t *testing.T) {
 }
 
 // readElsewhere reads a key of ks.t through the nodes that do not lead its partition, until the leader has named the
-// key. It returns false if the leader loses its leadership.
+// key. readElsewhere returns false if the leader loses its leadership.
 func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.PartitionID, leads func() bool) bool {
 	var done atomic.Bool
 	var clients sync.WaitGroup

@@ -115,9 +115,9 @@ func putKey(key []byte, i int) {
 
 const fiveColumns = "(k text PRIMARY KEY, c0 text, c1 text, c2 text, c3 text, c4 text)"
 
-// TestWritesReadNothing checks with the counters of the store that plain writes do not read. It covers INSERT, UPDATE
-// of one column of five, DELETE, and a write to a table with an index. Conditional writes and counter updates read,
-// which shows that the counters work.
+// TestWritesReadNothing checks with the counters of the store that plain writes do not read. The test covers INSERT,
+// UPDATE of one column of five, DELETE, and a write to a table with an index. Conditional writes and counter updates
+// read, which shows that the counters work.
 func TestWritesReadNothing(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)

@@ -74,7 +74,7 @@ func (s *nearItems) insert(k int) {
 		vector.AppendVector(nil, it.v), nearNumber(it.x))
 }
 
-// ask compares a search with an exact search. It returns the number of found rows that are among the nearest rows and
+// ask compares a search with an exact search. ask returns the number of found rows that are among the nearest rows and
 // the number of rows that the search should find. An x of at least 0 restricts the search to rows with that x.
 func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 	s.t.Helper()
@@ -158,10 +158,10 @@ var nearModes = []struct {
 	rows, keys, lists int
 }{{"rows", 1 << 20, 150, 0}, {"one list", 1, 150, 1}, {"several lists", 1, 1000, 2}}
 
-// TestNearExact checks that searches that examine all vectors find exactly the nearest rows. It covers each mode and
-// each similarity, with and without a restriction. Between the searches, rows are inserted, updated, and deleted, some
-// of them with older timestamps. Several physical partitions are split while the lists are built. A row must expire,
-// and the searches must be exact after a restart.
+// TestNearExact checks that searches that examine all vectors find exactly the nearest rows. The test covers each mode
+// and each similarity, with and without a restriction. Between the searches, rows are inserted, updated, and deleted,
+// some of them with older timestamps. Several physical partitions are split while the lists are built. A row must
+// expire, and the searches must be exact after a restart.
 func TestNearExact(t *testing.T) {
 	t.Parallel()
 	for _, mode := range nearModes {

@@ -28,7 +28,7 @@ var nearRows = flag.Int("near-rows", 0,
 
 var nearFile = flag.String("near-file", "", "little-endian floats, 128 a vector, that TestNearMany takes instead")
 
-// readVectors reads vectors from the file of -near-file. It returns nil if the flag is not set.
+// readVectors reads vectors from the file of -near-file. readVectors returns nil if the flag is not set.
 func readVectors(t *testing.T, n, dim int) [][]float32 {
 	if *nearFile == "" {
 		return nil
@@ -54,8 +54,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestNearMany measures a table with very many vectors. It reports the time to build the index and the cost of a row
-// write with and without the index. For searches for ten rows, it reports the processor time and the recall.
+// TestNearMany measures a table with very many vectors. The test reports the time to build the index and the cost of a
+// row write with and without the index. For searches for ten rows, it reports the processor time and the recall.
 func TestNearMany(t *testing.T) {
 	if *nearRows == 0 {
 		t.Skip("measures for minutes: -near-rows 1000000")

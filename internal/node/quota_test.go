@@ -21,7 +21,7 @@ func (c *client) try(id [16]byte, values ...[]byte) error {
 }
 
 // TestLogicalPartitionLimit checks that a logical partition with a limit of 20 MB rejects writes that would enlarge it.
-// The limit applies with a tolerance of 2 %, and the error names the key. Overwrites do not count as growth. Reads,
+// The limit applies with a tolerance of 2%, and the error names the key. Overwrites do not count as growth. Reads,
 // deletes, and writes of other logical partitions must succeed. After a delete, the partition must accept writes again.
 func TestLogicalPartitionLimit(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,8 @@ import (
 )
 
 // BenchmarkConditionalWrite measures the processor time of prepared statements that change one column of an existing
-// row. It compares an unconditional update, an update with IF EXISTS, and an update with a condition on another column.
+// row. The benchmark compares an unconditional update, an update with IF EXISTS, and an update with a condition on
+// another column.
 func BenchmarkConditionalWrite(b *testing.B) {
 	const turn, rows = 1000, 20_000
 	n := startTestNode(b, Options{})

@@ -125,7 +125,7 @@ func (v *victim) crowd(n int, first []byte) (held []net.Conn) {
 // pouredBytes is the size of a row of pour.
 const pouredBytes = 100 << 10
 
-// pour writes large rows until stop is called, and continues after rejections. It counts the acknowledged rows.
+// pour writes large rows until stop is called, and continues after rejections. pour counts the acknowledged rows.
 func (v *victim) pour() (poured *atomic.Int64, stop func()) {
 	c := v.dial()
 	process.Do(v.t, c, "CREATE TABLE ks.poured (k int PRIMARY KEY, v text)")

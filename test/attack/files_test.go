@@ -60,7 +60,7 @@ func TestFlippedManifest(t *testing.T) {
 	t.Logf("%d starts were rejected, %d rows exist", refused, v.answered()/2)
 }
 
-// theOne returns the file that matches a pattern. It fails the test unless exactly one file matches.
+// theOne returns the file that matches a pattern. theOne fails the test unless exactly one file matches.
 func theOne(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)

@@ -256,7 +256,7 @@ func cell(r *cqlwire.Result) string {
 	return string(r.Cells[4:])
 }
 
-// ask runs a neighbor's statement for its row n. It returns no result if the statement was rejected, and an error if
+// ask runs a neighbor's statement for its row n. ask returns no result if the statement was rejected, and an error if
 // there was no response.
 func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Result, error) {
 	began := time.Now()

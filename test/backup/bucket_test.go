@@ -74,8 +74,8 @@ func (c *cluster) keepIn(place string, rows int) {
 }
 
 // TestBucket makes backups in an encrypted repository in a bucket whose server fails in various ways, and kills one
-// backup in the middle. It checks that the next backup reuses the stored files, that the restored data is the original
-// data, and that flipped bits are detected.
+// backup in the middle. The test checks that the next backup reuses the stored files, that the restored data is the
+// original data, and that flipped bits are detected.
 func TestBucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -28,8 +28,8 @@ func stored(dir, below string) (n int) {
 	return n
 }
 
-// killed runs a command and kills it as soon as when returns true. It returns false if the command has finished before
-// that.
+// killed runs a command and kills it as soon as when returns true. killed returns false if the command has finished
+// before that.
 func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 	c.t.Helper()
 	ctx, kill := context.WithCancel(c.t.Context())

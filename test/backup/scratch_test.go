@@ -14,9 +14,9 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
-// TestVerifyByRestoring fills tables with every kind of data and makes a backup while batches are written. It checks
-// that the tool restores the backup to a temporary node and compares the data, and that no files of the temporary node
-// remain.
+// TestVerifyByRestoring fills tables with every kind of data and makes a backup while batches are written. The test
+// checks that the tool restores the backup to a temporary node and compares the data, and that no files of the
+// temporary node remain.
 func TestVerifyByRestoring(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 3)

@@ -46,7 +46,7 @@ func startPage(t *testing.T) string {
 	return base
 }
 
-// open shows a page in the browser for some seconds of virtual time. It returns the resulting DOM and the browser's
+// open shows a page in the browser for some seconds of virtual time. open returns the resulting DOM and the browser's
 // console messages.
 func open(t *testing.T, page string, flags ...string) (dom, console string) {
 	t.Helper()

@@ -57,8 +57,8 @@ func newThroughputLoad(t *testing.T, table string) *throughputLoad {
 
 var retryAfter = regexp.MustCompile(`RetryAfterMs=(\d+),`)
 
-// ask reads one key after the other until the end. It sends each read as soon as the server allows. If pause is not 0,
-// it sends the reads at fixed intervals and ignores retry-after times.
+// ask reads one key after the other until the end. ask sends each read as soon as the server allows. If pause is not
+// 0, it sends the reads at fixed intervals and ignores retry-after times.
 func (l *throughputLoad) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
 	l.wg.Go(func() {
 		c := m.dial()

@@ -178,7 +178,8 @@ func hear(t *testing.T, f *fleet, listeners []*listener, m *member, began time.T
 	t.Logf("all announced %s of %s after %s", want[len(want)-1], m.name(), latest.Sub(began).Round(time.Millisecond))
 }
 
-// agreed waits until every node reports the same schema version for all nodes. It returns the duration of the wait.
+// agreed waits until every node reports the same schema version for all nodes. agreed returns the duration of the
+// wait.
 func agreed(t *testing.T, listeners []*listener) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -287,7 +287,7 @@ func (w *writer) call() (int64, bool) {
 	return feedAtOnce, false
 }
 
-// query queries the index page by page. It checks that each result matches the query and occurs once.
+// query queries the index page by page. query checks that each result matches the query and occurs once.
 func (w *writer) query() (int64, bool) {
 	g, seen := w.dice.IntN(7), map[string]bool{}
 	text := fmt.Sprintf("SELECT c.id, c.k, c.n, c.g, c.s FROM c WHERE c.g = %d", g)

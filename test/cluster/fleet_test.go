@@ -205,7 +205,7 @@ func (m *member) tryStart() error {
 	}
 }
 
-// launch starts the process with arguments. It sends exactly one value when the process is ready or has ended.
+// launch starts the process with arguments. launch sends exactly one value when the process is ready or has ended.
 func (m *member) launch(args ...string) <-chan error {
 	ready := make(chan error, 1)
 	log, err := os.OpenFile(m.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -82,7 +82,7 @@ func (l *gapLoad) draw() (k int32, place uint64) {
 }
 
 // pause returns the longest time without a completed write in a token range, considering all gaps that overlap a time
-// window. It also returns the longest duration of a write that completed in the window.
+// window. pause also returns the longest duration of a write that completed in the window.
 func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap, longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -255,7 +255,7 @@ func (s *soak) check() {
 	s.app.check(s.t)
 }
 
-// report logs the requests and the changes of partitions. It requires splits by size and by load, and merges.
+// report logs the requests and the changes of partitions. report requires splits by size and by load, and merges.
 func (s *soak) report(changes []admin.ChangeStatus) {
 	s.t.Helper()
 	s.count()

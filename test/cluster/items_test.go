@@ -167,7 +167,7 @@ func startItems(f *fleet) *itemLoad {
 	return l
 }
 
-// run runs a client. It sends requests to one node, and changes to the next node when it gets no response.
+// run runs a client. run sends requests to one node, and changes to the next node when it gets no response.
 func (l *itemLoad) run(number int) {
 	dice := rand.New(rand.NewPCG(uint64(number), 11))
 	c := l.f.nodes[number%len(l.f.nodes)].restClient()

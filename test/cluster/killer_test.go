@@ -29,7 +29,7 @@ type killer struct {
 	met map[string]int
 }
 
-// kill kills a node that takes part in a change of one of the kinds, and starts it again. It never kills the first
+// kill kills a node that takes part in a change of one of the kinds, and starts it again. kill never kills the first
 // node, because ilion bench is connected to it. It moves the clients of the load to other nodes first, but not the
 // clients of drivers.
 func (k *killer) kill(phase string, kinds []string) {

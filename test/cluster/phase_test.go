@@ -119,7 +119,7 @@ func drawKills(rng *rand.Rand, n int) (out []phaseKill) {
 }
 
 // killIn requests a change, kills a node in one of its phases, waits until the change has ended, and starts the node
-// again. It returns the role and the phase of the kill.
+// again. killIn returns the role and the phase of the kill.
 func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	l.t.Helper()
 	f := l.f

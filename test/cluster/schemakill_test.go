@@ -172,7 +172,7 @@ func (d *designer) check(c *rawclient.Conn, where string) {
 	}
 }
 
-// rows compares the result of a query with want. It waits for an index that has not been built yet.
+// rows compares the result of a query with want. rows waits for an index that has not been built yet.
 func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want map[int]int) {
 	var r *cqlwire.Result
 	d.f.until("rows of "+name+condition, settleTime, func() (missing string) {

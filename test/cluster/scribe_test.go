@@ -60,7 +60,7 @@ func startScribe(f *fleet) *scribe {
 	return s
 }
 
-// end stops the scribe. It must be called once.
+// end stops the scribe. end must be called once.
 func (s *scribe) end() {
 	close(s.stop)
 	s.wg.Wait()

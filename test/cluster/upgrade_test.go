@@ -127,8 +127,8 @@ func rollingUpgrade(t *testing.T, older, newer string, levels feature.Range) {
 	l.finish()
 }
 
-// rejected checks that the older build is rejected on the directory of a node and on an empty directory. It restarts
-// the node with the newer build.
+// rejected checks that the older build is rejected on the directory of a node and on an empty directory. rejected
+// restarts the node with the newer build.
 func rejected(l *load, m *member, older, newer string, levels feature.Range) {
 	f := m.f
 	f.t.Helper()

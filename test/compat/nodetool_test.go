@@ -27,8 +27,8 @@ var (
 	isGauge = regexp.MustCompile(`^(?:ilion|go)_[a-z_]+$`)
 )
 
-// nodetoolRows reads docs/nodetool.md. It returns the names in the first column in order, and the code in the second
-// column.
+// nodetoolRows reads docs/nodetool.md. nodetoolRows returns the names in the first column in order, and the code in
+// the second column.
 func nodetoolRows(t *testing.T) (names, answers []string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "nodetool.md"))

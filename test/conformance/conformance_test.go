@@ -308,8 +308,8 @@ func replayTest(at target, rec *recording) *result {
 // shares holds the minimum percentages of matching steps, in total and in each file.
 type shares struct{ all, file int }
 
-// report prints one line per file. It fails the test for every unexplained difference, for every explanation without a
-// difference, and if a percentage of matching steps is below its minimum.
+// report prints one line per file. report fails the test for every unexplained difference, for every explanation
+// without a difference, and if a percentage of matching steps is below its minimum.
 func report(t *testing.T, results map[string]*result, known map[string]string, least shares) {
 	names := make([]string, 0, len(results))
 	for n := range results {

@@ -40,7 +40,7 @@ func None(t testing.TB, what string, limit time.Duration, missing func() string)
 	return took
 }
 
-// Try works like None, but does not fail the test. It returns the last description of the unmet condition, or "" if
+// Try works like None, but does not fail the test. Try returns the last description of the unmet condition, or "" if
 // the condition was met.
 func Try(limit time.Duration, missing func() string) (took time.Duration, text string) {
 	began := time.Now()

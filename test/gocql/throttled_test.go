@@ -172,8 +172,8 @@ func shop(t *testing.T, orders string) (addr string, s *gocql.Session) {
 	return addr, s
 }
 
-// TestQueryPrice is an application test in the form that docs/request-units.md recommends. It checks that the list of
-// a customer's orders costs at most 12 request units.
+// TestQueryPrice is an application test in the form that docs/request-units.md recommends. The test checks that the
+// list of a customer's orders costs at most 12 request units.
 func TestQueryPrice(t *testing.T) {
 	_, s := shop(t, "(customer int, at int, items text, PRIMARY KEY (customer, at))")
 	for i := range 500 {

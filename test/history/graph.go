@@ -37,7 +37,7 @@ func (g *graph) add(from, to int, k kind, item string) {
 	}
 }
 
-// build builds the graph. It returns a verdict for anomalies that can be detected without a cycle.
+// build builds the graph. build returns a verdict for anomalies that can be detected without a cycle.
 func (g *graph) build() *Verdict {
 	n := len(g.txns)
 	g.out = make([][]edge, n, 2*n)

@@ -146,7 +146,7 @@ func (h *history) add(op porcupine.Operation) {
 	h.ops = append(h.ops, op)
 }
 
-// end sets the end of operations with an unknown outcome to the time at which their process had ended. It must be
+// end sets the end of operations with an unknown outcome to the time at which their process had ended. end must be
 // called after each kill.
 func (h *history) end() {
 	h.mu.Lock()

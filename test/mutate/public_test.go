@@ -121,7 +121,7 @@ func (w *roleFixture) ApplyRoles(_ context.Context, c access.Change, actor strin
 	return warnings, err
 }
 
-// ask executes a statement as a role. It returns a description of a wrong error, or "".
+// ask executes a statement as a role. ask returns a description of a wrong error, or "".
 func (w *roleFixture) ask(who, text string, tree parser.Statement) string {
 	_, _, err := w.Execute(context.Background(), &roles.Request{Statement: tree, Text: text,
 		Subject: w.state.Resolve(who, false), State: w.state, Schema: w.schema})

@@ -17,9 +17,9 @@ import (
 var long = flag.Bool("long", false, "1,000 nodes and 100,000 partitions instead of 60 and 3,000")
 
 // TestBalance simulates a cluster with tables of different sizes, growth, daily load changes, nodes that join, leave,
-// and differ in size, and the failure of a zone. It reports each phase. It checks that balancing terminates with all
-// nodes close to their tolerance. Balancing may move only slightly more bytes than necessary, and almost no replica
-// may move back and forth.
+// and differ in size, and the failure of a zone. The test reports each phase. The test checks that balancing
+// terminates with all nodes close to their tolerance. Balancing may move only slightly more bytes than necessary, and
+// almost no replica may move back and forth.
 func TestBalance(t *testing.T) {
 	nodes, partitions := 60, 3000
 	if *long {
@@ -110,8 +110,8 @@ func (w *modelCluster) total() float64 {
 	return all.Bytes
 }
 
-// BenchmarkSchedule measures a decision with 1,000 nodes and 100,000 partitions, a third of which must move. It
-// measures a new planner, and a planner that has already decided in the same state.
+// BenchmarkSchedule measures a decision with 1,000 nodes and 100,000 partitions, a third of which must move. The
+// benchmark measures a new planner, and a planner that has already decided in the same state.
 func BenchmarkSchedule(b *testing.B) {
 	w := newModelCluster(b, 1, 1000, 5, 100_000)
 	b.Run("scratch", func(b *testing.B) {

@@ -52,7 +52,7 @@ func (m *member) start(dir string) *process.Server {
 
 var readyAt = regexp.MustCompile(`CQL on ([0-9.:]+), `)
 
-// ready waits until a node serves requests and returns its address. It returns "" if the node has ended.
+// ready waits until a node serves requests and returns its address. ready returns "" if the node has ended.
 func (m *member) ready(s *process.Server) (at string) {
 	_, missing := eventually.Try(eventually.Limit, func() string {
 		if found := readyAt.FindStringSubmatch(s.Stderr()); found != nil {

@@ -205,7 +205,7 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// Stop sends SIGTERM and waits for the end. It returns the duration of the shutdown and the exit code.
+// Stop sends SIGTERM and waits for the end. Stop returns the duration of the shutdown and the exit code.
 func (s *Server) Stop(t testing.TB) (time.Duration, int) {
 	t.Helper()
 	began := time.Now()
@@ -216,7 +216,7 @@ func (s *Server) Stop(t testing.TB) (time.Duration, int) {
 	return time.Since(began), s.Cmd.ProcessState.ExitCode()
 }
 
-// Wait waits for the end of the process. It returns the elapsed time and the exit code.
+// Wait waits for the end of the process. Wait returns the elapsed time and the exit code.
 func (s *Server) Wait(t testing.TB, limit time.Duration) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -41,8 +41,8 @@ func TestCompactTablesAgainstCassandra(t *testing.T) {
 var keptSeeds = []uint64{1, 2, 3}
 
 // TestTablesWithoutCassandra runs the stored seeds on a table in 16 physical partitions with its indexes, and on a
-// table in a single partition without indexes. It checks that statements that allow filtering return the same rows in
-// the same order.
+// table in a single partition without indexes. The test checks that statements that allow filtering return the same
+// rows in the same order.
 func TestTablesWithoutCassandra(t *testing.T) {
 	if !*alone {
 		t.Skip("needs -alone: a difference in one of several runs is not explained")

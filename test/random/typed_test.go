@@ -85,7 +85,7 @@ func (p *pair) change(statement string) {
 // alike replaces function names that Cassandra chooses at random among names of the same function.
 var alike = strings.NewReplacer("system.tojson(", "system.to_json(")
 
-// same works like compare, but continues after a difference. It reports whether the results were equal.
+// same works like compare, but continues after a difference. same reports whether the results were equal.
 func (p *pair) same(statement string, page int) bool {
 	p.Helper()
 	var got [2]string

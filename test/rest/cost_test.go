@@ -54,7 +54,7 @@ type load struct {
 }
 
 // TestCost measures the server's CPU time for a point read and a create through REST and for the equivalent statements
-// through CQL. It uses one process with GOMAXPROCS=1, items and rows of 1 KB, a container without an index, and
+// through CQL. The test uses one process with GOMAXPROCS=1, items and rows of 1 KB, a container without an index, and
 // periodic commits. Each connection has one request in flight, clients send prepared bytes, and all kinds alternate.
 // The test asserts nothing. Its results are in docs/benchmarks/performance.md.
 func TestCost(t *testing.T) {

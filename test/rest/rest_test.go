@@ -45,7 +45,7 @@ func startNode(t *testing.T) *node.Node {
 
 func endpoint(n *node.Node) string { return "http://" + n.RESTAddr().String() }
 
-// install runs a command that installs an SDK. It skips the test if the command or the registry is not available.
+// install runs a command that installs an SDK. install skips the test if the command or the registry is not available.
 func install(t *testing.T, dir, name string, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {

@@ -56,7 +56,7 @@ type Request struct {
 	Body any
 }
 
-// Ask sends a request and decodes the response into out if out is not nil and the status is below 300. It returns the
+// Ask sends a request and decodes the response into out if out is not nil and the status is below 300. Ask returns the
 // status, or an error if it receives no response. If out is a *[]byte, it receives the raw response for any status.
 func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h http.Header, err error) {
 	var sent []byte

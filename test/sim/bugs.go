@@ -329,7 +329,8 @@ func (n *node) plantLease() raftgroup.Instant {
 	return 0
 }
 
-// plantTerm takes over a proposal to make it in a later term. It reports whether it has taken over the proposal.
+// plantTerm takes over a proposal to make it in a later term. plantTerm reports whether it has taken over the
+// proposal.
 func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waiter) bool {
 	w := n.w
 	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.OneIn(2) {

@@ -228,7 +228,7 @@ var visible = porcupine.NondeterministicModel{
 
 func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(sentRequest), out.(response)) }
 
-// checkHistories checks every key. It returns the number of checks that timed out.
+// checkHistories checks every key. checkHistories returns the number of checks that timed out.
 func (w *simulation) checkHistories() (unchecked int) {
 	byKey := map[string][]*op{}
 	for _, o := range w.hist.ops {

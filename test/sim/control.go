@@ -297,8 +297,8 @@ func (e exclusive) CheckPending() error {
 	return e.n.exclusively(func() error { return e.local.CheckPending() })
 }
 
-// exclusively runs do without concurrent calls. It does not use a mutex, because a simulated task must not block on a
-// mutex.
+// exclusively runs do without concurrent calls. exclusively does not use a mutex, because a simulated task must not
+// block on a mutex.
 func (n *node) exclusively(do func() error) error {
 	if err := n.Process().Wait(context.Background(), func() bool { return !n.making }, 0); err != nil {
 		return err

@@ -92,7 +92,7 @@ func (c *fakeTransport) Begin(_ *transport.Pending, to topology.NodeID, until ti
 	return nil
 }
 
-// Discover implements membership.Network. It returns the node at an address.
+// Discover implements membership.Network. Discover returns the node at an address.
 func (c *fakeTransport) Discover(ctx context.Context, address string) (transport.Peer, error) {
 	n, w := c.n, c.n.w
 	for _, to := range w.nodes {

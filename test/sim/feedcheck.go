@@ -77,7 +77,7 @@ func rowOf(l feedLine) (id loggedRow, static bool) {
 // tableCopy is the copy of a table that a follower of all changes maintains.
 type tableCopy map[loggedRow]rowImage
 
-// take applies a change. It returns an error if the change is inconsistent.
+// take applies a change. take returns an error if the change is inconsistent.
 func (m tableCopy) take(l feedLine) error {
 	id, static := rowOf(l)
 	op := strings.Trim(l["operation"], "'")

@@ -140,7 +140,7 @@ func (w *simulation) followRows(n *node, t *simenv.Task, f *rowFollower) {
 	}
 }
 
-// feedPage reads a page for a follower from a node. It reports whether a page was read.
+// feedPage reads a page for a follower from a node. feedPage reports whether a page was read.
 func (w *simulation) feedPage(n *node, t *simenv.Task, f *rowFollower, size int) bool {
 	f.holder = t
 	p := rowPage{called: w.Now}

@@ -72,7 +72,7 @@ func keyOfStock(b []byte) string {
 	return string(b)
 }
 
-// checkItems checks the item requests. It returns the number of keys whose check timed out.
+// checkItems checks the item requests. checkItems returns the number of keys whose check timed out.
 func (w *simulation) checkItems() (unchecked int) {
 	if !w.plan.With.Containers {
 		return 0
@@ -109,7 +109,7 @@ func (w *simulation) checkItems() (unchecked int) {
 	return unchecked
 }
 
-// checkLogged checks a request against the logs. It reports whether the request was executed or may have been
+// checkLogged checks a request against the logs. checkLogged reports whether the request was executed or may have been
 // executed.
 func (w *simulation) checkLogged(r *itemRequest) bool {
 	there, missing := 0, 0
@@ -267,7 +267,7 @@ func (s *stockState) holds(seen map[string]uint64, color uint64) bool {
 	return true
 }
 
-// step executes a request. It returns false if the response is impossible.
+// step executes a request. step returns false if the response is impossible.
 func (s stockState) step(r *itemRequest) (bool, stockState) {
 	next := s
 	switch {
@@ -342,8 +342,8 @@ func (w *simulation) checkSequence(requests []*itemRequest) porcupine.CheckResul
 	return porcupine.CheckOperationsTimeout(stockModel, ops, 10*time.Second)
 }
 
-// absent reports whether no log contains a request, which proves that the request was not executed. It returns false
-// for a request that only deletes, because logs do not identify such a request.
+// absent reports whether no log contains a request, which proves that the request was not executed. absent returns
+// false for a request that only deletes, because logs do not identify such a request.
 func (w *simulation) absent(r *itemRequest) bool {
 	deletes := false
 	for id, value := range r.writes() {

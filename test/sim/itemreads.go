@@ -164,7 +164,7 @@ func (f *follower) holds(key string) bool {
 	return r.Holds(epk.V2.Hash(nil, stockKey(key)))
 }
 
-// changesPage reads a page for a follower from a node. It reports whether a page was read.
+// changesPage reads a page for a follower from a node. changesPage reports whether a page was read.
 func (w *simulation) changesPage(n *node, t *simenv.Task, f *follower) bool {
 	c := n.stocked()
 	if c == nil {
@@ -202,7 +202,7 @@ func (w *simulation) changesPage(n *node, t *simenv.Task, f *follower) bool {
 	return true
 }
 
-// search reads a page of a search from a node. It starts another search after the last page.
+// search reads a page of a search from a node. search starts another search after the last page.
 func (w *simulation) search(n *node, t *simenv.Task, s *search) {
 	if w.searchPage(n, t, s, 1+w.Rand.IntN(4)) && s.at == "" {
 		w.items.found = append(w.items.found, s)
@@ -214,7 +214,7 @@ func (w *simulation) search(n *node, t *simenv.Task, s *search) {
 	}
 }
 
-// searchPage reads a page of at most size items from a node. It reports whether a page was read.
+// searchPage reads a page of at most size items from a node. searchPage reports whether a page was read.
 func (w *simulation) searchPage(n *node, t *simenv.Task, s *search, size int) bool {
 	c := n.stocked()
 	if c == nil {

@@ -202,7 +202,7 @@ type responder struct {
 	cancel        context.CancelFunc
 }
 
-// finish ends the request on the server side. It reports whether the request was still active.
+// finish ends the request on the server side. finish reports whether the request was still active.
 func (r *responder) finish() bool {
 	if r.over {
 		return false
@@ -268,7 +268,7 @@ type exchange struct {
 	until, first time.Time
 }
 
-// start sends the request. It returns an error if there is no connection.
+// start sends the request. start returns an error if there is no connection.
 func (e *exchange) start(request []byte) error {
 	w := e.c.n.w
 	target := w.nodeOf(e.to)

@@ -97,7 +97,7 @@ func (n *node) self() (id topology.NodeID) {
 	return id
 }
 
-// nodeOf returns the machine with an identity. It returns nil if no current disk has the identity.
+// nodeOf returns the machine with an identity. nodeOf returns nil if no current disk has the identity.
 func (w *simulation) nodeOf(id topology.NodeID) *node {
 	if id[0] == 0 {
 		return nil

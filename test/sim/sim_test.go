@@ -54,8 +54,8 @@ func count(many, few int) int {
 	return few
 }
 
-// eachSeed simulates count seeds and fails the test for each seed with a violation. It returns the number of seeds,
-// the sum of their counts, and the number of unchecked keys.
+// eachSeed simulates count seeds and fails the test for each seed with a violation. eachSeed returns the number of
+// seeds, the sum of their counts, and the number of unchecked keys.
 func eachSeed(t *testing.T, many, few int, with Hardships) (n int, sum Counts, unchecked int) {
 	t.Helper()
 	n = count(many, few)

@@ -44,7 +44,7 @@ func (s *Steps) each(f func(name string, n *int)) {
 	}
 }
 
-// at returns the counter of the step that a partition of the newest map has reached. It returns nil if the partition
+// at returns the counter of the step that a partition of the newest map has reached. at returns nil if the partition
 // is not changing, or if the step is counted for the other partition of the merge.
 func (s *Steps) at(w *simulation, p *topology.Partition) *int {
 	epoch, frozen := w.furthest(p.ID)
@@ -123,8 +123,8 @@ type stepFaults struct {
 // faults during canceled splits do not count.
 const stepFaultsMax = 8
 
-// watchSteps injects faults if a partition has reached another step. It must be called when a node has applied an
-// entry or has received new metadata.
+// watchSteps injects faults if a partition has reached another step. watchSteps must be called when a node has applied
+// an entry or has received new metadata.
 func (w *simulation) watchSteps() {
 	if !w.plan.With.StepFaults || w.Calm {
 		return

@@ -295,7 +295,8 @@ func (w *simulation) lastTransactedReads() {
 	}
 }
 
-// checkTransactions checks the histories of all keys. It returns the number of keys whose check timed out.
+// checkTransactions checks the histories of all keys. checkTransactions returns the number of keys whose check timed
+// out.
 func (w *simulation) checkTransactions() (unchecked int) {
 	seen := map[uint64]bool{}
 	for _, o := range w.hist.txns {

@@ -95,7 +95,7 @@ func (w *simulation) compareView(v *schema.Table, base, rows []map[string]string
 	}
 }
 
-// rowsAt reads all rows of a table as of a given second. It returns the values by column name, with "" for null.
+// rowsAt reads all rows of a table as of a given second. rowsAt returns the values by column name, with "" for null.
 func (n *node) rowsAt(t *schema.Table, now int64) ([]map[string]string, error) {
 	v := &rowsViewer{table: t}
 	err := n.coord.Read(context.Background(), &command.Read{Table: t.ID, Range: token.Full, Level: dberr.Quorum,

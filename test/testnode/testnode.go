@@ -207,7 +207,7 @@ func (c *Cluster) Do(i int, statements ...string) {
 	}
 }
 
-// Status returns the status of the cluster according to node i. It is safe for concurrent use.
+// Status returns the status of the cluster according to node i. Status is safe for concurrent use.
 func (c *Cluster) Status(i int) *admin.Status {
 	c.t.Helper()
 	s, err := c.status(i)

@@ -47,7 +47,7 @@ type Changer struct {
 	refused map[string]int // number of rejected requests by reason
 }
 
-// New returns a Changer for nodes at HTTP addresses, which accept administrative requests from the same machine. It
+// New returns a Changer for nodes at HTTP addresses, which accept administrative requests from the same machine. New
 // logs its changes at the end of the test.
 func New(t testing.TB, seed uint64, webs ...string) *Changer {
 	s := &Changer{t: t, webs: webs, http: &http.Client{Timeout: time.Minute}, rng: rand.New(rand.NewPCG(seed, 8)),
@@ -62,8 +62,9 @@ func New(t testing.TB, seed uint64, webs ...string) *Changer {
 	return s
 }
 
-// Change changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. It counts
-// rejected requests. A request may be rejected because the table has been dropped or too many changes are in progress.
+// Change changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. Change
+// counts rejected requests. A request may be rejected because the table has been dropped or too many changes are in
+// progress.
 func (s *Changer) Change(prefix string) {
 	s.t.Helper()
 	web := s.webs[s.number(len(s.webs))]

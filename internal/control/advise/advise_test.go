@@ -152,7 +152,8 @@ func TestBusyKey(t *testing.T) {
 }
 
 // TestMagazines checks the example of two queries. A list of all magazines reads all physical partitions, and the
-// magazines of one publisher are in one partition. If they are found by an index, a table by publisher is proposed.
+// magazines of one publisher are in one partition. If an index finds the magazines, the advice proposes a table by
+// publisher.
 func TestMagazines(t *testing.T) {
 	fill := func(w *fixture, values func(i int) []any) *fixture {
 		for i := range 300 {
@@ -206,9 +207,9 @@ func TestMagazines(t *testing.T) {
 	}
 }
 
-// TestFiltering checks reads of one server's logs by their level. They read all rows of the server and return one row
-// in fifty, so the advice proposes a clustering order that starts with the level. There is no finding if a read returns
-// most of the rows that it reads, or if no clustering order would help.
+// TestFiltering checks reads of one server's logs by their level. These reads examine all rows of the server and
+// return one row in fifty, so the advice proposes a clustering order that starts with the level. There is no finding
+// if a read returns most of the rows that it reads, or if no clustering order would help.
 func TestFiltering(t *testing.T) {
 	w := newFixture(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
 	levels := []string{"info", "debug"}
@@ -295,8 +296,8 @@ func TestNothingToSay(t *testing.T) {
 	}
 }
 
-// TestLimits checks that a logical partition is reported from 10 MB or 100,000 values on, and as a warning from 100 MB
-// on.
+// TestLimits checks that a logical partition of at least 10 MB or 100,000 values is reported, and that a logical
+// partition of at least 100 MB is reported as a warning.
 func TestLimits(t *testing.T) {
 	for _, tc := range []struct {
 		rows, bytes int
@@ -340,8 +341,9 @@ func hasConditions(w *fixture) bool {
 	return r.has(Condition)
 }
 
-// TestEveryFindingHasNumbers checks tables of all kinds. Every finding has evidence, a proposal, and its effect, all
-// with numbers. The same input yields the same report. Proposals keep all rows and values.
+// TestEveryFindingHasNumbers checks the findings for tables of all kinds. Every finding must contain evidence, a
+// proposal, and the effect of the proposal, all with numbers. The same input must yield the same report. Proposals
+// must keep all rows and values.
 func TestEveryFindingHasNumbers(t *testing.T) {
 	declarations := []*schema.Table{
 		newFixture(t, "a(k text | c timestamp) v text").table,

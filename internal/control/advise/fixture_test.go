@@ -35,7 +35,7 @@ type fixture struct {
 	parts  int
 	shapes []Shape
 	units  int64
-	// writes and conditions are counted by the leaders.
+	// writes and conditions are the numbers that the leaders have counted.
 	writes, conditions uint64
 	stamp              int64
 	batch              []command.Mutation
@@ -94,7 +94,7 @@ func newFixture(t testing.TB, declaration string) *fixture {
 	return w
 }
 
-// insert writes a row. values are in storage order: keys, static columns, regular columns.
+// insert writes a row. The values are in storage order: keys, static columns, regular columns.
 func (w *fixture) insert(values ...any) {
 	w.t.Helper()
 	t := w.table
@@ -181,7 +181,7 @@ func (w *fixture) input() *Input {
 		w.t.Fatal(err)
 	}
 	in.Add(&part)
-	in.Add(&Part{Samples: part.Samples}) // another node that believes it leads them
+	in.Add(&Part{Samples: part.Samples}) // another node that considers itself the leader of the partitions
 	return in
 }
 

@@ -133,7 +133,7 @@ type outdated struct{ schema *schema.Schema }
 
 func (o outdated) Snapshot() *schema.Schema { return o.schema }
 
-// follower is a node that does not lead, and ends when it finds out.
+// follower is a follower in the role of a builder. LeadsMeta ends the context of the builder.
 type follower struct{ end func() }
 
 func (f follower) LeadsMeta() bool {
@@ -148,7 +148,7 @@ func (w *fixture) builder() *Builder {
 	})
 }
 
-// insert writes rows of a partition whose v equals its key.
+// insert writes rows of a partition. Column v of each row equals the partition key.
 func (w *fixture) insert(key string, rows int) {
 	w.t.Helper()
 	table := w.schema().Table("ks", "t")
@@ -229,8 +229,9 @@ func TestBuildFindsEveryRow(t *testing.T) {
 	}
 }
 
-// TestBuildTooEarly checks (B2) for an index that is in the metadata and that this node's statements do not know yet.
-// The build must not consider the index dropped, because a dropped index no longer counts as being built.
+// TestBuildTooEarly checks B2 for an index that is in the metadata but not yet in the schema that this node's
+// statements use. The build must not consider the index dropped, because a dropped index no longer counts as being
+// built.
 func TestBuildTooEarly(t *testing.T) {
 	w := newFixture(t)
 	w.insert("a", 1)

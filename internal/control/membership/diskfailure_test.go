@@ -13,7 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 )
 
-// TestFullDisk checks that a full disk stops a node with the same text for each store that encounters the error first.
+// TestFullDisk checks that a full disk stops a node with the same error text, regardless of the store that encounters
+// the error first.
 func TestFullDisk(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "/data/raft/000007.log", Err: syscall.ENOSPC}
 	for _, err := range []error{full, fmt.Errorf("%w: %w", raftlog.ErrStopped, full),

@@ -11,8 +11,7 @@ import (
 
 // TestPaceOfReplacedReplica checks the load of a replica that replaces another replica of the same partition on a
 // node. The new replica has counted less work than the previous replica, but its load must not be negative. A negative
-// load would be reported as the greatest possible load. All other replicas would then move away from the node and
-// back.
+// load would be reported as the highest possible load, and all other replicas would move away from the node and back.
 func TestPaceOfReplacedReplica(t *testing.T) {
 	p := loadRate{}.next(7, 1000*ru.Unit, 5*time.Second)
 	if p.rate != 0 {

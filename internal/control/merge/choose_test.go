@@ -50,7 +50,7 @@ type without topology.NodeID
 
 func (w without) Alive(n topology.NodeID) bool { return n != topology.NodeID(w) }
 
-// of returns the quantity of a density within a span.
+// of returns the integral of a density over a span.
 func of(density [8]float64, span topology.Span) (n float64) {
 	begin, end := float64(span.Begin.Ring), float64(span.Limit.Ring)
 	if span.Limit.IsZero() {
@@ -116,7 +116,7 @@ func (w *modelTable) step() {
 }
 
 func (w *modelTable) split(p *topology.Partition) {
-	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 is the whole ring; half of the ring is still correct
+	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 means the whole ring; half of the ring is also correct
 	if p.Span.Limit.IsZero() {
 		size = -p.Span.Begin.Ring
 	}
@@ -128,7 +128,7 @@ func (w *modelTable) split(p *topology.Partition) {
 		Cause: topology.BySize}
 	next, err := o.Apply(w.s, w.now)
 	if err != nil {
-		return // the request is rejected during the cooldown
+		return // the cooldown rejects the request
 	}
 	child := next.Topology.Partition(p.ID).Split.Child
 	if w.merged[p.ID] {
@@ -164,8 +164,9 @@ func (w *modelTable) join(l *topology.Partition) {
 
 // TestNothingFlaps checks that splits and merges end after any growth or shrinkage of a table, by bytes and by load
 // (MG4). A merged partition does not split again unless the table changes, and nothing changes in the last of many
-// hours. A table that has become empty and idle has its initial number of partitions, and never fewer. A table with a
-// throughput keeps the partitions that the throughput needs, and no more than a new table would get.
+// hours. A table that has become empty and idle must return to its initial number of partitions, and must never have
+// fewer. A table with a throughput must keep the partitions that the throughput requires, and no more than a new table
+// would get.
 func TestNothingFlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := rapid.IntRange(1, 3).Draw(t, "made")
@@ -425,7 +426,7 @@ func TestGathered(t *testing.T) {
 	}
 }
 
-// TestQuietIsTold checks that the candidates that a leader reports decode to the same values, and that damaged
+// TestQuietIsTold checks that the merge candidates that a leader reports can be decoded without loss, and that damaged
 // encodings are rejected.
 func TestQuietIsTold(t *testing.T) {
 	now := time.UnixMilli(1e12)

@@ -37,9 +37,9 @@ func (f *follower) newestOf(asked *atomic.Int32) func(context.Context) (uint64, 
 	}
 }
 
-// TestRefresh checks (MT6): ReadBarrier on any node returns every change for which an Update has returned on another
-// node. This must hold if nodes apply the log at different speeds, requests are lost, and many readers wait at the same
-// time. Readers that arrive while a request is in flight share the next request.
+// TestRefresh checks MT6: ReadBarrier on any node returns every change for which an Update has returned on another
+// node. This must hold if nodes apply the log at different speeds, requests are lost, and many readers wait at the
+// same time. Readers that arrive while a request is in flight share the next request.
 func TestRefresh(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is a meta partition with a log, and the records of several nodes that apply it at different speeds.
+// cluster is a meta partition with a log, and the metadata records of several nodes that apply the log at different
+// speeds.
 type cluster struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -39,7 +40,7 @@ type cluster struct {
 	wg      sync.WaitGroup
 }
 
-// follower is the records of one node.
+// follower holds the metadata records of one node.
 type follower struct {
 	c       *cluster
 	mu      sync.Mutex
@@ -320,7 +321,7 @@ func TestTurns(t *testing.T) {
 }
 
 // TestUpdateEnds checks that an update that changes nothing proposes nothing, and that its error is returned
-// unchanged. If the context ends while the outcome is unknown, the error reports that.
+// unchanged. If the context ends while the outcome is unknown, the error must report the unknown outcome.
 func TestUpdateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, 1, 1)

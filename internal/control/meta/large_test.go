@@ -52,7 +52,7 @@ func recordsOf(t testing.TB, s *State) map[string][]byte {
 }
 
 // TestLargeMap checks the cost of a topology of 100,000 partitions on a node: less than 1,000 bytes of memory per
-// partition, regardless of the size of its records. A change of one partition must be two small records.
+// partition, regardless of the size of its records. A change of one partition must write two small records.
 func TestLargeMap(t *testing.T) {
 	m := largeMap(t)
 	n := uint64(m.Len())

@@ -225,7 +225,7 @@ func TestDifference(t *testing.T) {
 	})
 }
 
-// shared checks (MT2) for the tables of the schema and of the topology.
+// shared checks MT2 for the tables of the schema and of the topology.
 func shared(t *rapid.T, before, after *State) {
 	for name, ks := range after.Schema.Keyspaces {
 		old := before.Schema.Keyspaces[name]

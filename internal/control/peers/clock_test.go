@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// clocks are the clocks of a node and of other nodes, each as its offset from the right time.
+// clocks holds the clocks of a node and of other nodes, as offsets from the correct time.
 type clocks struct {
 	sched.Driver
 	p      *Peers
@@ -54,12 +54,12 @@ func (c *clocks) hear(ahead ...time.Duration) {
 	}
 }
 
-// off returns the difference between a time and the right time.
+// off returns the difference between a time and the correct time.
 func (c *clocks) off(t time.Time) time.Duration { return t.Sub(epoch.Add(c.steady)) }
 
 const minute = time.Minute
 
-// TestClockIsHeld checks (PE3) for each way in which the clocks of a cluster may disagree: the results of Wall and
+// TestClockIsHeld checks PE3 for each way in which the clocks of a cluster may disagree: the results of Wall and
 // EarliestNow, and whether the node knows that its clock is wrong.
 func TestClockIsHeld(t *testing.T) {
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestClockIsHeld(t *testing.T) {
 		nodes  int
 		own    time.Duration
 		others []time.Duration
-		// now and past are the differences of Wall and EarliestNow from the right time.
+		// now and past are the differences of Wall and EarliestNow from the correct time.
 		now, past, ahead time.Duration
 	}{
 		{"all are right", 4, 0, []time.Duration{0, 0, 0}, 0, -clockTolerance, 0},
@@ -162,8 +162,8 @@ func TestSilentNodesClock(t *testing.T) {
 }
 
 // TestUnknownClockIsDoubted checks that a node is considered skewed until its clock has been compared with the clocks
-// of a quorum. It may have been started with a wrong clock, which its timestamps would use. After a while the
-// clock counts as correct.
+// of a quorum. Otherwise, a node that was started with a wrong clock would assign wrong timestamps. After a while, the
+// clock is considered correct.
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)
 	if !c.skewed {

@@ -113,7 +113,8 @@ func (o *observed) AliveChanged(_ topology.NodeID, alive bool) { o.alive = appen
 func (o *observed) Removed()                                   { o.removed = true }
 func (o *observed) ClockSkewed(bool, time.Duration)            {}
 
-// TestPeers checks the knowledge about other nodes: reports, clock differences, unavailable nodes, and agreement.
+// TestPeers checks the state that a node keeps about other nodes: reports, clock differences, unavailable nodes, and
+// agreement.
 func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
 	now := time.Unix(1_000_000, 0)
@@ -142,7 +143,7 @@ func TestPeers(t *testing.T) {
 	if got := p.AwaitAgreement(t.Context(), 10); len(got) > 0 {
 		t.Errorf("it waits for nodes that are down: %v", got)
 	}
-	p.pollReports(t.Context()) // c answers
+	p.pollReports(t.Context()) // node c responds
 	if !p.Alive(c) || !slices.Equal(events.alive, []bool{false, true}) {
 		t.Errorf("c has returned, events: %v", events.alive)
 	}
@@ -188,7 +189,7 @@ func TestJoin(t *testing.T) {
 }
 
 // TestFollow checks that a node learns about new schema versions of other nodes without waiting for their reports, and
-// that AwaitVersion waits for them. A silent node delays it by the timeout of the call or less.
+// that AwaitVersion waits for them. A silent node delays AwaitVersion by at most the timeout of the call.
 func TestFollow(t *testing.T) {
 	b, c := topology.NodeID{2}, topology.NodeID{3}
 	h := &host{report: Report{Records: 9, Schema: [16]byte{9}}}
@@ -242,9 +243,9 @@ func TestMemoryAsItWas(t *testing.T) {
 	}
 }
 
-// TestYoung checks which nodes count as recently restarted: a node whose new process has been reported, until all
-// other nodes know of it, and a returned node, until it has reported that its process is the same. A node that is
-// reported for the first time does not count.
+// TestYoung checks which nodes count as recently restarted: A node with a new process counts until all other nodes
+// know about the process. A node that returns counts until it has reported that its process is the same. A node that
+// is reported for the first time does not count.
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {

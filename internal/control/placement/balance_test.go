@@ -79,7 +79,7 @@ func TestBalanceRests(t *testing.T) {
 }
 
 // TestShareBySize checks, with partitions of uneven sizes, that a joining node gets its fair share and that nodes are
-// filled in proportion to their capacity. A node that has left must be empty.
+// filled in proportion to their capacity. A node that has left the cluster must be empty.
 func TestShareBySize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newModelCluster(t)
@@ -119,7 +119,7 @@ func TestShareBySize(t *testing.T) {
 				}
 				at := d.at[n.ID]
 				fair := r.has.Bytes / r.weight * at.weight
-				// a partition has up to 8 GiB, so a node may miss its share by the tolerance and one partition
+				// a partition is up to 8 GiB large, so a node may miss its share by the tolerance plus one partition
 				if at.has.Bytes > fair*(1+Tolerance)+BytesSlack+8<<30 || at.has.Bytes < 0.6*fair {
 					t.Fatalf("%s node %x has %.1f of its share", when, n.ID[:1], at.has.Bytes/fair)
 				}
@@ -140,7 +140,7 @@ func TestShareBySize(t *testing.T) {
 }
 
 // TestNotGivenToBeFilled checks that a node that gave away a replica is not filled again when its size and the total
-// size are off by a fifth of the tolerance. Otherwise the replica would move back and forth indefinitely.
+// size are off by a fifth of the tolerance. Otherwise, the replica would move back and forth indefinitely.
 func TestNotGivenToBeFilled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := &node{weight: rapid.Float64Range(0.1, 4).Draw(t, "weight")}

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// stage is a cluster on which a script operates.
+// stage is a cluster that a script changes.
 type stage struct {
 	state *meta.State
 	view  View

@@ -72,7 +72,7 @@ func (w *modelCluster) create(parts int, whole bool) {
 	w.install(m)
 }
 
-// install installs the topology m. It checks IDs and gives new partitions a configuration.
+// install installs the topology m. install checks IDs and gives new partitions a configuration.
 func (w *modelCluster) install(m *topology.Snapshot) {
 	w.must(m.Validate())
 	last := w.last
@@ -101,7 +101,7 @@ func (w *modelCluster) install(m *topology.Snapshot) {
 	w.state = w.state.WithTopology(m)
 }
 
-// check checks (PL2), and that no two replicas of a configuration are on one node.
+// check checks PL2. check also checks that no two replicas of a configuration are on one node.
 func (w *modelCluster) check(id topology.PartitionID) {
 	c := w.conf[id]
 	n := len(c.Voters)
@@ -293,7 +293,7 @@ func (w *modelCluster) event() {
 	}
 }
 
-// TestPlacementLaws checks that (PL1) and (PL2) hold after every event and that no ID is used twice. It then waits
+// TestPlacementInvariants checks that PL1 and PL2 hold after every event and that no ID is used twice. It then waits
 // until nothing changes, with up to one permanently failed node. Every replica set must then have the voters that the
 // nodes allow, on the nodes that the ring prefers.
 func TestPlacementInvariants(t *testing.T) {
@@ -326,7 +326,7 @@ func TestPlacementInvariants(t *testing.T) {
 	})
 }
 
-// rested checks the final state that (PL5) promises.
+// rested checks the final state that PL5 requires.
 func (w *modelCluster) rested() {
 	ring := RingOf(w.state, &w.view, here)
 	for p := range w.state.Topology.All() {

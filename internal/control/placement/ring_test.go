@@ -197,8 +197,8 @@ func TestHomeSpreads(t *testing.T) {
 }
 
 // TestExchange checks that exchange never results in two voters, or in fewer than three voters once there have been
-// three. It never removes a voter before its replacement has caught up. It completes a change as soon as all joining
-// replicas have caught up.
+// three. exchange must not remove a voter before its replacement has caught up. It must complete a change as soon as
+// all joining replicas have caught up.
 func TestExchange(t *testing.T) {
 	for _, voters := range []int{1, 3, 4} {
 		for leaving := range min(voters, 2) + 1 {
@@ -225,8 +225,8 @@ func TestExchange(t *testing.T) {
 }
 
 // TestStrayReplicas checks that a learner that is not in the topology is removed. A voter that is not in the topology
-// is newer than the topology, and stays: a node that starts to lead with an old topology would otherwise remove a
-// voter without replacing it. A leaving voter stays if it has no replacement and its node stays.
+// is newer than the topology and must stay. Otherwise, a new leader with an old topology would remove a voter without
+// replacing it. A leaving voter stays if it has no replacement and its node stays.
 func TestStrayReplicas(t *testing.T) {
 	state := meta.Empty()
 	for i := range 3 {

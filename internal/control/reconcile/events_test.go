@@ -55,7 +55,7 @@ func (d *divided) apply(epoch uint64, f func()) error {
 	return nil
 }
 
-// onDisk is the size of every partition.
+// onDisk is the size of every partition in bytes.
 type onDisk uint64
 
 func (n onDisk) DiskBytes(keys.Span) (uint64, error) { return uint64(n), nil }

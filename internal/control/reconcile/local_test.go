@@ -55,7 +55,7 @@ func (s *fakeReplicas) Drop(ids ...topology.PartitionID) error {
 
 // TestLateInitialVoter checks how a node creates its replica if it first sees a new partition after members have been
 // added to it. The only voter must create the partition, because no other node could send it a snapshot (RC5). One of
-// several voters gets a snapshot, and so does a replica that has been added (RC4).
+// several voters receives a snapshot, as does a replica that has been added (RC4).
 func TestLateInitialVoter(t *testing.T) {
 	self := topology.NodeID{1}
 	member := func(n byte, state topology.MemberState) topology.Replica {
@@ -97,8 +97,8 @@ func TestLateInitialVoter(t *testing.T) {
 }
 
 // TestOwnRemovalIsHeard checks a node that was considered dead and receives its own removal from the meta partition.
-// It keeps its replica of the meta partition until another node addresses it by a newer replica ID. It then joins with
-// the new ID, once. Without this the node would never receive another update.
+// The node keeps its replica of the meta partition until another node addresses it by a newer replica ID. It then
+// joins with the new ID, once. Otherwise, the node would never receive another update.
 func TestOwnRemovalIsHeard(t *testing.T) {
 	self, other := topology.NodeID{1}, topology.NodeID{2}
 	with, err := topology.New().AddMeta([]topology.Place{{Region: "eu", Nodes: []topology.NodeID{other}}})

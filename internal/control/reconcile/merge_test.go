@@ -30,9 +30,9 @@ func mergeMaps(t *testing.T, node topology.NodeID) (halves, joining, whole *topo
 	return halves, joining, whole
 }
 
-// TestFrozenReplicaStays checks a replica that was frozen for a merge and that the topology does not contain. It stays
-// as long as the log of the absorbing replica on this node has not reached the merge. This applies to a topology
-// change, to a start, and to later checks.
+// TestFrozenReplicaStays checks a replica that was frozen for a merge and that the topology does not contain. The
+// replica must stay until the log of the absorbing replica on this node has reached the merge. This applies to a
+// topology change, to a start, and to later checks.
 //
 // The replica is removed if the absorbing replica has passed the merge without it or is not on this node, or if the
 // table is dropped.

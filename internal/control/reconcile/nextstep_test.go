@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// still is a member of a replica set that does nothing by itself.
+// still is a member of a replica set that does not act by itself.
 type still struct {
 	leading bool // may act
 	status  raftgroup.Status
@@ -74,7 +74,7 @@ type replicasByID map[topology.PartitionID]Replica
 func (r replicasByID) Replica(id topology.PartitionID) Replica { return r[id] }
 
 // TestStuckChangeHoldsUpNoOther checks that a membership change that never completes does not block changes of the
-// node's other replica sets. It also checks that the unfinished change is not started twice.
+// node's other replica sets. The test also checks that the unfinished change is not started twice.
 func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		places := []topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}}

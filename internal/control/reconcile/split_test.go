@@ -18,13 +18,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// held is a replica on a node: its ID, its table, and its contents.
+// held is a replica on a node. It has an ID, a table, and contents.
 type held struct {
 	replica topology.ReplicaID
 	table   uint32
 	span    topology.Span
-	// epoch is the partition's epoch at the applied end of the log. frozen reports whether the replica serves no
-	// requests.
+	// epoch is the epoch of the partition at the applied index. frozen reports whether the replica serves no requests.
 	epoch  uint64
 	frozen bool
 }
@@ -175,7 +174,7 @@ func TestChildOutlivesItsRecords(t *testing.T) {
 			t.Errorf("dropped %s: %v, %v are left", name, err, r.IDs())
 		}
 	}
-	// Created by the parent's log when it was no longer a member.
+	// The parent's log created the child when the node was no longer a member.
 	r := &room{here: map[topology.PartitionID]held{2: child}}
 	l := &LocalReconciler{Node: topology.NodeID{9}, Host: r}
 	if err := l.Create(topology.New(), halves); err != nil || l.CheckPending() != nil || r.said() != "drop 2" {
@@ -192,7 +191,7 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 		name string
 		// stale makes the leader use the request from before the cancellation.
 		stale bool
-		// Another leader applies before before the step, and amid during the step.
+		// before and amid apply entries of another leader: before runs before the step, and amid runs during the step.
 		before, amid func(d *divided) error
 		split        bool
 	}{
@@ -269,8 +268,8 @@ func (m measured) DiskBytes(keys.Span) (uint64, error) {
 	return 7, nil
 }
 
-// TestSplitIsMeasuredBefore checks that the size of a partition, which may take a while to determine, is measured
-// before its right half waits for the topology.
+// TestSplitIsMeasuredBefore checks that the size of a partition is measured before the right half waits for the
+// topology. Measuring the size may take a while.
 func TestSplitIsMeasuredBefore(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	k, r, p := keeperOf(t, cut), dividedOf(whole.Partition(1)), cut.Partition(1)

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// directoryOf creates the directory of a node as described by its survey. The log of partition 1 has two more entries
+// directoryOf creates the data directory that a node's survey describes. The log of partition 1 also has two entries
 // that are not applied: a split and then a membership change.
 func (w *testCluster) directoryOf(n int) string {
 	w.t.Helper()
@@ -90,8 +90,8 @@ func starts(t *testing.T, dir string, look func(store *storage.Store, log *raftl
 	return errors.Join(err, store.Close())
 }
 
-// TestApplyInterrupted checks (RV4). If Apply is interrupted after any step, the node does not start. Applying the
-// same plan again resumes and produces the same result, and any other plan is rejected.
+// TestApplyInterrupted checks RV4. If Apply is interrupted after any step, the node does not start. Applying the same
+// plan again resumes and produces the same result, and any other plan is rejected.
 func TestApplyInterrupted(t *testing.T) {
 	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	for steps := range 5 {

@@ -103,7 +103,7 @@ func (w *testCluster) plan(lost []int, left ...*NodeState) (*Plan, error) {
 	return Make(left, names, nil, time.Unix(1e9, 0))
 }
 
-// after returns the state that a plan leaves, validated like any loaded state.
+// after returns the state after a plan has been applied. It validates the state like any loaded state.
 func (w *testCluster) after(p *Plan) *meta.State {
 	w.t.Helper()
 	s, err := meta.Load(func(fn func(key, value []byte) error) (uint64, error) {
@@ -167,8 +167,8 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 	}
 }
 
-// TestSettle checks that replayTail interprets the end of a log as package partition applies it. Of several commands
-// at one epoch, the first one takes effect.
+// TestSettle checks that replayTail interprets the end of a log in the same way as package partition. Of several
+// commands at one epoch, the first one takes effect.
 func TestSettle(t *testing.T) {
 	at := func(ring uint64) []byte { return topology.Position{Ring: ring}.Boundary(testTable) }
 	split := func(epoch, child, ring uint64) command.Entry {

@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// partitions are the partitions of a table with revision 3, which lack throughput when they are first asked for their
-// timestamps.
+// partitions holds the partitions of a table with revision 3. The first request for the timestamp of a partition fails
+// for lack of throughput.
 type partitions struct {
 	t           *testing.T
 	asked       []string
@@ -38,9 +38,9 @@ func (p *partitions) Newest(context.Context, uint32, time.Duration) (int64, erro
 	return 900, nil
 }
 
-// TestFeedsBegin checks that a feed is enabled only with the newest timestamps of exactly the previous revision. They
-// are read after the partitions require that revision. The request to a partition without remaining throughput is
-// repeated. Feeds have no generation below feature level 8.
+// TestFeedsBegin checks that a feed is enabled only with the newest timestamps of exactly the previous revision. The
+// timestamps are read after the partitions require that revision. The request to a partition without remaining
+// throughput is repeated. Feeds have no generation below feature level 8.
 func TestFeedsBegin(t *testing.T) {
 	atLevel := func(level feature.Level) *meta.State {
 		return meta.Empty().WithTopology(topology.New().WithLevel(level))

@@ -25,14 +25,14 @@ func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	return places
 }
 
-// TestHotspot checks, for any sequence of requests, when a token is hot. It becomes hot when it has had more than half
-// of the load of a saturated partition in two observations in a row. It stays hot until its share has been low, another
-// token has had the largest share, or the partition has not been saturated for ten seconds.
+// TestHotspot checks for any sequence of requests when a token is hot. A token becomes hot when it has had more than
+// half of the load of a saturated partition in two consecutive observations. The token stays hot until, for ten
+// seconds, its share has been low, another token has had the largest share, or the partition has not been saturated.
 func TestHotspot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Hotspot
 		now := time.UnixMilli(1e12)
-		var row, cool int // observations in a row in which a token had the largest share, or did not keep its share
+		var row, cool int // consecutive observations in which a token had the largest share, or did not keep its share
 		var of, hot uint64
 		for range rapid.IntRange(1, 120).Draw(t, "seconds") {
 			now = now.Add(time.Second)
@@ -83,7 +83,7 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// TestIsolate checks the requests that Isolate returns, for any samples. They are executed without a cooldown between
+// TestIsolate checks the requests that Isolate returns, for any samples. The requested splits have no cooldown between
 // them and end after two splits. If both sides have load, the hot token ends up alone. Two keys of one token are never
 // separated, and a side without load is not split off. No other request may change the isolated partition.
 func TestIsolate(t *testing.T) {

@@ -9,8 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDivide checks, for any samples, that a load is divided so that each side has at least a quarter of it. Otherwise
-// one token has more than half of the load and is returned. With too few samples, no token is returned.
+// TestDivide checks for any samples that each side of a divided load has at least a quarter of the load. If no such
+// division exists, one token has more than half of the load and is returned. With too few samples, no token is
+// returned.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) uint64 {

@@ -21,8 +21,8 @@ import (
 
 const firstTable = 100
 
-// state returns the state of a keyspace with a throughput, which the tables without their own throughput share. Each
-// table has its initial number of partitions. Throughputs are in request units per second; 0 means none.
+// state returns the state of a keyspace with a throughput. Tables without their own throughput share it. Each table
+// has its initial number of partitions. Throughputs are in request units per second; 0 means none.
 func state(t rapid.TB, shared int, own ...int) *meta.State {
 	option := func(units int) map[string]string {
 		if units == 0 {
@@ -52,8 +52,8 @@ func state(t rapid.TB, shared int, own ...int) *meta.State {
 }
 
 // TestAtFirst checks the initial number of partitions and the share of each partition. A table gets one partition for
-// every 6,000 request units per second, and tables that share a throughput get one partition for every 6,000 of it
-// together.
+// every 6,000 request units per second. Tables that share a throughput together get one partition for every 6,000
+// request units per second.
 func TestAtFirst(t *testing.T) {
 	for _, c := range []struct {
 		shared int

@@ -15,7 +15,7 @@ import (
 
 func yes[T any](v T) *T { return &v }
 
-// fixture is a state with an environment in which boss is a user of the configuration and the table ks.t exists.
+// fixture is a state with an environment. In the environment, boss is a configured user and the table ks.t exists.
 type fixture struct {
 	t     *testing.T
 	state *State
@@ -194,8 +194,8 @@ func TestDropRole(t *testing.T) {
 	}
 }
 
-// TestMay checks that permissions apply to contained resources, and that members inherit them. It also checks that a
-// grant on all keyspaces excludes the server's own keyspaces (AC3).
+// TestMay checks that permissions apply to contained resources, and that members inherit them. The test also checks
+// that a grant on all keyspaces excludes the server's own keyspaces (AC3).
 func TestMay(t *testing.T) {
 	w := newFixture(t)
 	w.must("boss", &GrantRole{Role: "group", Grantee: "low"})
@@ -325,8 +325,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestLaws makes random changes. It checks that the changed records, encoded and decoded again, produce the next state,
-// and that memberships contain no cycle (AC2).
+// TestInvariants makes random changes. The test checks that the changed records, encoded and decoded again, produce
+// the next state, and that memberships contain no cycle (AC2).
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &fixture{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}
@@ -373,7 +373,7 @@ func TestInvariants(t *testing.T) {
 				}
 			}
 		}
-		// boss existed before
+		// boss existed before the changes
 		whole, err := (&State{}).WithRecords(w.state.Records())
 		if err != nil {
 			t.Fatal(err)
@@ -394,7 +394,7 @@ func TestRecordsOfLaterBuilds(t *testing.T) {
 		ID: RoleID{1, 15: 2}, Credentials: 300,
 		Grants: map[Resource]Permissions{OfTable("ks", "t"): Of(Select)}}
 	b := r.Append(nil)
-	b = append(b[:len(b)-1], 0x0e, 2, 'x', 'y', 0) // one more field before the end
+	b = append(b[:len(b)-1], 0x0e, 2, 'x', 'y', 0) // add one more field before the end
 	got, err := DecodeRole("r", b)
 	if err != nil {
 		t.Fatal(err)

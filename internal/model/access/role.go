@@ -52,8 +52,8 @@ func (r *Role) with(on Resource, p Permissions) *Role {
 	return &next
 }
 
-// without returns a copy of r without the grants on the resources for which gone returns true. It returns r itself if
-// no such grants exist.
+// without returns a copy of r without the grants on the resources for which gone returns true. without returns r
+// itself if no such grants exist.
 func (r *Role) without(gone func(Resource) bool) *Role {
 	next := r
 	for on := range r.Grants {

@@ -104,8 +104,8 @@ func (s *State) WithoutIdentity(identity string) *State {
 	return &next
 }
 
-// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true. It returns s itself
-// if no such grants exist.
+// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true. WithoutGrantsOn
+// returns s itself if no such grants exist.
 func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	next := s
 	for _, r := range s.roles {
@@ -116,8 +116,8 @@ func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	return next
 }
 
-// WithCreator returns a state in which a role has all permissions on the resources that it has created. It returns s
-// itself if the role has no record.
+// WithCreator returns a state in which a role has all permissions on the resources that it has created. WithCreator
+// returns s itself if the role has no record.
 func (s *State) WithCreator(role string, made ...Resource) *State {
 	r := s.Role(role)
 	if r == nil {

@@ -97,7 +97,7 @@ func (s *Subject) space(keyspace string) *space {
 	return sp
 }
 
-// May reports whether the subject has a permission on a resource or on a resource that contains it. It allocates
+// May reports whether the subject has a permission on a resource or on a resource that contains it. May allocates
 // nothing.
 func (s *Subject) May(p Permission, on Resource) bool {
 	if s.Superuser {

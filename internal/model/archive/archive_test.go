@@ -33,7 +33,7 @@ func files(t *testing.T, n int, value func(i int) []byte) (names []string, data 
 }
 
 // TestChangeStaysLocal checks that changing one row changes only the file that contains it and possibly the next file.
-// It also checks that all records can be read back.
+// The test also checks that all records can be read back.
 func TestChangeStaysLocal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := make([][]byte, 20_000)
@@ -82,7 +82,7 @@ func TestChangeStaysLocal(t *testing.T) {
 }
 
 // TestDamage checks that a flipped bit in a file or a manifest is always detected, unless it does not affect the
-// decoded data. zstd has a few such bits.
+// decoded data. A few bits of zstd frames do not affect the data.
 func TestDamage(t *testing.T) {
 	names, data := files(t, 100, func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, i) })
 	file := data[names[0]]

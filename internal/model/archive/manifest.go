@@ -103,7 +103,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return append(fmt.Appendf(nil, "%s%d %s\n", manifestMagic, Format, hex.EncodeToString(sum[:])), text...), nil
 }
 
-// Decode reads the output of Encode. It returns ErrDamaged or a *feature.Newer on failure.
+// Decode reads the output of Encode. Decode returns ErrDamaged or a *feature.Newer on failure.
 func Decode(data []byte) (*Manifest, error) {
 	head, text, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
@@ -131,8 +131,8 @@ func Decode(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// AssignPartitions assigns partitions to their tables, in order. It returns an error unless they cover each table
-// exactly once.
+// AssignPartitions assigns partitions to their tables, in order. AssignPartitions returns an error unless they cover
+// each table exactly once.
 func AssignPartitions(tables []Table, parts []Partition) ([]Table, error) {
 	of := map[uint32][]Partition{}
 	for _, p := range parts {

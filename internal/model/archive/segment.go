@@ -135,7 +135,7 @@ func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentN
 	return append(fmt.Appendf(nil, "%s%d %s\n", segmentMagic, SegmentFormat, sum), body...), sum, name, nil
 }
 
-// DecodeSegment reads the output of Encode. It returns ErrDamaged or a *feature.Newer on failure.
+// DecodeSegment reads the output of Encode. DecodeSegment returns ErrDamaged or a *feature.Newer on failure.
 func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	line, body, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64

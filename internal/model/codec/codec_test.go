@@ -193,8 +193,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// FuzzReader reads one input with a sequence of calls that another input selects. It checks that the
-// reader never panics, that the unread rest never grows, and that no accepted count exceeds the input.
+// FuzzReader reads one input with a sequence of calls that another input selects. The test checks that the reader
+// never panics, that the unread rest never grows, and that no accepted count exceeds the input.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []byte("\x01\x80\x01\x00some input that is long enough for all"))
 	f.Fuzz(func(t *testing.T, program, src []byte) {

@@ -179,8 +179,9 @@ func (r *Reader) Field(after uint64) Field {
 	return f
 }
 
-// KeepFields consumes a list of fields that the caller does not know. It returns them in the form that Writer.Raw can
-// write, or nil if none exist. refused is the number of the first field that the caller must know, or 0 if none exists.
+// KeepFields consumes a list of fields that the caller does not know. KeepFields returns them in the form that
+// Writer.Raw can write, or nil if none exist. refused is the number of the first field that the caller must know, or 0
+// if none exists.
 func (r *Reader) KeepFields() (kept []byte, refused uint64) {
 	var w Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

@@ -136,7 +136,7 @@ func valueAt(cells []row.Cell, path []byte) []byte {
 	return nil
 }
 
-// listIndex decodes a list index, which is an int. It rejects null, as Cassandra does.
+// listIndex decodes a list index, which is an int. listIndex rejects null, as Cassandra does.
 func listIndex(wire []byte) (int, error) {
 	if len(wire) != 4 {
 		return 0, dberr.Invalidf("Invalid null value for list index")

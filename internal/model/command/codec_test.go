@@ -41,7 +41,7 @@ func (p pick) upTo(n int) int { return rapid.IntRange(0, n).Draw(p.T, "n") }
 func (p pick) string() string { return rapid.StringN(0, 4, 8).Draw(p.T, "string") }
 func (p pick) cols() []uint32 { return rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(p.T, "columns") }
 
-// dropped draws a list of dropped columns, some of them dropped up to a timestamp.
+// dropped draws a list of dropped columns. Some columns are dropped only up to a timestamp.
 func (p pick) dropped() (out []cqltype.Dropped) {
 	for _, c := range slices.Compact(slices.Sorted(slices.Values(p.cols()))) {
 		d := cqltype.Dropped{Column: c, Upto: cqltype.AllDropped}

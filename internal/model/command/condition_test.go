@@ -363,8 +363,8 @@ func TestResolveStatic(t *testing.T) {
 }
 
 // TestClientTimestampBesideStamp sets one list element twice in one batch, once with the client's timestamp and once
-// with the leader's. It checks that the higher timestamp wins regardless of the order, and that the larger value wins a
-// tie.
+// with the leader's. The test checks that the higher timestamp wins regardless of the order, and that the larger value
+// wins a tie.
 func TestClientTimestampBesideStamp(t *testing.T) {
 	set := func(ts int64, value string) Update {
 		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)},

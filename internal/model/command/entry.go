@@ -281,7 +281,8 @@ func DecodeEntry(e *Entry, src []byte) error {
 	return r.end()
 }
 
-// KindOfEntry returns the kind of an encoded entry without decoding the rest. It returns 0 if src is not an entry.
+// KindOfEntry returns the kind of an encoded entry without decoding the rest. KindOfEntry returns 0 if src is not an
+// entry.
 func KindOfEntry(src []byte) EntryKind {
 	if len(src) < 3 || src[1] != byte(kindEntry) {
 		return 0

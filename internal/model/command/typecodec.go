@@ -16,8 +16,8 @@ const typeDepthMax = 64
 // frozenBit marks a frozen type in its kind byte.
 const frozenBit = 0x80
 
-// maybeType appends a compact form of a type: its kind, with a flag for frozen, followed by names and components. It
-// appends 0, which is not a valid kind, for nil.
+// maybeType appends a compact form of a type: its kind, with a flag for frozen, followed by names and components.
+// maybeType appends 0, which is not a valid kind, for nil.
 func (a *appender) maybeType(t *cqltype.Type) {
 	if t == nil {
 		a.Byte(0)

@@ -44,7 +44,8 @@ func (a *appender) dropped(list []cqltype.Dropped) {
 	}
 }
 
-// droppedUpto appends a field with the columns that were dropped up to a timestamp. It appends nothing if none exist.
+// droppedUpto appends a field with the columns that were dropped up to a timestamp. droppedUpto appends nothing if
+// none exist.
 func (a *appender) droppedUpto(number uint64, list []cqltype.Dropped) {
 	var v codec.Writer
 	for _, d := range list {

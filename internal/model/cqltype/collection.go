@@ -166,8 +166,8 @@ func (t *Type) Entries(wire []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Element returns the i-th element of a list or set, component of a tuple, or field of a UDT. It returns nil if it is
-// null or missing.
+// Element returns the i-th element of a list or set, component of a tuple, or field of a UDT. Element returns nil if
+// it is null or missing.
 func (t *Type) Element(wire []byte, i int) []byte {
 	if i < 0 {
 		return nil

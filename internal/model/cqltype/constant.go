@@ -134,8 +134,8 @@ func (e *ConstantError) For(receiver string) error {
 	return dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", e.Constant, e.Text, receiver, e.Type)
 }
 
-// FromConstant returns the wire form of a constant. It returns a *ConstantError if the constant's kind does not match
-// the type, and a *dberr.Invalid with Cassandra's text if its value is invalid.
+// FromConstant returns the wire form of a constant. FromConstant returns a *ConstantError if the constant's kind does
+// not match the type, and a *dberr.Invalid with Cassandra's text if its value is invalid.
 func (t *Type) FromConstant(c Constant, text string) ([]byte, error) {
 	if t.Fits(c, text) == NoFit {
 		return nil, &ConstantError{c, text, t}

@@ -70,7 +70,7 @@ func appendComposed(dst []byte, t *Type, wire []byte) []byte {
 	return append(dst, brackets[1])
 }
 
-// appendText appends a native value without quotes. It appends nothing for null and empty values.
+// appendText appends a native value without quotes. appendText appends nothing for null and empty values.
 func (k Kind) appendText(dst, wire []byte) []byte {
 	if len(wire) == 0 && k != Blob {
 		return dst

@@ -263,8 +263,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// exactInJSON reports whether a value's JSON form is lossless. It returns false for empty values, NaN, decimals (which
-// are converted to doubles), IPv4-mapped IPv6 addresses, and zero durations.
+// exactInJSON reports whether a value's JSON form is lossless. exactInJSON returns false for empty values, NaN,
+// decimals (which are converted to doubles), IPv4-mapped IPv6 addresses, and zero durations.
 func exactInJSON(typ *Type, wire []byte) bool {
 	if len(wire) == 0 {
 		return wire == nil || typ.Kind == Text || typ.Kind == Ascii || typ.Kind == Blob
@@ -286,8 +286,8 @@ func exactInJSON(typ *Type, wire []byte) bool {
 	return true
 }
 
-// FuzzJSON checks that no text causes a panic, and that accepted values are valid for the type. It also checks that
-// encoding/json accepts every accepted text up to the end of the value.
+// FuzzJSON checks that no text causes a panic, and that accepted values are valid for the type. The test also checks
+// that encoding/json accepts every accepted text up to the end of the value.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{`{"a": 1, "B": ["x", null]}`, `[1, "x", 2.5e3]`, `"\ud83d\ude42\u0041\ud800"`, `-0`,
 		`"0xcafe"`, `{"1": true}`, `[1,`, `"P1Y"`, `01`, `1 2`, `{"a":{"a":[[[]]]}}`} {

@@ -14,8 +14,8 @@ const (
 	jsonOther  = 64
 )
 
-// JSONSize returns an upper bound for the number of bytes that AppendJSON appends. It is exact for texts. It stops
-// counting once the result exceeds most.
+// JSONSize returns an upper bound for the number of bytes that AppendJSON appends. It is exact for texts. JSONSize
+// stops counting once the result exceeds most.
 func (t *Type) JSONSize(wire []byte, most int) int {
 	if len(wire) == 0 && t.Kind != UDT && t.Kind != Tuple {
 		return 4

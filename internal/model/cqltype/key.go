@@ -366,8 +366,8 @@ func (r *keyReader) skipKey(t *Type) bool {
 	return true
 }
 
-// AfterPrefix returns the smallest byte string that is greater than every string with the prefix. It returns nil if the
-// prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
+// AfterPrefix returns the smallest byte string that is greater than every string with the prefix. AfterPrefix returns
+// nil if the prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
 func AfterPrefix(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

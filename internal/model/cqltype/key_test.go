@@ -231,8 +231,8 @@ func TestReadKeyReusesDst(t *testing.T) {
 	}
 }
 
-// FuzzKey checks that reading and skipping never panic and agree with each other. It also checks that accepted bytes
-// produce a value whose key can be read again.
+// FuzzKey checks that reading and skipping never panic and agree with each other. The test also checks that accepted
+// bytes produce a value whose key can be read again.
 func FuzzKey(f *testing.F) {
 	for kind := Ascii; kind <= Varint; kind++ {
 		f.Add(uint8(kind), false, Native(kind).AppendKey(nil, []byte{0, 0, 0, 1, 5, 0, 7, 8}, false))

@@ -93,7 +93,7 @@ func (t *Type) IsCollection() bool { return t.Kind >= List && t.Kind <= Map }
 // MultiCell reports whether a column of this type is stored as one cell per element or field.
 func (t *Type) MultiCell() bool { return !t.Frozen && (t.IsCollection() || t.Kind == UDT) }
 
-// Freeze returns the frozen form of t, as in frozen<t>. It returns a native type unchanged.
+// Freeze returns the frozen form of t, as in frozen<t>. Freeze returns a native type unchanged.
 func (t *Type) Freeze() *Type {
 	if !t.IsCollection() && t.Kind != UDT && t.Kind != Tuple {
 		return t

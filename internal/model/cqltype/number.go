@@ -87,7 +87,7 @@ func (k Kind) FromFloat64(v float64) []byte {
 // EncodeBoolean encodes a boolean.
 func EncodeBoolean(v bool) []byte { return []byte{byte(btoi(v))} }
 
-// DecodeVarint decodes a varint. It returns nil for null and for the empty value.
+// DecodeVarint decodes a varint. DecodeVarint returns nil for null and for the empty value.
 func DecodeVarint(wire []byte) *big.Int {
 	if len(wire) == 0 {
 		return nil

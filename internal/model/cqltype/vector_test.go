@@ -66,7 +66,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestVectorLaw checks that any valid vector can be split and reassembled, and that truncated bytes are invalid.
+// TestVectorInvariants checks that any valid vector can be split and reassembled, and that truncated bytes are
+// invalid.
 func TestVectorInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := VectorOf(drawType(t, 2), rapid.IntRange(1, 4).Draw(t, "dimension"))

@@ -14,7 +14,7 @@ type System struct {
 	LSN             int64  // LSN of the write, for change feeds; 0 omits _lsn
 }
 
-// Member returns a system property by name. It returns Undefined for other names and for _lsn.
+// Member returns a system property by name. Member returns Undefined for other names and for _lsn.
 func (s *System) Member(name string) Value {
 	switch name {
 	case "_rid":

@@ -113,7 +113,7 @@ func (c *checker) scalar(kind Kind, text string, err error) error {
 	return err
 }
 
-// begin consumes the start of an array or object. It returns the offset of the array or object around it, for end.
+// begin consumes the start of an array or object. begin returns the offset of the array or object around it, for end.
 func (c *checker) begin(kind Kind) (outer int) {
 	outer, c.in = c.in, c.i
 	c.i++

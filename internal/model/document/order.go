@@ -45,8 +45,8 @@ func compareAll[T any](a, b []T, compare func(T, T) int) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// compareElements compares two arrays element by element. It does not collect the elements, because each may be as
-// large as an item.
+// compareElements compares two arrays element by element. compareElements does not collect the elements, because each
+// may be as large as an item.
 func compareElements(a, b Value) int {
 	x, y := elementsOf(a), elementsOf(b)
 	for {

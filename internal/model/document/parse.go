@@ -92,9 +92,10 @@ type Visitor interface {
 	End()
 }
 
-// Decode checks the JSON value at the start of a valid UTF-8 text, and passes it to a visitor. It returns the offset
-// after the value. The visitor may have received a part of the value if there is an error, which is a *SyntaxError.
-// Unlike Parse, Decode accepts numbers outside the range of a double, and does not remove duplicate members.
+// Decode checks the JSON value at the start of a valid UTF-8 text, and passes it to a visitor. Decode returns the
+// offset after the value. The visitor may have received a part of the value if there is an error, which is a
+// *SyntaxError. Unlike Parse, Decode accepts numbers outside the range of a double, and does not remove duplicate
+// members.
 func Decode(text string, d Decoding) (end int, err error) {
 	c := checker{s: unsafe.Slice(unsafe.StringData(text), len(text)), in: -1, depthMax: d.Depth, numberMax: d.Number,
 		lone: d.Lone, visitor: d.Visitor}

@@ -225,7 +225,7 @@ func parts(s string) iter.Seq[part] {
 	}
 }
 
-// memberOf looks up a member of the object with text s. It does not construct the values before it.
+// memberOf looks up a member of the object with text s. memberOf does not construct the values before it.
 func memberOf(s, name string) Value {
 	i := skipSpace(s, 1)
 	for i < len(s) && s[i] == '"' {

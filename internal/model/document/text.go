@@ -135,8 +135,9 @@ func unescapeWith(s string, lone rune) string {
 	return string(append(out, s...))
 }
 
-// unescapeRune decodes a \u escape of four hexadecimal digits, or a pair of such escapes, at the start of s. It returns
-// the rune and the length of the input that it decoded. The rune is negative for a lone surrogate.
+// unescapeRune decodes a \u escape of four hexadecimal digits, or a pair of such escapes, at the start of s.
+// unescapeRune returns the rune and the length of the input that it decoded. The rune is negative for a lone
+// surrogate.
 func unescapeRune(s string) (rune, int) {
 	r, ok := hexRune(s)
 	if !ok {
@@ -161,8 +162,8 @@ func hexRune(s string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// Append appends the value's JSON: the parsed text unchanged, or the text of a computed value without white space. It
-// appends nothing for Undefined.
+// Append appends the value's JSON: the parsed text unchanged, or the text of a computed value without white space.
+// Append appends nothing for Undefined.
 func (v Value) Append(dst []byte) []byte {
 	if v.form != plain {
 		return append(dst, v.text...)

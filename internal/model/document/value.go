@@ -268,7 +268,7 @@ func (v Value) Str() string {
 	}
 }
 
-// Get returns a member of an object by name. It returns Undefined if the member does not exist or the value is not an
+// Get returns a member of an object by name. Get returns Undefined if the member does not exist or the value is not an
 // object.
 func (v Value) Get(name string) Value {
 	if v.kind != Object {
@@ -285,8 +285,8 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i of an array, counted from 0. It returns Undefined if i is out of range or the value is not an
-// array.
+// Index returns element i of an array, counted from 0. Index returns Undefined if i is out of range or the value is
+// not an array.
 func (v Value) Index(i int) Value {
 	if v.kind != Array || i < 0 {
 		return Value{}

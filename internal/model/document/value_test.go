@@ -22,7 +22,7 @@ func mustParse(t testing.TB, text string) Value {
 	return v
 }
 
-// TestParse checks which texts are accepted and their resulting text. It also checks the positions of errors in
+// TestParse checks which texts are accepted and their resulting text. The test also checks the positions of errors in
 // rejected texts.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{

@@ -50,7 +50,7 @@ func (v Value) hash() (h [hashLen]byte) {
 // stringMaxV1 is the maximum number of bytes or characters of a string that version 1 hashes.
 const stringMaxV1 = 100
 
-// hashV1 returns the version 1 hash of the first value. It uses the first bytes of a string, but SDKs use the same
+// hashV1 returns the version 1 hash of the first value. hashV1 uses the first bytes of a string, but SDKs use the same
 // number of characters. The hash cannot be changed, because it determines where items are stored.
 func hashV1(k Key) uint32 {
 	v := k[0]

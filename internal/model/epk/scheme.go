@@ -198,8 +198,8 @@ func ParseKey(b []byte, values int) (Key, error) {
 	return k, nil
 }
 
-// KeyToken returns the Token of the key that AppendKey wrote. It returns the start of the ring for invalid bytes, which
-// no stored key has.
+// KeyToken returns the Token of the key that AppendKey wrote. KeyToken returns the start of the ring for invalid
+// bytes, which no stored key has.
 func (s Scheme) KeyToken(key []byte, values int) token.Token {
 	k, err := ParseKey(key, values)
 	if err != nil {

@@ -158,8 +158,8 @@ func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	return need
 }
 
-// before reports whether a has lower recent use than b. It compares users first, then connections of the same user. Low
-// priority comes after normal priority. now has the same meaning as in Reserve.
+// before reports whether a has lower recent use than b. before compares users first, then connections of the same
+// user. Low priority comes after normal priority. now has the same meaning as in Reserve.
 func (s *Shares) before(a, b Principal, now time.Duration) bool {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
 		s.age(epoch)

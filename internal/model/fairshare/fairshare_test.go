@@ -17,8 +17,8 @@ type demand struct {
 	price int64
 }
 
-// divide runs the demands for ten seconds with a supply of one unit per microsecond and a reserve of 40 ms. It returns
-// the fraction of the supply that each demand received in the last eight seconds.
+// divide runs the demands for ten seconds with a supply of one unit per microsecond and a reserve of 40 ms. divide
+// returns the fraction of the supply that each demand received in the last eight seconds.
 func divide(t *testing.T, demands []demand) []float64 {
 	t.Helper()
 	const reserve, most = 40_000., 60_000.
@@ -108,8 +108,8 @@ func TestConnections(t *testing.T) {
 	same(t, "two that both want more than half", divide(t, demands), []float64{0.5, 0.5}, 0.04)
 }
 
-// TestLow checks requests of low priority (SH2). They get nothing while normal priority requests everything, the
-// remainder otherwise, and everything if they are alone.
+// TestLow checks requests of low priority (SH2). Requests of low priority get nothing while requests of normal
+// priority use the whole supply. Otherwise, they get the remaining supply.
 func TestLow(t *testing.T) {
 	d := func(conn uint32, low bool, perMS float64) demand {
 		return demand{Principal{User: 1, Connection: conn, Low: low}, perMS, 100}

@@ -40,7 +40,7 @@ type waiter struct {
 // NewSlots returns n slots. now returns the time since a fixed instant and never decreases.
 func NewSlots(n int, now func() time.Duration) *Slots { return &Slots{now: now, all: n, free: n} }
 
-// Enter acquires a slot. It waits until ctx ends, or up to limit if limit is positive. The error is ErrWaiting,
+// Enter acquires a slot. Enter waits until ctx ends, or up to limit if limit is positive. The error is ErrWaiting,
 // ErrLate, or the error of ctx.
 //
 // Enter does not derive a context from ctx. The timer of a derived context could use ctx after Enter has returned. By

@@ -175,8 +175,8 @@ func appendEscaped(dst, value []byte) []byte {
 	}
 }
 
-// escapedEnd returns the end, after the end mark, of the value of an ordered index that starts at pos. It returns 0 if
-// the value has no end mark.
+// escapedEnd returns the end, after the end mark, of the value of an ordered index that starts at pos. escapedEnd
+// returns 0 if the value has no end mark.
 func escapedEnd(key []byte, pos int) int {
 	for {
 		n := bytes.IndexByte(key[min(pos, len(key)):], 0)
@@ -255,7 +255,8 @@ type Parts struct {
 	PrefixLen int
 }
 
-// PartitionLen returns the length of the partition prefix of a table's key. It returns 0 if key is not a table key.
+// PartitionLen returns the length of the partition prefix of a table's key. PartitionLen returns 0 if key is not a
+// table key.
 func PartitionLen(key []byte) int {
 	if len(key) < idLen {
 		return 0

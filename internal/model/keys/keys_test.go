@@ -130,7 +130,8 @@ func TestOrderedIndex(t *testing.T) {
 	})
 }
 
-// TestComparerLaws checks Pebble's requirements for a comparer, for whole keys and for key prefixes such as separators.
+// TestComparerInvariants checks Pebble's requirements for a comparer, for whole keys and for key prefixes such as
+// separators.
 func TestComparerInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawKey(t, "a"), drawKey(t, "b")
@@ -208,7 +209,7 @@ func TestSpan(t *testing.T) {
 	})
 }
 
-// TestMeta checks that a partition's meta survives its encoding, and that no prefix of the encoding is accepted.
+// TestMeta checks that a partition's metadata survives its encoding, and that no prefix of the encoding is accepted.
 func TestMeta(t *testing.T) {
 	m := NewMeta(1<<40, Span{Table: 2000, Begin: []byte{1}})
 	if m.Applied != 10 || m.Term != 5 || m.Epoch != 1 {

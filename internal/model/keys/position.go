@@ -57,7 +57,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s/%x", s, p.Key)
 }
 
-// Boundary encodes p as a boundary of a Span of a table. It returns nil for the zero Position.
+// Boundary encodes p as a boundary of a Span of a table. Boundary returns nil for the zero Position.
 func (p Position) Boundary(table uint32) []byte {
 	if p.IsZero() {
 		return nil

@@ -21,7 +21,7 @@ const progressFormat = 1
 // BeginProgress appends an empty progress record, which consists of its format. Partitions follow in any order.
 func BeginProgress(dst []byte) []byte { return append(dst, progressFormat) }
 
-// AppendProgress appends a partition to a progress record. It starts the record if it is empty.
+// AppendProgress appends a partition to a progress record. AppendProgress starts the record if it is empty.
 func AppendProgress(record []byte, p *Progress) []byte {
 	if len(record) == 0 {
 		record = BeginProgress(record)

@@ -35,8 +35,8 @@ func SweepTime(note []byte) int64 {
 	return int64(binary.BigEndian.Uint64(note[2*idLen+1:]))
 }
 
-// AppendSweepTarget appends the key that a sweep queue entry refers to. It appends nothing if note is not a sweep queue
-// entry.
+// AppendSweepTarget appends the key that a sweep queue entry refers to. AppendSweepTarget appends nothing if note is
+// not a sweep queue entry.
 func AppendSweepTarget(dst, note []byte) []byte {
 	if len(note) < sweepEntryHead {
 		return dst

@@ -222,7 +222,7 @@ func (m *Meter) fail(err error) error {
 	return err
 }
 
-// Step counts n steps of work, each of about 30 ns. It must be called before long work.
+// Step counts n steps of work, each of about 30 ns. Step must be called before long work.
 func (m *Meter) Step(n int) error {
 	if m == nil {
 		return nil

@@ -42,7 +42,7 @@ func Compile(expression string) (*Pattern, error) {
 	return &Pattern{re, n}, nil
 }
 
-// size estimates the number of instructions of an expression. It returns InstructionsMax+1 if the number exceeds
+// size estimates the number of instructions of an expression. size returns InstructionsMax+1 if the number exceeds
 // InstructionsMax.
 func size(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/2

@@ -43,7 +43,7 @@ func (l Lifetimes) At(now int64) Expired {
 	return e
 }
 
-// Deadline returns the second at which a row expires, given its operand. It returns NoExpiry if the row has no
+// Deadline returns the second at which a row expires, given its operand. Deadline returns NoExpiry if the row has no
 // lifetime, or if the lifetime does not end under the current setting.
 func (l Lifetimes) Deadline(operand []byte) int64 {
 	m, ok := lifetimeOf(operand)

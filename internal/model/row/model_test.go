@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// fact is one change of a row. The model of a row is the unordered list of all facts. Each read evaluates all facts.
+// fact is a change of a row. The model of a row is the unordered list of all facts, and each read evaluates all facts.
 type fact struct {
 	kind       string // marker, delete, cell, tombstone, column, range
 	col        uint32
@@ -125,7 +125,7 @@ func drawExpired(t *rapid.T) Expired {
 	return Expired{Own: rapid.Int64Range(0, 9).Draw(t, "own"), Default: rapid.Int64Range(0, 6).Draw(t, "default")}
 }
 
-// visible returns the row that the model contains at a second.
+// visible returns the row that the model contains at a given second.
 func visible(facts []fact, gone Expired, deleted, now int64, dropped []cqltype.Dropped) Row {
 	var r Row
 	floor := deleted
@@ -294,7 +294,7 @@ func checkHeader(t *rapid.T, value []byte, facts []fact, now int64, dropped []cq
 	}
 }
 
-// TestMergeLaws checks that merging is commutative, associative, and idempotent in the resulting bytes (RW1).
+// TestMergeInvariants checks that merging is commutative, associative, and idempotent in the resulting bytes (RW1).
 func TestMergeInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		header := rapid.Bool().Draw(t, "header")

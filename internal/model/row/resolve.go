@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Resolve decodes a stored row as a reader sees it at the second now. It reports whether the row exists. deleted is the
-// timestamp of the strongest deletion in the partition header that covers the row (Header.Covering). It is NotDeleted
-// if no deletion covers the row. Cells in dropped (in ascending order of columns) are treated as absent. The row points
-// into value, and Resolve allocates nothing once its buffers have grown. An error wraps ErrCorrupt.
+// Resolve decodes a stored row as a reader sees it at the second now. Resolve reports whether the row exists. deleted
+// is the timestamp of the strongest deletion in the partition header that covers the row (Header.Covering). It is
+// NotDeleted if no deletion covers the row. Cells in dropped (in ascending order of columns) are treated as absent.
+// The row points into value, and Resolve allocates nothing once its buffers have grown. An error wraps ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []cqltype.Dropped) (exists bool, err error) {
 	var h head
 	pos := h.read(value)

@@ -34,8 +34,8 @@ func TestInsertCostsOneTimestamp(t *testing.T) {
 	}
 }
 
-// TestOnePlaceTwice checks that the merge rule applies to two entries for the same place in one operand, in either
-// order.
+// TestOnePlaceTwice checks that the merge rule applies if one operand contains two entries for the same cell, in
+// either order.
 func TestOnePlaceTwice(t *testing.T) {
 	var b Builder
 	for _, order := range [][]string{{"first", "a"}, {"a", "first"}} {

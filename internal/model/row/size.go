@@ -19,7 +19,7 @@ func (r *Row) Size() int {
 	return n
 }
 
-// Size returns the logical size of an operand in bytes. It uses the same formula as Row.Size. Deletions of cells and
+// Size returns the logical size of an operand in bytes. Size uses the same formula as Row.Size. Deletions of cells and
 // columns count as cells without a value, and deleted ranges count with their encoded length. Size returns 0 for
 // corrupt bytes.
 func Size(operand []byte) int {
@@ -51,8 +51,8 @@ type Contents struct {
 	Ranges []Range
 }
 
-// Count returns the contents of an operand, and calls path with the path of each cell. It returns empty contents for
-// corrupt bytes.
+// Count returns the contents of an operand, and calls path with the path of each cell. Count returns empty contents
+// for corrupt bytes.
 func Count(operand []byte, path func(column uint32, path []byte)) (c Contents) {
 	var h head
 	pos := h.read(operand)

@@ -8,10 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Sweep removes data that no reader can see from the merged operands. It removes data hidden by the deletion covered (a
-// timestamp, or NotDeleted), and cells in dropped (ascending by columns). It also removes deletions and expired cells
-// from before the second horizon. It does not change deleted ranges (see SweepDeletions). It reports whether any data
-// remains to be stored. The caller must call Append next.
+// Sweep removes data that no reader can see from the merged operands. Sweep removes data hidden by the deletion
+// covered (a timestamp, or NotDeleted), and cells in dropped (ascending by columns). Sweep also removes deletions and
+// expired cells from before the second horizon. Sweep does not change deleted ranges (see SweepDeletions). Sweep
+// reports whether any data remains to be stored. The caller must call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
 	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
@@ -111,7 +111,7 @@ func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, erro
 }
 
 // Newest returns the highest timestamp in a stored row or in the deletions of a partition. It considers cells,
-// tombstones, the marker, and deletions, but not ranges. It returns NotDeleted if the row has no timestamp.
+// tombstones, the marker, and deletions, but not ranges. Newest returns NotDeleted if the row has no timestamp.
 func Newest(value []byte) (int64, error) {
 	var h head
 	pos := h.read(value)

@@ -10,9 +10,9 @@ import (
 // signalsMax is the maximum number of additional channels in Await and Sleep.
 const signalsMax = 2
 
-// Await returns the next value from ready, or the zero value if ready is closed. It returns the error of ctx if ctx
-// ends before a value is ready. It returns context.DeadlineExceeded after the duration most, unless most is 0. It
-// returns ErrEnded if one of the channels in ends is closed. ends has at most two channels.
+// Await returns the next value from ready, or the zero value if ready is closed. Await returns the error of ctx if ctx
+// ends before a value is ready. Await returns context.DeadlineExceeded after the duration most, unless most is 0.
+// Await returns ErrEnded if one of the channels in ends is closed. ends has at most two channels.
 func Await[T any](
 	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends ...<-chan struct{},
 ) (v T, err error) {
@@ -61,8 +61,8 @@ func awaitDriven[T any](
 	return v, err
 }
 
-// Sleep returns nil after d. It returns nil earlier if one of at most two signals becomes ready. It returns the error
-// of ctx once ctx has ended. It checks ctx first.
+// Sleep returns nil after d. Sleep returns nil earlier if one of at most two signals becomes ready. Sleep returns the
+// error of ctx once ctx has ended. Sleep checks ctx first.
 func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err

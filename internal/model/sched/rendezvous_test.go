@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRendezvous checks that either a call or its completion arrives second, in both orders. It also checks that the
-// second sees the writes of the first. The race detector would report a violation.
+// TestRendezvous checks that either a call or its completion arrives second, in both orders. The second must see the
+// writes of the first; otherwise, the race detector reports a data race.
 func TestRendezvous(t *testing.T) {
 	var r Rendezvous
 	for i := range 10_000 {

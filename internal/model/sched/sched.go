@@ -43,7 +43,7 @@ type Scheduler struct{ driver Driver }
 // Driven returns a scheduler that delegates to a simulator.
 func Driven(d Driver) *Scheduler { return &Scheduler{d} }
 
-// Now returns the monotonic time. It never jumps, and it does not advance while the machine is suspended. The result
+// Now returns the monotonic time. Now never jumps, and it does not advance while the machine is suspended. The result
 // must only be used for deadlines and durations within this process.
 func (s *Scheduler) Now() time.Time {
 	if s != nil {

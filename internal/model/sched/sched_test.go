@@ -50,8 +50,8 @@ func TestTheRealThing(t *testing.T) {
 	})
 }
 
-// TestRealWaitsAllocateNothing checks that waiting through a nil Scheduler allocates no memory. It also checks that a
-// ready value is received as in a select.
+// TestRealWaitsAllocateNothing checks that waiting through a nil Scheduler allocates no memory. The test also checks
+// that a ready value is received as in a select.
 func TestRealWaitsAllocateNothing(t *testing.T) {
 	var s *Scheduler
 	ready, end := make(chan error, 1), make(chan struct{})

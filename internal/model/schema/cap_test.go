@@ -4,8 +4,8 @@ package schema
 
 import "testing"
 
-// TestStorageCap checks that the cap of physical partitions can be set within its limits, changed, and removed. It also
-// checks that other values are rejected with a reason.
+// TestStorageCap checks that the cap of physical partitions can be set within its limits, changed, and removed. The
+// test also checks that other values are rejected with a reason.
 func TestStorageCap(t *testing.T) {
 	s := withOneTable(t)
 	for _, c := range []struct {

@@ -59,8 +59,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareDropped checks that clients are notified of all contents of a dropped keyspace, in Cassandra's order. It
-// also checks the notification for a view without its base table.
+// TestCompareDropped checks that clients are notified of all contents of a dropped keyspace, in Cassandra's order. The
+// test also checks the notification for a view without its base table.
 func TestCompareDropped(t *testing.T) {
 	base := &Table{Keyspace: "ks", Name: "b", ID: 1, Revision: 1}
 	followed := *base

@@ -35,9 +35,9 @@ func withContainer(t *testing.T) *Schema {
 	return s
 }
 
-// TestContainers checks a container's columns, ring positions, and IDs. It also checks that the container's record
-// survives encoding, including members of a later build. A build that does not support containers must reject the
-// record as newer.
+// TestContainers checks a container's columns, ring positions, and IDs. The test also checks that the container's
+// record survives encoding, including members of a later build. A build that does not support containers must reject
+// the record as newer.
 func TestContainers(t *testing.T) {
 	s := withContainer(t)
 	c := s.Table("d", "c")
@@ -89,7 +89,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestContainersAndTables checks that CQL cannot make unsupported changes to a container. It also checks that a
+// TestContainersAndTables checks that CQL cannot make unsupported changes to a container. The test also checks that a
 // container can be dropped, and that a table with the same name replaces the record of a container.
 func TestContainersAndTables(t *testing.T) {
 	s := withContainer(t)

@@ -354,7 +354,7 @@ func (c *DropFunction) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withoutFunction(f)), []Event{f.event(Dropped)}, nil
 }
 
-// Find returns the function to drop, or nil if the function does not exist. It returns an error if the name is
+// Find returns the function to drop, or nil if the function does not exist. Find returns an error if the name is
 // ambiguous.
 func (c *DropFunction) Find(s *Schema) (*Function, error) {
 	ks := s.Keyspaces[c.Keyspace]

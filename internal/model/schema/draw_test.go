@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawName draws from a small set of names, so that changes affect objects of earlier changes.
+// drawName draws from a small set of names, so changes often affect objects of earlier changes.
 func drawName(t *rapid.T, label string, names ...string) string {
 	return rapid.SampledFrom(names).Draw(t, label)
 }

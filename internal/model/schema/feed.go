@@ -55,7 +55,7 @@ func (o *TableOptions) setRetention(p *Property) error {
 }
 
 // Retention returns the number of seconds for which all changes of a table with cdc = true are kept with their images.
-// It returns 0 if they are not kept.
+// Retention returns 0 if they are not kept.
 func (o *TableOptions) Retention() int64 {
 	switch o.CDCRetention {
 	case 0:

@@ -104,8 +104,8 @@ func (k *Keyspace) FunctionsNamed(name string) []*Function {
 	return out
 }
 
-// Function returns the function or aggregate with the given name and argument types, frozen or not. It returns nil if
-// no such function exists.
+// Function returns the function or aggregate with the given name and argument types, frozen or not. Function returns
+// nil if no such function exists.
 func (k *Keyspace) Function(name string, args []*cqltype.Type) *Function {
 	for _, f := range k.Functions {
 		if f.Name == name && f.takes(args) {

@@ -47,7 +47,7 @@ type DropIndex struct {
 	IfExists bool
 }
 
-// target returns the table to index. It rejects tables that cannot have an index, and invalid options.
+// target returns the table to index. target rejects tables that cannot have an index, and invalid options.
 func (c *CreateIndex) target(s *Schema) (*Keyspace, *Table, error) {
 	if err := checkUserKeyspace(c.Keyspace); err != nil {
 		return nil, nil, err
@@ -284,8 +284,8 @@ func checkTarget(t *Table, col *Column, target IndexTarget) error {
 
 var nonWord = regexp.MustCompile(`\W`)
 
-// unusedIndexName returns an index name that consists of the table and the column. It appends a number if the name is
-// in use.
+// unusedIndexName returns an index name that consists of the table and the column. unusedIndexName appends a number if
+// the name is in use.
 func unusedIndexName(ks *Keyspace, table, column string) string {
 	base := nonWord.ReplaceAllString(table+"_"+column+"_idx", "")
 	name := base

@@ -24,9 +24,9 @@ const udtKind = cqltype.UDT
 var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{},
 	TableOptions{})
 
-// TestLaws checks the package's guarantees for random sequences of changes. No change modifies the schema to which it
-// is applied (SM1). No ID is assigned twice (SM2). A change always has the same effect (SM3). The test also checks that
-// encoding a schema, completely or incrementally, and decoding it results in an equal schema.
+// TestInvariants checks the package's guarantees for random sequences of changes. No change modifies the schema to
+// which it is applied (SM1). No ID is assigned twice (SM2). A change always has the same effect (SM3). The test also
+// checks that encoding a schema, completely or incrementally, and decoding it results in an equal schema.
 func TestInvariants(t *testing.T) {
 	done := map[string]int{}
 	check := func(t *rapid.T) {

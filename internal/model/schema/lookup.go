@@ -61,8 +61,8 @@ func (s *Schema) Table(keyspace, name string) *Table {
 	return nil
 }
 
-// TableByID returns the table with an ID, or nil if none exists. It searches all tables, so callers on a hot path
-// should keep the *Table.
+// TableByID returns the table with an ID, or nil if none exists. TableByID searches all tables, so callers on a hot
+// path should keep the *Table.
 func (s *Schema) TableByID(id uint32) *Table {
 	for _, ks := range s.Keyspaces {
 		for _, t := range ks.Tables {
@@ -74,7 +74,7 @@ func (s *Schema) TableByID(id uint32) *Table {
 	return nil
 }
 
-// IndexByID returns the index with an ID and its table, or nil if none exists. It searches all tables, like
+// IndexByID returns the index with an ID and its table, or nil if none exists. IndexByID searches all tables, like
 // TableByID.
 func (s *Schema) IndexByID(id uint32) (*Table, *Index) {
 	for _, ks := range s.Keyspaces {
@@ -122,7 +122,7 @@ func (k *Keyspace) SortedTypes() []*cqltype.Type {
 	return types
 }
 
-// Index returns an index of any table of the keyspace, and its table. It returns nil if the index does not exist.
+// Index returns an index of any table of the keyspace, and its table. Index returns nil if the index does not exist.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
 	for _, t := range k.Tables {
 		if i := t.Indexes[name]; i != nil && i.Kind != ViewKind {

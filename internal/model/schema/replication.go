@@ -117,8 +117,8 @@ func spreadFactor(options, old map[string]string, datacenters []string) (map[str
 	return options, nil
 }
 
-// checkFactor validates the text of a replication factor. It rejects the transient form "3/1", as Cassandra does by
-// default.
+// checkFactor validates the text of a replication factor. checkFactor rejects the transient form "3/1", as Cassandra
+// does by default.
 func checkFactor(text string) error {
 	if all, transient, ok := strings.Cut(text, "/"); ok {
 		if _, err := strconv.ParseUint(all+transient, 10, 31); err == nil {

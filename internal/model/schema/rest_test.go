@@ -33,8 +33,8 @@ func later() map[string][]byte {
 	}
 }
 
-// TestMembersOfLaterBuilds checks that members of a later build survive ALTER TABLE and other DDL. It also checks that
-// dropping an object removes them.
+// TestMembersOfLaterBuilds checks that members of a later build survive ALTER TABLE and other DDL. The test also
+// checks that dropping an object removes them.
 func TestMembersOfLaterBuilds(t *testing.T) {
 	store := later()
 	s, err := FromObjects(maps.All(store))

@@ -94,7 +94,7 @@ func (t *Table) VectorIndexes() (n int) {
 	return n
 }
 
-// Indexed returns the types of the indexed values. It returns one type, or two types for the entries of a map.
+// Indexed returns the types of the indexed values. Indexed returns one type, or two types for the entries of a map.
 func (i *Index) Indexed(c *Column) []*cqltype.Type {
 	t := c.Type
 	switch {

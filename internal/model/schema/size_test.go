@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestTypesHaveABound checks that types that repeatedly contain each other are rejected before they grow too large. It
-// checks every statement that could create such types. It also checks that smaller types are accepted.
+// TestTypesHaveABound checks that types that repeatedly contain each other are rejected before they grow too large.
+// The test checks every statement that could create such types. The test also checks that smaller types are accepted.
 func TestTypesHaveABound(t *testing.T) {
 	s := New()
 	must := func(c Change) {

@@ -225,8 +225,8 @@ func (t *TypeSpec) checkNested(inner *TypeSpec, frozen bool) error {
 	return dberr.Invalidf("Non-frozen UDTs are not allowed inside collections: %s", t)
 }
 
-// ParseType parses the CQL text of a type, as written by MarshalText and cqltype.Type.String. It does not accept
-// comments and is intended for stored texts. Types in client statements are parsed by the CQL parser.
+// ParseType parses the CQL text of a type, as written by MarshalText and cqltype.Type.String. ParseType does not
+// accept comments and is intended for stored texts. Types in client statements are parsed by the CQL parser.
 func ParseType(text string) (*TypeSpec, error) {
 	p := typeParser{text: text}
 	t := p.parse(0)
@@ -298,7 +298,7 @@ func (p *typeParser) until(quote byte) (string, bool) {
 var composed = map[string]cqltype.Kind{"list": cqltype.List, "set": cqltype.Set, "map": cqltype.Map,
 	"tuple": cqltype.Tuple, "vector": cqltype.Vector}
 
-// parse parses a type. It returns nil if the text does not start with a type.
+// parse parses a type. parse returns nil if the text does not start with a type.
 func (p *typeParser) parse(depth int) *TypeSpec {
 	if depth > typeDepthMax {
 		return nil

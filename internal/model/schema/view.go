@@ -80,8 +80,8 @@ func (t *Table) Guarded() string {
 	return t.Name
 }
 
-// ViewKey returns the key column of a view that is not a key column of the base table. It returns nil if no such column
-// exists.
+// ViewKey returns the key column of a view that is not a key column of the base table. ViewKey returns nil if no such
+// column exists.
 func (t *Table) ViewKey(view *Table) *Column {
 	for c := range view.Columns() {
 		if from := t.ByName[c.Name]; c.Kind.IsKey() && from != nil && from.Kind == Regular {

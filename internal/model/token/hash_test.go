@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestHashRecorded compares Hash and AppendKey with recorded results of Cassandra 4.0. It uses composite keys and keys
-// of many lengths, including bytes above 7F.
+// TestHashRecorded compares Hash and AppendKey with recorded results of Cassandra 4.0. The test uses composite keys
+// and keys of many lengths, including bytes above 7F.
 func TestHashRecorded(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/tokens.txt")
 	if err != nil {

@@ -50,8 +50,8 @@ func (r Range) Intersect(o Range) (common Range, ok bool) {
 	return Range{Begin: max(r.Begin, o.Begin), Limit: min(r.last(), o.last()) + 1}, true
 }
 
-// Divide divides the range into n pieces whose sizes differ by at most one position. It returns fewer pieces if the
-// range has fewer than n positions. For n < 2, it returns the range itself.
+// Divide divides the range into n pieces whose sizes differ by at most one position. Divide returns fewer pieces if
+// the range has fewer than n positions. For n < 2, it returns the range itself.
 func (r Range) Divide(n int) []Range {
 	span := r.last() - r.Begin // one less than the number of positions, which may not fit in 64 bits
 	if n > 1 && uint64(n-1) > span {

@@ -49,7 +49,7 @@ func TestDivide(t *testing.T) {
 	})
 }
 
-// TestRangeLaws compares the set operations with their definition for a single token.
+// TestRangeInvariants compares the set operations with their definition for a single token.
 func TestRangeInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRange(t, "a"), drawRange(t, "b")

@@ -39,7 +39,7 @@ func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) 
 }
 
 // TestJoin checks that a requested merge is either completed or canceled, and that the members and spans of both
-// partitions cannot change before that. It also checks that the merge survives its encoding, and that the right
+// partitions cannot change before that. The test also checks that the merge survives its encoding, and that the right
 // partition's ID is not reused.
 func TestJoin(t *testing.T) {
 	now := time.UnixMilli(77)

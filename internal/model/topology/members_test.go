@@ -105,8 +105,8 @@ func TestCutTable(t *testing.T) {
 	}
 }
 
-// TestAssemble checks that applying records one by one results in the same topology as decoding the whole topology. It
-// also checks that unchanged parts are shared, and that inconsistent records are rejected.
+// TestAssemble checks that applying records one by one results in the same topology as decoding the whole topology.
+// The test also checks that unchanged parts are shared, and that inconsistent records are rejected.
 func TestAssemble(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, follower := New(), New()

@@ -32,8 +32,8 @@ func dotWhole(w []int16, code []byte) (sum int64, rest int) {
 	return sum, len(w)
 }
 
-// dotFour adds the products of most elements of four concatenated codes to sums. It returns the number of remaining
-// elements.
+// dotFour adds the products of most elements of four concatenated codes to sums. dotFour returns the number of
+// remaining elements.
 func dotFour(w []int16, codes []byte, sums []int64) (rest int) {
 	if !cpu.X86.HasAVX2 {
 		return len(w)

@@ -100,9 +100,9 @@ const (
 // firstSetMax returns the maximum size of the first set of lists.
 func (l *Lists) firstSetMax() int { return max(firstLeast, firstRoots*isqrt(l.Len())) }
 
-// Next returns the next lists to search, nearest first. It returns no lists if all lists have been searched. The first
-// call returns the first set. TooFar may exclude the last lists of this set. Each later call doubles the number of
-// lists.
+// Next returns the next lists to search, nearest first. Next returns no lists if all lists have been searched. The
+// first call returns the first set. TooFar may exclude the last lists of this set. Each later call doubles the number
+// of lists.
 func (s *Search) Next() []int {
 	n := s.lists.firstSetMax()
 	if s.order == nil {

@@ -32,8 +32,8 @@ func clouds(rnd *rand.Rand, n, dimension, middles int, spread float32) [][]float
 	return out
 }
 
-// found returns the result of a search by entries. It reads rows in the order of their bounds until no entry can lead
-// to a nearer row. looked is the number of examined entries, and read is the number of rows read.
+// found returns the result of a search by entries. found reads rows in the order of their bounds until no entry can
+// lead to a nearer row. looked is the number of examined entries, and read is the number of rows read.
 func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, target []float32, limit int) (
 	best []float32, looked, read int) {
 	s := l.NewSearch(target)
@@ -145,8 +145,8 @@ func TestEntriesStay(t *testing.T) {
 	}
 }
 
-// TestHits checks that comparing many codes at the same time finds exactly the codes with sufficient bounds. It also
-// checks the bounds of these codes. It includes vectors of very different lengths, and vectors without numeric
+// TestHits checks that comparing many codes at the same time finds exactly the codes with sufficient bounds. The test
+// also checks the bounds of these codes. It includes vectors of very different lengths, and vectors without numeric
 // distances.
 func TestHits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 4))
@@ -194,7 +194,7 @@ func TestHits(t *testing.T) {
 }
 
 // TestRecall compares searches by entries with searches of all vectors, for each similarity. The recall must be at
-// least 95 % although few rows are read. Without centers, the recall must be 100 %.
+// least 95% although few rows are read. Without centers, the recall must be 100%.
 func TestRecall(t *testing.T) {
 	const rows, dimension, limit, searches = 20_000, 32, 10, 50
 	for similarity := range Euclidean + 1 {

@@ -207,8 +207,8 @@ var computed = map[string]bool{
 	"limits.request_bytes": true, "limits.result_bytes": true, "limits.row_bytes": true, "cluster.advertise": true,
 }
 
-// plainly returns a default value in the form that the page uses. It returns false for values other than text, numbers,
-// sizes, and times.
+// plainly returns a default value in the form that the page uses. plainly returns false for values other than text,
+// numbers, sizes, and times.
 func plainly(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {
 	case Bytes:

@@ -101,8 +101,8 @@ func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
 	return checkID(op.ID)
 }
 
-// ParseItem parses an item that a client sends and removes its system properties. It returns 400 or 413 if the item is
-// invalid.
+// ParseItem parses an item that a client sends and removes its system properties. ParseItem returns 400 or 413 if the
+// item is invalid.
 func ParseItem(body []byte) (document.Value, *Error) {
 	v, err := document.Parse(body, document.Limits{})
 	if err != nil {
@@ -256,8 +256,8 @@ func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []O
 	return out, nil
 }
 
-// bodySent returns the body that the last of several operations wrote. It returns nil if the request does not contain
-// that body.
+// bodySent returns the body that the last of several operations wrote. bodySent returns nil if the request does not
+// contain that body.
 func bodySent(ops []Operation) []byte {
 	last := &ops[len(ops)-1]
 	for i := len(ops) - 1; i >= 0; i-- {

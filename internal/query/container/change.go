@@ -42,8 +42,8 @@ func (f *definer) apply(ctx context.Context, c schema.Change) error {
 	return err
 }
 
-// CreateDatabase creates a database. It returns 409 if the database exists. The containers of the database share t if
-// it is not zero.
+// CreateDatabase creates a database. CreateDatabase returns 409 if the database exists. The containers of the database
+// share t if it is not zero.
 func (f *definer) CreateDatabase(ctx context.Context, id string, t Throughput) (*Database, error) {
 	if err := checkName(id); err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func (f *definer) DeleteDatabase(ctx context.Context, d *Database, ifMatch strin
 		Check: func(s *schema.Schema) error { _, err := d.in(s, ifMatch); return err }}))
 }
 
-// in finds the database in the given schema. It returns 404 if the database was dropped, even if it was created again
-// with the same ID. It returns 412 if ifMatch does not match the etag.
+// in finds the database in the given schema. in returns 404 if the database was dropped, even if it was created again
+// with the same ID. in returns 412 if ifMatch does not match the etag.
 func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error) {
 	ks := s.Keyspaces[d.keyspace.Name]
 	switch {
@@ -106,8 +106,9 @@ func (c *Container) in(s *schema.Schema, ifMatch string) error {
 	return nil
 }
 
-// CreateContainer creates a container from the JSON object in a request body. It returns 409 if the container exists
-// and 400 if the body is invalid. A zero Throughput means that the container has no dedicated throughput.
+// CreateContainer creates a container from the JSON object in a request body. CreateContainer returns 409 if the
+// container exists and 400 if the body is invalid. A zero Throughput means that the container has no dedicated
+// throughput.
 func (f *definer) CreateContainer(ctx context.Context, d *Database, body []byte, t Throughput) (*Container, error) {
 	def, bad := ParseDefinition(body)
 	if bad != nil {
@@ -135,8 +136,8 @@ func (f *definer) CreateContainer(ctx context.Context, d *Database, body []byte,
 	return f.Container(d, def.ID)
 }
 
-// ReplaceContainer changes the policies and the time to live of a container. It returns 412 if ifMatch is not empty
-// and does not match the etag.
+// ReplaceContainer changes the policies and the time to live of a container. ReplaceContainer returns 412 if ifMatch
+// is not empty and does not match the etag.
 func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byte, ifMatch string) (*Container, error) {
 	def, bad := ParseDefinition(body)
 	if bad != nil {

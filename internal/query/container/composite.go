@@ -29,8 +29,8 @@ func isComposite(value []byte) bool {
 	return len(value) > 1 && (value[0] == ascends || value[0] == descends)
 }
 
-// compositePrefix returns the prefix of all entry values of a composite index. It returns nil if the index has no
-// entries: its paths are too long, or they name properties that clients see but the item does not store.
+// compositePrefix returns the prefix of all entry values of a composite index. compositePrefix returns nil if the
+// index has no entries: its paths are too long, or they name properties that clients see but the item does not store.
 func compositePrefix(index []CompositePath) (out []byte) {
 	for i, p := range index {
 		if first := p.Path[0]; first != document.TimeMember && document.IsSystem(first) {

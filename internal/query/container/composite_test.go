@@ -42,7 +42,7 @@ func drawnComposite(t *rapid.T) *composite {
 }
 
 // TestCompositeOrder checks that composite index entries sort like the values of their properties if the values have
-// different forms. It also checks that an exact entry implies equal values.
+// different forms. The test also checks that an exact entry implies equal values.
 func TestCompositeOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawnComposite(t)

@@ -17,7 +17,7 @@ import (
 // continuationBase is the numeric base of the table ID.
 const continuationBase = 36
 
-// continuation returns the client form of a query or list continuation. It returns "" for "".
+// continuation returns the client form of a query or list continuation. continuation returns "" for "".
 func (e *Engine) continuation(c *Container, rest string) string {
 	if rest == "" || e.opts.Levels.Current() < feature.ContinuationIDs {
 		return rest
@@ -51,7 +51,7 @@ func (e *Engine) continuationOf(c *Container, p *place) string {
 	return e.continuation(c, base64.RawURLEncoding.EncodeToString(p.append(nil)))
 }
 
-// placeIn parses the output of continuationOf. It returns "" for the beginning.
+// placeIn parses the output of continuationOf. placeIn returns "" for the beginning.
 func (c *Container) placeIn(text string) (string, *Error) {
 	rest, bad := c.continued(text)
 	if bad != nil {

@@ -79,7 +79,7 @@ func (x *pageScan) evaluate(ctx context.Context) *meter.Meter {
 	return x.meter
 }
 
-// latched returns the meter of an evaluation under the latch of a logical partition. It never waits for a slot.
+// latched returns the meter of an evaluation under the latch of a logical partition. latched never waits for a slot.
 func (e *Engine) latched(ctx context.Context, steps int64) *meter.Meter {
 	l := e.evaluation(fairshare.Principal{})
 	l.Slots, l.Steps = nil, steps

@@ -31,8 +31,8 @@ func checkName(id string) *Error {
 	return nil
 }
 
-// cqlName returns the name of the keyspace or table for an ID. It returns the ID itself if it is valid in CQL and not
-// reserved for a system keyspace. Otherwise it returns the valid part of the ID and a hash.
+// cqlName returns the name of the keyspace or table for an ID. cqlName returns the ID itself if it is valid in CQL and
+// not reserved for a system keyspace. Otherwise it returns the valid part of the ID and a hash.
 func cqlName(id string) string {
 	const kept = schema.KeyspaceNameMax - 9 // an underscore and 8 digits
 	plain := len(id) <= schema.KeyspaceNameMax && !strings.HasPrefix(strings.ToLower(id), "system")

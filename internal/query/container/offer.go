@@ -112,8 +112,8 @@ func (r *directory) Offers() (out []*Offer) {
 	return out
 }
 
-// Offer finds an offer by its ID, ignoring case. It returns 404 if none exists. If several IDs differ only in case, it
-// returns the first one.
+// Offer finds an offer by its ID, ignoring case. Offer returns 404 if none exists. If several IDs differ only in case,
+// it returns the first one.
 func (r *directory) Offer(id string) (*Offer, error) {
 	var found *Offer
 	for _, o := range r.Offers() {
@@ -130,9 +130,9 @@ func (r *directory) Offer(id string) (*Offer, error) {
 	return found, nil
 }
 
-// ReplaceOffer changes a throughput. It returns 400 if a manual throughput is less than 400 or not a multiple of 100,
-// or if an autoscale maximum is less than 1000 or not a multiple of 1000. It returns 412 if ifMatch is not empty and
-// does not match the etag.
+// ReplaceOffer changes a throughput. ReplaceOffer returns 400 if a manual throughput is less than 400 or not a
+// multiple of 100, or if an autoscale maximum is less than 1000 or not a multiple of 1000. ReplaceOffer returns 412 if
+// ifMatch is not empty and does not match the etag.
 func (f *definer) ReplaceOffer(ctx context.Context, o *Offer, t Throughput, ifMatch string) (*Offer, error) {
 	properties, bad := t.properties()
 	if bad != nil {

@@ -77,7 +77,7 @@ func (p *planner) note(path []document.Step, used bool) {
 	}
 }
 
-// lookup returns the index lookup that finds, in place order, the items for which the query may have results. It
+// lookup returns the index lookup that finds, in place order, the items for which the query may have results. lookup
 // returns nil if the index does not serve the query. Every lookup also finds items that exceed the entry limit.
 func (p *planner) lookup(q *sql.Query) *command.IndexLookup {
 	f := q.Filter()
@@ -94,7 +94,7 @@ func (p *planner) lookup(q *sql.Query) *command.IndexLookup {
 }
 
 // sets returns alternatives of entry values: an item that satisfies the filter has all values of at least one
-// alternative. It returns nil if the index does not serve the filter.
+// alternative. sets returns nil if the index does not serve the filter.
 func (p *planner) sets(f *sql.Filter) [][][]byte {
 	switch f.Op {
 	case "AND":
@@ -207,7 +207,7 @@ func (p *planner) intervals(q *sql.Query, eq equals, after []document.Value, sin
 	return out
 }
 
-// order returns the interval that yields the items in the query's sort order, starting after the previous page. It
+// order returns the interval that yields the items in the query's sort order, starting after the previous page. order
 // returns nil if the index does not serve the order.
 func (p *planner) order(q *sql.Query, after []document.Value) *interval {
 	by := q.Orders()
@@ -285,7 +285,7 @@ func (p *planner) ranged(q *sql.Query) (best *interval) {
 	return best
 }
 
-// conjuncts returns the parts of a conjunction. It returns nil if f is nil.
+// conjuncts returns the parts of a conjunction. conjuncts returns nil if f is nil.
 func conjuncts(f *sql.Filter) []*sql.Filter {
 	switch {
 	case f == nil:

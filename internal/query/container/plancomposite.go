@@ -189,8 +189,8 @@ func (p *planner) pins(x *composite, n int) bool {
 	return !slices.ContainsFunc(p.implied, func(path document.Path) bool { return !fixed.has(path.String()) })
 }
 
-// within returns the interval of the composite index that covers the largest number of fixed values followed by a range
-// condition. It returns nil if no index qualifies.
+// within returns the interval of the composite index that covers the largest number of fixed values followed by a
+// range condition. within returns nil if no index qualifies.
 func (p *planner) within(q *sql.Query, eq equals) (best *interval) {
 	parts := conjuncts(q.Filter())
 	for i := range p.composites {

@@ -88,7 +88,7 @@ func (r *rule) decide(in bool) (self, below bool) {
 	return in, in
 }
 
-// add adds a path to the rules below r. It returns false if the path already has a different rule.
+// add adds a path to the rules below r. add returns false if the path already has a different rule.
 func (r *rule) add(p document.IndexPath, v verdict) bool {
 	for _, s := range p.Steps {
 		below := r.next(s)
@@ -143,7 +143,7 @@ func (p *IndexingPolicy) hasComposite(text []byte) bool {
 	return !p.None && slices.ContainsFunc(p.composites, func(c composite) bool { return bytes.Equal(c.text, text) })
 }
 
-// parsePolicy parses an indexing policy. It also returns the policy with the defaults that Cosmos DB adds.
+// parsePolicy parses an indexing policy. parsePolicy also returns the policy with the defaults that Cosmos DB adds.
 func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Error) {
 	if v.Kind() != document.Object {
 		return p, v, Errorf(400, 0, "The indexing policy must be a JSON object.")

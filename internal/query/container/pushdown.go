@@ -186,8 +186,8 @@ func (x *scan) offered() {
 	}
 }
 
-// checkPushdown decides after a read with an aggregation whether further pushdown is useful. It returns false if the
-// read must be repeated without an aggregation.
+// checkPushdown decides after a read with an aggregation whether further pushdown is useful. checkPushdown returns
+// false if the read must be repeated without an aggregation.
 func (x *scan) checkPushdown() bool {
 	if x.q.Pushdown == nil {
 		return true

@@ -99,7 +99,7 @@ func (r *QueryRequest) compile(c *Container) (*sql.Query, *Error) {
 	return q, nil
 }
 
-// run returns the execution parameters of a page. It removes the container ID from the continuation.
+// run returns the execution parameters of a page. run removes the container ID from the continuation.
 func (r *QueryRequest) run(e *Engine, c *Container) (run sql.Run, bad *Error) {
 	run = sql.Run{Page: r.MaxItems, Functions: r.Functions, Now: e.opts.Clock.Wall()}
 	if run.Page <= 0 {
@@ -125,7 +125,8 @@ func errCross() *Error {
 		"to avoid this exception.")
 }
 
-// scopes returns the parts of the container that a query must read, in order. It returns none if nothing can match.
+// scopes returns the parts of the container that a query must read, in order. scopes returns none if nothing can
+// match.
 func (r *QueryRequest) scopes(c *Container, q *sql.Query) ([]Scope, *Error) {
 	paths := c.Definition.keyPaths
 	if len(r.Key) > len(paths) {
@@ -330,9 +331,9 @@ func (x *pageScan) source(ctx context.Context) sql.Source {
 	}
 }
 
-// yieldAll yields the items of the current scan, which reads the scope with the given index. It returns false if no
-// more items are wanted. A page of a streaming query ends early if it would have to wait for request units beyond its
-// time limit.
+// yieldAll yields the items of the current scan, which reads the scope with the given index. yieldAll returns false if
+// no more items are wanted. A page of a streaming query ends early if it would have to wait for request units beyond
+// its time limit.
 func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, error) bool) bool {
 	var at []byte
 	until := x.until
@@ -390,8 +391,8 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 	return true
 }
 
-// yieldPartials yields the partial results that precede a row of the current scan and returns the others. It returns
-// false if the query needs no more rows.
+// yieldPartials yields the partial results that precede a row of the current scan and returns the others.
+// yieldPartials returns false if the query needs no more rows.
 func (x *pageScan) yieldPartials(partials []partial, before int, yield func(sql.Row, error) bool) ([]partial, bool) {
 	for len(partials) > 0 && partials[0].before <= before {
 		if !yield(partials[0].row(&x.page.Metrics, x.last.q.Index != nil), nil) {

@@ -36,7 +36,7 @@ func (v charged) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	return command.Stop, errMalformed
 }
 
-// read sends a read and repeats it while its result could not be confirmed. It calls visitor for each attempt.
+// read sends a read and repeats it while its result could not be confirmed. read calls visitor for each attempt.
 func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, visitor func() command.Visitor) error {
 	s := e.opts.Sched
 	began := s.Now()
@@ -91,8 +91,8 @@ func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNone
 // ridPage is the number of items per read when searching for a resource ID.
 const ridPage = 1000
 
-// IDOf finds the ID of an item by its resource ID. It returns 404 if the logical partition has no such item. It scans
-// the items of the logical partition.
+// IDOf finds the ID of an item by its resource ID. IDOf returns 404 if the logical partition has no such item. It
+// scans the items of the logical partition.
 func (e *Engine) IDOf(ctx context.Context, c *Container, key epk.Key, rid string) (string, error) {
 	if bad := e.usable(c, key); bad != nil {
 		return "", bad

@@ -158,8 +158,8 @@ func (r *directory) schema() *schema.Schema { return r.catalog.Snapshot() }
 // newestWait limits the wait for the newest schema before the engine reports that a resource does not exist.
 const newestWait = time.Second
 
-// Renewed waits until this node knows every database and container whose creation was acknowledged before the call. It
-// returns false if the schema cannot have changed or no node answered within a second.
+// Renewed waits until this node knows every database and container whose creation was acknowledged before the call.
+// Renewed returns false if the schema cannot have changed or no node answered within a second.
 func (r *directory) Renewed(ctx context.Context) bool {
 	if r.metadata == nil {
 		return false
@@ -188,7 +188,7 @@ func (r *directory) Databases() (out []*Database) {
 	return out
 }
 
-// Database finds a database by its ID. It returns 404 if none exists.
+// Database finds a database by its ID. Database returns 404 if none exists.
 func (r *directory) Database(id string) (*Database, error) {
 	ks := r.schema().Keyspace(cqlName(id))
 	if ks == nil || ks.Database == nil || ks.Database.ID != id {
@@ -197,7 +197,7 @@ func (r *directory) Database(id string) (*Database, error) {
 	return r.database(ks), nil
 }
 
-// DatabaseByRID finds a database by its resource ID. It returns 404 if none exists.
+// DatabaseByRID finds a database by its resource ID. DatabaseByRID returns 404 if none exists.
 func (r *directory) DatabaseByRID(rid string) (*Database, error) {
 	for _, d := range r.Databases() {
 		if d.RID == rid {
@@ -218,7 +218,7 @@ func (r *directory) Containers(d *Database) (out []*Container) {
 	return out
 }
 
-// Container finds a container by its ID. It returns 404 if none exists.
+// Container finds a container by its ID. Container returns 404 if none exists.
 func (r *directory) Container(d *Database, id string) (*Container, error) {
 	t := d.keyspace.Tables[cqlName(id)]
 	if t == nil || t.Container == nil || t.Container.ID != id {
@@ -227,7 +227,7 @@ func (r *directory) Container(d *Database, id string) (*Container, error) {
 	return r.container(d, t), nil
 }
 
-// ContainerByName finds a container by its CQL names. It returns 404 if none exists.
+// ContainerByName finds a container by its CQL names. ContainerByName returns 404 if none exists.
 func (r *directory) ContainerByName(keyspace, table string) (*Container, error) {
 	ks := r.schema().Keyspace(keyspace)
 	if ks == nil || ks.Database == nil || ks.Tables[table] == nil || ks.Tables[table].Container == nil {
@@ -236,7 +236,7 @@ func (r *directory) ContainerByName(keyspace, table string) (*Container, error) 
 	return r.container(r.database(ks), ks.Tables[table]), nil
 }
 
-// ContainerByRID finds a container by its resource ID. It returns 404 if none exists.
+// ContainerByRID finds a container by its resource ID. ContainerByRID returns 404 if none exists.
 func (r *directory) ContainerByRID(rid string) (*Container, error) {
 	b := decodeRID(rid)
 	if len(b) != containerRID {

@@ -130,8 +130,8 @@ const responseBytesMax = 4 << 20
 // ResultBytesMax implements partition.Large.
 func (r *run) ResultBytesMax() int { return responseBytesMax + OperationsMax*resultSlack }
 
-// Brief implements partition.Large. It returns the answer without bodies. If a repeated request needs the bodies, they
-// are read again. A body is returned only if its item has not changed.
+// Brief implements partition.Large. Brief returns the answer without bodies. If a repeated request needs the bodies,
+// they are read again. A body is returned only if its item has not changed.
 func (r *run) Brief() []byte {
 	a := r.answer
 	a.of = slices.Clone(a.of)
@@ -189,7 +189,7 @@ func (r *run) runProgram(ctx context.Context) error {
 	return nil
 }
 
-// Run executes a Runner's program at the leader of a logical partition in one transaction. It returns the result of
+// Run executes a Runner's program at the leader of a logical partition in one transaction. Run returns the result of
 // the program, which is limited to 256 KiB.
 func (e *Engine) Run(ctx context.Context, c *Container, key epk.Key, program []byte, o RequestOptions) ([]byte, Where,
 	error) {

@@ -70,7 +70,7 @@ func (c *Container) Scripts(kind ScriptKind) (out []*Script) {
 	return out
 }
 
-// Script finds a script by its ID or its resource ID. It returns 404 if none exists.
+// Script finds a script by its ID or its resource ID. Script returns 404 if none exists.
 func (c *Container) Script(kind ScriptKind, id string) (*Script, error) {
 	for _, s := range c.scripts() {
 		if s.Kind == kind && (s.ID == id || s.RID == id) {
@@ -125,7 +125,7 @@ func (f *definer) changeScripts(ctx context.Context, c *Container, kind ScriptKi
 	})
 }
 
-// CreateScript adds a script to a container. It returns 409 if a script of the same kind and ID exists.
+// CreateScript adds a script to a container. CreateScript returns 409 if a script of the same kind and ID exists.
 func (f *definer) CreateScript(ctx context.Context, c *Container, kind ScriptKind, body []byte) (*Script, error) {
 	id, json, bad := parseScript(body)
 	if bad != nil {

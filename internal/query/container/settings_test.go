@@ -10,7 +10,7 @@ import (
 )
 
 // TestRootOfIndex checks that the root of an indexing policy may be written as / with the index kinds of early API
-// versions. It also checks that the paths below the root keep their own rules.
+// versions. The test also checks that the paths below the root keep their own rules.
 func TestRootOfIndex(t *testing.T) {
 	d, e := ParseDefinition([]byte(`{"id":"c","indexingPolicy":{"includedPaths":[{"path":"/","indexes":[
 		{"kind":"Hash","dataType":"Number","precision":2},{"kind":"range","dataType":"String"}]}],
@@ -34,7 +34,8 @@ func TestRootOfIndex(t *testing.T) {
 }
 
 // TestSettingsWithoutEffect checks that a definition is rejected if its settings would be stored without an effect or
-// have values that Cosmos DB rejects. It also checks that the values that SDKs send for unset settings are accepted.
+// have values that Cosmos DB rejects. The test also checks that the values that SDKs send for unset settings are
+// accepted.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, bad := range []string{
 		`"computedProperties":{"name":"l"}`,

@@ -75,7 +75,7 @@ type Current struct {
 // Item returns the client view of the item.
 func (c *Current) Item() *Item { return c.t.c.item(c.t.keyBytes, c.ID, &c.s) }
 
-// Do executes one operation. It returns the item after the operation. It returns nil after a Delete, or if
+// Do executes one operation. Do returns the item after the operation. Do returns nil after a Delete, or if
 // If-None-Match matches. The body must be a JSON object without system properties. Do retains the body, so it must not
 // be modified afterward. Do validates the ID and the key in the body.
 func (t *Transaction) Do(ctx context.Context, op *Operation) (*Current, *Error) {

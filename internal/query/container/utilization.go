@@ -15,8 +15,8 @@ type IndexUtilization struct {
 	UtilizedComposite, PotentialComposite [][]string
 }
 
-// IndexProgress returns the build progress of a container's index in percent. It returns 100 if the index is complete
-// or does not exist.
+// IndexProgress returns the build progress of a container's index in percent. IndexProgress returns 100 if the index
+// is complete or does not exist.
 func (e *Engine) IndexProgress(c *Container) int {
 	ix := c.table.DocumentIndex()
 	if ix == nil || !e.opts.Builds.Building(ix) {

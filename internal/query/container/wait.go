@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// awaitBudget waits until a partition that rejected a read because it had no request units left can be read again. It
-// returns false immediately for other errors, or if the partition would not be ready before until.
+// awaitBudget waits until a partition that rejected a read because it had no request units left can be read again.
+// awaitBudget returns false immediately for other errors, or if the partition would not be ready before until.
 func (e *Engine) awaitBudget(ctx context.Context, err error, until time.Time) bool {
 	wait, s := time.Duration(0), e.opts.Sched
 	if busy, ok := errors.AsType[*dberr.Overloaded](err); ok {

@@ -21,7 +21,7 @@ func newBudget(perSecond int64) (*Budget, *clock) {
 	return b, c
 }
 
-// take sends requests of one price until some time has passed, and returns the granted units. It sends each request
+// take sends requests of one price until some time has passed, and returns the granted units. take sends each request
 // after the response to the previous request, or after the time to wait.
 func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (got ru.Units) {
 	for end := c.now + Instant(d); c.now < end; {
@@ -76,8 +76,8 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// TestChangesHands checks that a new leader starts with at most half a second of the budget. It also checks that a
-// partition created by a split or a merge inherits the balance of its origin, including debts.
+// TestChangesHands checks that a new leader starts with at most half a second of the budget. The test also checks that
+// a partition created by a split or a merge inherits the balance of its origin, including debts.
 func TestChangesHands(t *testing.T) {
 	b, c := newBudget(400)
 	c.pass(time.Hour)

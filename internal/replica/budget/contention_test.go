@@ -22,8 +22,8 @@ type demand struct {
 	price     ru.Units
 }
 
-// divide runs demands against a budget for twenty seconds. It returns the request units per second that each demand
-// received in the last fifteen seconds, and their sum.
+// divide runs demands against a budget for twenty seconds. divide returns the request units per second that each
+// demand received in the last fifteen seconds, and their sum.
 func divide(perSecond int64, demands []demand) (got []float64, sum float64) {
 	b, c := newBudget(perSecond)
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -27,8 +27,8 @@ func newSiblings(n int, each int64) *siblings {
 	return s
 }
 
-// run sends the given number of request units per second to each sibling, in requests of 1 RU. It returns the units per
-// second that each sibling granted.
+// run sends the given number of request units per second to each sibling, in requests of 1 RU. run returns the units
+// per second that each sibling granted.
 func (s *siblings) run(asked []int64, d time.Duration) []float64 {
 	got := make([]float64, len(asked))
 	owed := make([]float64, len(asked))

@@ -72,9 +72,9 @@ func (g *group) run(c *clock, perSecond [3]int, price ru.Units, d time.Duration)
 	}
 }
 
-// TestSlices checks that the leader and the followers together grant the budget within 1 % over 30 s. It sends excess
-// requests to each of them, with several request prices. If the leader changes, the limit is 3 %. It also checks that
-// followers grant nearly all units themselves.
+// TestSlices checks that the leader and the followers together grant the budget within 1% over 30 s. The test sends
+// excess requests to each of them, with several request prices. If the leader changes, the limit is 3%. The test also
+// checks that followers grant nearly all units themselves.
 func TestSlices(t *testing.T) {
 	const half = 15 * time.Second
 	for name, c := range map[string]struct {
@@ -116,8 +116,8 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestSliceLapses checks that the unused units of a slice expire after a second. It also checks that a follower with
-// few requests does not request a slice, so a table with little load pays nothing for slices.
+// TestSliceLapses checks that the unused units of a slice expire after a second. The test also checks that a follower
+// with few requests does not request a slice, so a table with little load pays nothing for slices.
 func TestSliceLapses(t *testing.T) {
 	b, c := newBudget(10_000)
 	g := &group{leader: b, term: 1, followers: [2]*Slice{new(Slice), new(Slice)}}

@@ -76,8 +76,8 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// TestBound checks that a buffer stays within its memory limit and drops the oldest entries first. It also checks that
-// the reported interval contains exactly the added entries, with a concurrent reader.
+// TestBound checks that a buffer stays within its memory limit and drops the oldest entries first. The test also
+// checks that the reported interval contains exactly the added entries, with a concurrent reader.
 func TestBound(t *testing.T) {
 	const bound = 64 << 10
 	j := New(bound)

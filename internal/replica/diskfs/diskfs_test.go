@@ -92,8 +92,8 @@ func noise(t *testing.T, n int) []byte {
 	return b
 }
 
-// TestFlushWaits checks that a flush without enough space is retried after delays, and succeeds when space is available
-// (F2). It also checks that a store on a full disk can be closed without losing data.
+// TestFlushWaits checks that a flush without enough space is retried after delays, and succeeds when space is
+// available (F2). The test also checks that a store on a full disk can be closed without losing data.
 func TestFlushWaits(t *testing.T) {
 	s := newSmall()
 	db, g, failed := s.open(t, Options{})

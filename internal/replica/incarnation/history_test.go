@@ -101,9 +101,9 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestCopyIsRejected starts both a directory and its copy. It checks that only the directory that peers recorded first
-// is accepted, even if the other directory starts repeatedly. An earlier state must be rejected permanently, even by
-// peers that have only a stored record.
+// TestCopyIsRejected starts both a directory and its copy. The test checks that only the directory that peers recorded
+// first is accepted, even if the other directory starts repeatedly. An earlier state must be rejected permanently,
+// even by peers that have only a stored record.
 func TestCopyIsRejected(t *testing.T) {
 	for _, ahead := range []int{1, 2, 10} {
 		var original directory
@@ -168,8 +168,8 @@ func TestPartsGoTogether(t *testing.T) {
 	}
 }
 
-// TestChangeOwner checks that ChangeOwner assigns a directory to another owner, is idempotent, and keeps the starts. It
-// also checks that Check rejects the old owner without recording a start.
+// TestChangeOwner checks that ChangeOwner assigns a directory to another owner, is idempotent, and keeps the starts.
+// The test also checks that Check rejects the old owner without recording a start.
 func TestChangeOwner(t *testing.T) {
 	var d directory
 	d.start(t)

@@ -146,8 +146,8 @@ func TestYoungDedupeWindow(t *testing.T) {
 	}
 }
 
-// TestDedupeWindowBounds checks the states of an ID: in progress, then applied. It also checks that at most rememberMax
-// IDs are kept, that IDs removed early are unknown, and that an idle window becomes empty.
+// TestDedupeWindowBounds checks the states of an ID: in progress, then applied. The test also checks that at most
+// rememberMax IDs are kept, that IDs removed early are unknown, and that an idle window becomes empty.
 func TestDedupeWindowBounds(t *testing.T) {
 	now := raftgroup.Instant(time.Hour)
 	r := newRecent(now)

@@ -848,9 +848,9 @@ func BenchmarkCounter(b *testing.B) {
 	}
 }
 
-// TestTruncateTable truncates a table during concurrent writes. It checks that no earlier rows remain and no later rows
-// are lost. It also checks that dropping one partition removes its span, and that dropping all partitions removes all
-// data.
+// TestTruncateTable truncates a table during concurrent writes. The test checks that no earlier rows remain and no
+// later rows are lost. The test also checks that dropping one partition removes its span, and that dropping all
+// partitions removes all data.
 func TestTruncateTable(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 16, Options{Durability: Synced})

@@ -13,7 +13,7 @@ import (
 )
 
 // TestProposalsGatherOverGroups checks that proposals of each group are combined into one entry while many entries of
-// the node are unapplied. It also checks that slow entries do not delay other groups.
+// the node are unapplied. The test also checks that slow entries do not delay other groups.
 func TestProposalsGatherOverGroups(t *testing.T) {
 	b := reopen(t, vfs.NewMem(), raftgroup.Options{UnappliedNode: 4, AlwaysTick: true})
 	for id := uint64(1); id <= 6; id++ {

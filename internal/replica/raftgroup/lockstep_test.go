@@ -110,8 +110,8 @@ func (c *lockstep) lead(node int) {
 	c.t.Fatalf("node %d does not lead", node)
 }
 
-// writes tries a write after each of n ticks. It returns the number of ticks in which no write succeeded, in total and
-// in the longest period.
+// writes tries a write after each of n ticks. writes returns the number of ticks in which no write succeeded, in total
+// and in the longest period.
 func (c *lockstep) writes(n int, each func()) (failed, stretch int) {
 	c.t.Helper()
 	run := 0

@@ -85,8 +85,8 @@ func show(t testing.TB, s raft.Storage) string {
 
 var four = &pb.ConfState{Voters: []uint64{1, 2, 3, 4}}
 
-// TestCrashKeepsWhatWasSynced clones the disk without any unsynced data. It checks that the state after a crash is
-// exactly the state at the last synced commit (RL1, RL2).
+// TestCrashKeepsWhatWasSynced clones the disk without any unsynced data. The test checks that the state after a crash
+// is exactly the state at the last synced commit (RL1, RL2).
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, Options{})
@@ -318,8 +318,8 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
-// TestAgainstMemoryStorage makes random histories of two groups with tiny caches and reopened stores. It checks that a
-// Group returns the same results as the Raft library's MemoryStorage.
+// TestAgainstMemoryStorage makes random histories of two groups with tiny caches and reopened stores. The test checks
+// that a Group returns the same results as the Raft library's MemoryStorage.
 func TestAgainstMemoryStorage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs := vfs.NewMem()
@@ -429,8 +429,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestConfStateBytes pins the bytes of a stored configuration. It also checks that no prefix of them and no longer
-// input is accepted as a configuration.
+// TestConfStateBytes pins the bytes of a stored configuration. The test also checks that no prefix of them and no
+// longer input is accepted as a configuration.
 func TestConfStateBytes(t *testing.T) {
 	cs := &pb.ConfState{Voters: []uint64{1, 300}, Learners: []uint64{4}, VotersOutgoing: []uint64{1},
 		LearnersNext: []uint64{1 << 60}, AutoLeave: new(true)}

@@ -618,8 +618,8 @@ func drawRow(t *rapid.T) *row.Row {
 	return r
 }
 
-// TestReadIsAsHere checks that a read from another node delivers the same items as a local read. It covers all rows and
-// every item at which the visitor can stop or skip to the next partition.
+// TestReadIsAsHere checks that a read from another node delivers the same items as a local read. The test covers all
+// rows and every item at which the visitor can stop or skip to the next partition.
 func TestReadIsAsHere(t *testing.T) {
 	w := newNodePair(t)
 	w.server.page = 512

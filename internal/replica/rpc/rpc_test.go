@@ -90,8 +90,8 @@ func connected(t *testing.T, s *Server) *Client {
 	return &Client{Caller: trs[1]}
 }
 
-// TestCalls checks calls over connections. It checks encodings, limits, deadlines, manual calls, and errors. Errors
-// must keep their types if both nodes support these types.
+// TestCalls checks calls over connections. The test checks encodings, limits, deadlines, manual calls, and errors.
+// Errors must keep their types if both nodes support these types.
 func TestCalls(t *testing.T) {
 	s := new(Server)
 	s.HandleManual(manual{}, rawCall.Spec)

@@ -165,7 +165,7 @@ func TestChangeLog(t *testing.T) {
 }
 
 // BenchmarkChangeLog measures reads of the changes since a timestamp in a log of a million rows, of which the last
-// thousand are new. It reads all changes, the last thousand, and none.
+// thousand are new. The benchmark reads all changes, the last thousand, and none.
 func BenchmarkChangeLog(b *testing.B) {
 	const rows, fresh = 1_000_000, 1000
 	s := openMem(b, Options{})

@@ -40,7 +40,7 @@ func createTable(t *testing.T, s *Store, id uint32) {
 	}
 }
 
-// dropTable drops a table as a node does. It removes the table from the store, and then its replica and rows.
+// dropTable drops a table as a node does. dropTable removes the table from the store, and then its replica and rows.
 func dropTable(t *testing.T, s *Store, id uint32) {
 	t.Helper()
 	s.ForgetTable(id)

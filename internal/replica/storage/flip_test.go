@@ -124,7 +124,7 @@ func (f *flips) flip(name string, at int) {
 	}
 }
 
-// read checks the contents of the store. It returns an error if the store has rejected a read.
+// read checks the contents of the store. read returns an error if the store has rejected a read.
 func (f *flips) read(s *Store, name string, at int) error {
 	n, err := s.Get(keys.MetaID, []byte("n"))
 	if err != nil {

@@ -52,10 +52,10 @@ func (d *disks) record(on bool) {
 	d.mu.Unlock()
 }
 
-// TestCrashDuringInstall clones the disk before the writes, links, and syncs of an installation, and once after it. It
-// drops arbitrary parts of the unsynced data. Every clone must open with the old or the new state of the partition,
-// including both meta and rows. After the installation, it must open with the new state. Data that was applied to
-// another partition before must be intact.
+// TestCrashDuringInstall clones the disk before the writes, links, and syncs of an installation, and once after it.
+// The test drops arbitrary parts of the unsynced data. Every clone must open with the old or the new state of the
+// partition, including both meta and rows. After the installation, it must open with the new state. Data that was
+// applied to another partition before must be intact.
 func TestCrashDuringInstall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	seen := map[string]int{}

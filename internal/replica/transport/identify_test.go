@@ -15,7 +15,7 @@ import (
 )
 
 // TestIdentify checks that a process without a cluster receives the identity of the node at an address, and that this
-// does not create a peer. It also checks which processes are rejected.
+// does not create a peer. The test also checks which processes are rejected.
 func TestIdentify(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		accepted := 0

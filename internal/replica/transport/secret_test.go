@@ -22,8 +22,8 @@ var (
 	otherSecret = []byte(strings.Repeat("other ", 8))
 )
 
-// TestSecret checks that without TLS, only nodes with the same secret connect. It covers both dialers, each class of
-// connection, and Identify.
+// TestSecret checks that without TLS, only nodes with the same secret connect. The test covers both dialers, each
+// class of connection, and Identify.
 func TestSecret(t *testing.T) {
 	for _, c := range []struct {
 		name   string

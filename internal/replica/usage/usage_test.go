@@ -55,8 +55,8 @@ func (z *zipf) draw() int {
 func tokenOf(i int) token.Token { return token.Token(mix64(uint64(i + 1))) }
 
 // TestTopTen checks that the ten hottest of a million logical partitions are reported in order after a minute, with a
-// Zipf distribution of exponent 0.99. It covers the cases where every request is counted, where requests are sampled,
-// and where prices differ. The reported error bounds must be correct.
+// Zipf distribution of exponent 0.99. The test covers the cases where every request is counted, where requests are
+// sampled, and where prices differ. The reported error bounds must be correct.
 func TestTopTen(t *testing.T) {
 	z := newZipf(1e6, 1)
 	for _, c := range []struct {

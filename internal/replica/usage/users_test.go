@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestUsers checks the counts of each user, per second and in total, with the highest load first. It also checks the
-// maximum number of users, and that users without connections are removed after an hour.
+// TestUsers checks the counts of each user, per second and in total, with the highest load first. The test also checks
+// the maximum number of users, and that users without connections are removed after an hour.
 func TestUsers(t *testing.T) {
 	var u Users
 	app, batch := u.Connect("app"), u.Connect("batch")

@@ -127,7 +127,8 @@ func apart(c *Coordinator, a, b int) bool {
 	return place(a) != place(b)
 }
 
-// work executes n operations. It reads and swaps keys, and writes pairs of keys in different partitions as one batch.
+// work executes n operations. work reads and swaps keys, and writes pairs of keys in different partitions as one
+// batch.
 func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 	rng := rand.New(rand.NewPCG(uint64(client), 1))
 	seen := make([]int64, keys)

@@ -92,7 +92,7 @@ func (n *Reporter) Latency(table string, writes bool) (median, p99 float64, ok b
 	return l.Median, l.P99, ok
 }
 
-// Table returns the statistics of a table from all nodes. It returns an error if the table does not exist.
+// Table returns the statistics of a table from all nodes. Table returns an error if the table does not exist.
 func (n *Reporter) Table(ctx context.Context, name string) (*TableReport, error) {
 	t, err := n.Catalog.UserTableNamed(name)
 	if err != nil {

@@ -93,7 +93,7 @@ type Gate struct {
 	toldAsked   int64
 }
 
-// New returns a gate for a machine with the given number of processors. It rejects requests when the queue delay
+// New returns a gate for a machine with the given number of processors. New rejects requests when the queue delay
 // exceeds bound. If bound is 0, no request is rejected.
 func New(bound time.Duration, processors int) *Gate {
 	return &Gate{bound: bound, floor: lightLoad * int64(processors)}

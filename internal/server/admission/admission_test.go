@@ -101,7 +101,7 @@ func (m *machine) sample() {
 func somebody() fairshare.Principal { return fairshare.Principal{} }
 
 // TestOverload checks overload with up to ten times as many requests as the machine can execute (GA2). The machine must
-// complete at least 95 % of the requests for which rejections leave it time. Their delay must stay below three times
+// complete at least 95% of the requests for which rejections leave it time. Their delay must stay below three times
 // the limit. When the load decreases, the gate must open, and no request may be rejected. The test covers requests in
 // flight and requests that wait in their connections.
 func TestOverload(t *testing.T) {

@@ -44,7 +44,8 @@ func (l *Log) WriteCQL(a *session.AuditEntry) {
 	})
 }
 
-// WriteREST writes a request over REST. It uses the categories of CQL and the name of the signing key as the user.
+// WriteREST writes a request over REST. WriteREST uses the categories of CQL and the name of the signing key as the
+// user.
 func (l *Log) WriteREST(a *rest.Audited) {
 	e := Entry{User: a.Key, Host: a.Local, Source: a.Remote, At: time.Now(), Keyspace: a.Database,
 		Table: a.Container, Operation: a.Text, Status: a.Status,

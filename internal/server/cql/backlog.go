@@ -51,8 +51,9 @@ func (o *output) account() {
 	}
 }
 
-// yield must be called before a request is executed while the backlog exceeds its limit. It waits until the client has
-// read its responses, and until the backlog is below twice its limit. It returns an error if that takes too long.
+// yield must be called before a request is executed while the backlog exceeds its limit. yield waits until the client
+// has read its responses, and until the backlog is below twice its limit. yield returns an error if that takes too
+// long.
 func (o *output) yield(ctx context.Context) error {
 	o.flushUntil(func() bool { return !o.writing && len(o.w.Buf) == 0 })
 	s := o.srv

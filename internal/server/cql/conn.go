@@ -65,7 +65,7 @@ func newConn(s *Server, nc net.Conn, keys Authenticator) *conn {
 	return c
 }
 
-// serve serves the connection until it closes. It returns the reason, or nil if the client closed the connection.
+// serve serves the connection until it closes. serve returns the reason, or nil if the client closed the connection.
 func (c *conn) serve() error {
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.srv.opts.HandshakeTimeout))
 	for {
@@ -108,7 +108,7 @@ func (c *conn) serve() error {
 	return c.end()
 }
 
-// end releases the resources of the connection after it has failed or has been closed. It returns the reason.
+// end releases the resources of the connection after it has failed or has been closed. end returns the reason.
 func (c *conn) end() error {
 	c.cancel()
 	c.srv.events.remove(c)

@@ -127,8 +127,8 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// BenchmarkEcho measures the cost of the server without a database. It uses c connections, each with m requests in
-// flight. A request binds 1 KB and returns 1 KB. The CPU time includes client and server.
+// BenchmarkEcho measures the cost of the server without a database. The benchmark uses c connections, each with m
+// requests in flight. A request binds 1 KB and returns 1 KB. The CPU time includes client and server.
 func BenchmarkEcho(bb *testing.B) {
 	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {

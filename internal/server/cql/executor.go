@@ -115,7 +115,7 @@ func (x *executor) admit() error {
 	return nil
 }
 
-// run executes a request synchronously. It sends the response unless the request is pending or has been passed to a
+// run executes a request synchronously. run sends the response unless the request is pending or has been passed to a
 // worker.
 func (x *executor) run(r *request, body []byte) {
 	switch r.run() {
@@ -137,7 +137,7 @@ func (x *executor) run(r *request, body []byte) {
 	}
 }
 
-// depart marks a request as in flight. It returns false if the connection is closed.
+// depart marks a request as in flight. depart returns false if the connection is closed.
 func (x *executor) depart(r *request, size int) bool {
 	x.current = nil
 	r.size = int64(size) + requestBytes

@@ -216,7 +216,7 @@ func (f *frameReader) piece(m *message, payload []byte) (progress, error) {
 	return complete, nil
 }
 
-// shed rejects the large message that is being assembled, so that its memory can be used for the next segment. It
+// shed rejects the large message that is being assembled, so that its memory can be used for the next segment. shed
 // reports whether such a message existed. The rest of the message is skipped.
 func (f *frameReader) shed(m *message) bool {
 	if len(f.large.Buf) < cqlwire.HeaderSize || f.assembled {

@@ -74,8 +74,8 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	c.out.mu.Unlock()
 }
 
-// authResponse responds to AUTH_RESPONSE. It checks the credentials. A client whose login fails may retry until the
-// handshake timeout.
+// authResponse responds to AUTH_RESPONSE. authResponse checks the credentials. A client whose login fails may retry
+// until the handshake timeout.
 func (c *conn) authResponse(h cqlwire.Header, body []byte) {
 	if err := c.handshake.login(c.ctx, body); err != nil {
 		c.out.respondError(h.Stream, err)

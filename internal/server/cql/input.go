@@ -47,7 +47,7 @@ func (in *input) init(s *Server, nc net.Conn) {
 	in.small = make([]byte, smallReadSize)
 }
 
-// fill waits for input and reads once. It returns the number of bytes, which are then in buf.
+// fill waits for input and reads once. fill returns the number of bytes, which are then in buf.
 func (in *input) fill() (n int, err error) {
 	if in.raw != nil {
 		in.slept = false
@@ -75,7 +75,7 @@ func (in *input) fill() (n int, err error) {
 	return 0, err
 }
 
-// tryReadFD is called by the runtime when the socket may be readable. It takes the buffer only then. A waiting
+// tryReadFD is called by the runtime when the socket may be readable. tryReadFD takes the buffer only then. A waiting
 // connection therefore has no buffer.
 func (in *input) tryReadFD(fd uintptr) (done bool) {
 	if in.buf == nil {

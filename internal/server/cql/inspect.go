@@ -98,7 +98,7 @@ func (c *conn) inspect() SessionInfo {
 	return i
 }
 
-// Cancel closes the connection with a number and cancels its requests. It returns false if the connection does not
+// Cancel closes the connection with a number and cancels its requests. Cancel returns false if the connection does not
 // exist. Reads end as soon as they notice the cancellation. A write that is already in a log takes effect, but its
 // response is not sent.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {

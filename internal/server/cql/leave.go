@@ -50,8 +50,8 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.Close()
 }
 
-// interrupt wakes the connections that wait for input and have not been notified of the shutdown. It returns false if
-// no connection is left.
+// interrupt wakes the connections that wait for input and have not been notified of the shutdown. interrupt returns
+// false if no connection is left.
 func (s *Server) interrupt() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,9 +106,9 @@ func (c *conn) answerAll() {
 	c.out.flushUntil(func() bool { return c.exec.pending.Load() == 0 && c.out.empty() })
 }
 
-// timedOut handles the timeout of a read. It returns errClosing if the connection has been idle for the required time
-// and all output has been sent. It returns nil if the connection must be read again. This is the case if the server has
-// just started to shut down or must still send a response.
+// timedOut handles the timeout of a read. timedOut returns errClosing if the connection has been idle for the required
+// time and all output has been sent. timedOut returns nil if the connection must be read again. This is the case if
+// the server has just started to shut down or must still send a response.
 func (c *conn) timedOut(err error) error {
 	s, d := c.srv, &c.shutdown
 	if !s.draining.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {

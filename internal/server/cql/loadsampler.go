@@ -99,8 +99,8 @@ func (s *Server) sampleIfDue() (now time.Duration) {
 	return now
 }
 
-// Guest admits or rejects a request that arrived through another protocol. It uses the same admission control as this
-// server's clients. An admitted request counts until done is called. cost is the estimated cost of the request.
+// Guest admits or rejects a request that arrived through another protocol. Guest uses the same admission control as
+// this server's clients. An admitted request counts until done is called. cost is the estimated cost of the request.
 func (s *Server) Guest(who fairshare.Principal, cost ru.Units) (done func(), ok bool) {
 	now := s.sampleIfDue()
 	if s.gate.Closed() && !s.gate.Admit(who, cost, time.Duration(s.pressure.processor.Load()), now) {

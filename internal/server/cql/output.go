@@ -67,8 +67,8 @@ func (o *output) begin(h cqlwire.Header) {
 	o.w.Begin(h)
 }
 
-// enlarge makes room for a body of about size bytes in the current response. It uses a pooled buffer instead of growing
-// the current buffer. The caller must hold mu.
+// enlarge makes room for a body of about size bytes in the current response. enlarge uses a pooled buffer instead of
+// growing the current buffer. The caller must hold mu.
 func (o *output) enlarge(size int) {
 	need := len(o.w.Buf) + size
 	if need <= cap(o.w.Buf) || need > largeKeepMax {
@@ -118,7 +118,7 @@ func (o *output) respondResult(r *request) {
 	}
 }
 
-// pushEvent adds an event. It closes the connection of a client that does not read. body appends the event.
+// pushEvent adds an event. pushEvent closes the connection of a client that does not read. body appends the event.
 func (o *output) pushEvent(body func(dst []byte) []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,8 +171,8 @@ func (o *output) drain() {
 	o.flushUntil(func() bool { return len(o.w.Buf) <= o.srv.opts.OutputBytesMax })
 }
 
-// flushUntil flushes and waits until done returns true or the connection is closed. It calls done with mu held. Only
-// the goroutine of the connection may call it.
+// flushUntil flushes and waits until done returns true or the connection is closed. flushUntil calls done with mu
+// held. Only the goroutine of the connection may call it.
 func (o *output) flushUntil(done func() bool) {
 	o.mu.Lock()
 	o.flush()
@@ -229,8 +229,8 @@ func (o *output) park(r *request) bool {
 	return true
 }
 
-// unpark passes a postponed request to a worker. It starts one request at a time, because a response may be large. The
-// end of the response's write starts the next request. The caller must hold mu.
+// unpark passes a postponed request to a worker. unpark starts one request at a time, because a response may be large.
+// The end of the response's write starts the next request. The caller must hold mu.
 func (o *output) unpark() {
 	for len(o.parked) > 0 && !o.closed && len(o.w.Buf) <= o.srv.opts.OutputBytesMax {
 		r := o.parked[0]

@@ -152,7 +152,7 @@ func (r *request) Completed() {
 	}
 }
 
-// finish sends the response to a request that was in flight. It is safe for concurrent use.
+// finish sends the response to a request that was in flight. finish is safe for concurrent use.
 func (r *request) finish() {
 	o := r.x.out
 	o.mu.Lock()

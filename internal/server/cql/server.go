@@ -91,7 +91,7 @@ func (s *Server) Users() []usage.User { return s.users.List() }
 // Gate returns the state of admission control.
 func (s *Server) Gate() admission.Stats { return s.gate.Stats() }
 
-// Serve accepts connections from l until the server or the listener is closed, and closes l. It returns nil after
+// Serve accepts connections from l until the server or the listener is closed, and closes l. Serve returns nil after
 // Close or Shutdown.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
 

@@ -102,8 +102,8 @@ func (w *socketWriter) trySendFD(fd uintptr) (done bool) {
 	return true
 }
 
-// stalled reports whether the client has blocked a write for longer than backlogPatience. It is safe for concurrent
-// use.
+// stalled reports whether the client has blocked a write for longer than backlogPatience. stalled is safe for
+// concurrent use.
 func (w *socketWriter) stalled(now time.Time) bool {
 	since := w.since.Load()
 	return since != 0 && now.UnixNano()-since > int64(backlogPatience)

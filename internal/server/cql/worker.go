@@ -21,7 +21,7 @@ func (w *workers) init(s *Server, n, queueMax int) {
 	w.srv, w.max, w.queueMax = s, n, queueMax
 }
 
-// submit passes r to a worker, or queues it. It returns false if the queue is full.
+// submit passes r to a worker, or queues it. submit returns false if the queue is full.
 func (w *workers) submit(r *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

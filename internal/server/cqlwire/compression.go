@@ -31,7 +31,7 @@ var errDecompress error = &dberr.Protocol{Message: "Invalid message: the body ca
 // lz4s pools compressors, because each contains hash tables of 200 KB.
 var lz4s = sync.Pool{New: func() any { return new(lz4.Compressor) }}
 
-// lz4Block appends the compressed src to dst. It returns dst unchanged if compression does not reduce the size.
+// lz4Block appends the compressed src to dst. lz4Block returns dst unchanged if compression does not reduce the size.
 func lz4Block(dst, src []byte) (out []byte, ok bool) {
 	n := len(dst)
 	if bound := n + lz4.CompressBlockBound(len(src)); cap(dst) < bound {
@@ -71,8 +71,8 @@ func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 	return dst, true
 }
 
-// DecompressedLen returns the uncompressed length that a compressed body of version 3 or 4 declares, in bytes. It
-// returns an error if the length exceeds limit or is impossible.
+// DecompressedLen returns the uncompressed length that a compressed body of version 3 or 4 declares, in bytes.
+// DecompressedLen returns an error if the length exceeds limit or is impossible.
 func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	var size uint64
 	growth := uint64(255) // maximum expansion of a byte of an LZ4 block

@@ -96,8 +96,8 @@ func (c *cursor) bytes() []byte {
 	return c.take(int(n))
 }
 
-// count decodes a [short] number of items of at least size bytes each. It fails if the input cannot contain that many
-// items.
+// count decodes a [short] number of items of at least size bytes each. count fails if the input cannot contain that
+// many items.
 func (c *cursor) count(size int) int {
 	n := int(c.u16())
 	if n*size > len(c.b) {
@@ -134,8 +134,8 @@ func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
 	}
 }
 
-// boundValues decodes n values and appends them to values. It decodes names if names is not nil. If any value is unset,
-// it appends n marks to unset. Otherwise it appends no marks.
+// boundValues decodes n values and appends them to values. boundValues decodes names if names is not nil. If any value
+// is unset, it appends n marks to unset. Otherwise it appends no marks.
 func (c *cursor) boundValues(version uint8, n int, values [][]byte, names *[][]byte, unset []bool) ([][]byte, []bool) {
 	base := len(unset)
 	for i := range n {

@@ -36,7 +36,7 @@ func DecodeStartup(body []byte) (Startup, error) {
 	return s, c.err
 }
 
-// DecodeRegister decodes the body of REGISTER, which contains event types. It does not validate them.
+// DecodeRegister decodes the body of REGISTER, which contains event types. DecodeRegister does not validate them.
 func DecodeRegister(body []byte) ([]string, error) {
 	c := cursor{b: body}
 	l := c.stringList()

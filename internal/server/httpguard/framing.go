@@ -59,7 +59,7 @@ func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	return n, nil
 }
 
-// check checks the received data. It returns a *httpwire.Malformed that describes the data after the checked bytes.
+// check checks the received data. check returns a *httpwire.Malformed that describes the data after the checked bytes.
 func (f *framing) check() error {
 	for f.checked < len(f.in) {
 		rest := f.in[f.checked:]

@@ -61,7 +61,7 @@ func Attach(s *http.Server) {
 	})
 }
 
-// Accept waits for a connection within the limits. It closes connections above the limits.
+// Accept waits for a connection within the limits. Accept closes connections above the limits.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -149,7 +149,7 @@ func (c *conn) setBusy(busy bool) {
 	c.of.mu.Unlock()
 }
 
-// Read implements net.Conn. It returns only bytes of requests with accepted framing.
+// Read implements net.Conn. Read returns only bytes of requests with accepted framing.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.framed.read(c.Conn, p)
 	if clear, ok := errors.AsType[tls.RecordHeaderError](err); ok && clear.Conn != nil {

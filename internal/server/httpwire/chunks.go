@@ -40,9 +40,9 @@ const (
 	ended
 )
 
-// Take consumes the part of data that belongs to the body. It appends the contents of the chunks to dst, up to most
-// bytes in total. n is the number of consumed bytes. The next call must pass the remaining bytes again, followed by new
-// data. done is true at the end of the body. The error is a *Malformed.
+// Take consumes the part of data that belongs to the body. Take appends the contents of the chunks to dst, up to most
+// bytes in total. n is the number of consumed bytes. The next call must pass the remaining bytes again, followed by
+// new data. done is true at the end of the body. The error is a *Malformed.
 func (b *Body) Take(dst, data []byte, most int) (out []byte, n int, done bool, err error) {
 	for b.state != ended {
 		rest := data[n:]

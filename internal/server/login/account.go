@@ -48,7 +48,7 @@ func NewAccount(o AccountOptions) *Account {
 	return a
 }
 
-// Authenticate returns the name of the key of a client at an address. It returns dberr.BadCredentials, or
+// Authenticate returns the name of the key of a client at an address. Authenticate returns dberr.BadCredentials, or
 // dberr.Overloaded if too many clients are waiting.
 func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
 	key := a.key(password)
@@ -67,7 +67,7 @@ func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	return access.Login{}, err
 }
 
-// key returns the name of the key that matches the text, or an empty string. It runs in constant time.
+// key returns the name of the key that matches the text, or an empty string. key runs in constant time.
 func (a *Account) key(text string) (name string) {
 	if len(text) > keyTextMax {
 		return ""

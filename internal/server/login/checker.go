@@ -69,7 +69,7 @@ type remembered struct {
 	digest [32]byte
 }
 
-// New returns a checker. It returns an error if a hash in the configuration is invalid.
+// New returns a checker. New returns an error if a hash in the configuration is invalid.
 func New(o Options) (*Checker, error) {
 	for name, hash := range o.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
@@ -87,8 +87,8 @@ func New(o Options) (*Checker, error) {
 	return c, err
 }
 
-// Authenticate returns the role of a client at an address, with the record whose password matched. It returns
-// dberr.BadCredentials, or dberr.Overloaded if too many logins are being checked.
+// Authenticate returns the role of a client at an address, with the record whose password matched. Authenticate
+// returns dberr.BadCredentials, or dberr.Overloaded if too many logins are being checked.
 func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
 	record, err := c.authenticate(ctx, from, name, password)
 	c.tell(ctx, from, name, err)

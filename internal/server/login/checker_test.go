@@ -271,8 +271,8 @@ func TestNameUnderAttack(t *testing.T) {
 	}
 }
 
-// TestBounds checks that unauthenticated clients cannot use unlimited memory (LI4). It also checks which addresses
-// count as one network.
+// TestBounds checks that unauthenticated clients cannot use unlimited memory (LI4). The test also checks which
+// addresses count as one network.
 func TestBounds(t *testing.T) {
 	var f failures
 	for i := range 2*rememberedFailures + 5 {

@@ -26,7 +26,7 @@ type line struct {
 // connections.
 const lineMax = 64
 
-// join waits for a client's turn. It returns nil if too many clients of its network are already waiting.
+// join waits for a client's turn. join returns nil if too many clients of its network are already waiting.
 func (l *lines) join(ctx context.Context, n netip.Prefix) (*line, error) {
 	l.mu.Lock()
 	in := l.of[n]

@@ -23,7 +23,7 @@ type RoleLogin struct {
 	CertificateRequired bool
 }
 
-// Login returns the subject for a user name and a password. It returns the errors of Checker.Authenticate, and
+// Login returns the subject for a user name and a password. Login returns the errors of Checker.Authenticate, and
 // dberr.Unauthorized.
 func (l *RoleLogin) Login(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error) {
 	login, err := l.Checker.Authenticate(ctx, from, name, password)

@@ -83,7 +83,8 @@ func (n *Notifier) WatchStopping(ctx context.Context) {
 	}
 }
 
-// returned removes and returns the nodes that have new processes. It also removes nodes whose watch time has passed.
+// returned removes and returns the nodes that have new processes. returned also removes nodes whose watch time has
+// passed.
 func (s *stoppingNodes) returned(p *peers.Peers) (back []topology.NodeID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// pages reads a list in pages of two. It calls seen with the IDs of each page before it requests the next page.
+// pages reads a list in pages of two. pages calls seen with the IDs of each page before it requests the next page.
 func (s *surface) pages(what, body string, seen func(ids []string)) (all []string) {
 	s.t.Helper()
 	h := m{"x-ms-max-item-count": "2"}

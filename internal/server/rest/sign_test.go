@@ -70,7 +70,7 @@ func TestGoldenSignatures(t *testing.T) {
 }
 
 // TestSignaturesAreRefused checks the errors for signatures that are missing, malformed, expired, of an unsupported
-// type, or for another request. It also covers signatures with a future date.
+// type, or for another request. The test also covers signatures with a future date.
 func TestSignaturesAreRefused(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
 	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // signature for GET dbs/d

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// TestTargets checks the parsing of paths. It covers encoded and unencoded names, trailing slashes, IDs with slashes,
-// and invalid paths.
+// TestTargets checks the parsing of paths. The test covers encoded and unencoded names, trailing slashes, IDs with
+// slashes, and invalid paths.
 func TestTargets(t *testing.T) {
 	for _, c := range []struct{ path, kind, link, id string }{
 		{"/", "", "", ""},

@@ -22,7 +22,7 @@ type Checker struct {
 	checked map[string]error
 }
 
-// Check reads all files of a backup. It returns the first error, for example that a file is missing or damaged.
+// Check reads all files of a backup. Check returns the first error, for example that a file is missing or damaged.
 func (c *Checker) Check(ctx context.Context, m *archive.Manifest) error {
 	if c.checked == nil {
 		c.checked = map[string]error{}

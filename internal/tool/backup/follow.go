@@ -113,7 +113,7 @@ const (
 // ErrTaken reports that another process has started to archive to the same repository.
 var ErrTaken = errors.New("another process has started to archive to this repository")
 
-// Run archives until the context ends, and then stores the remaining changes. It returns an error if it cannot
+// Run archives until the context ends, and then stores the remaining changes. Run returns an error if it cannot
 // continue.
 func (f *Follower) Run(ctx context.Context) error {
 	f.id, f.based = uuid.NewString(), make(chan based, basesMax)
@@ -151,7 +151,7 @@ func (f *Follower) say(format string, args ...any) {
 	f.Display.Say(fmt.Sprintf(format, args...))
 }
 
-// pause waits and processes completed bases. It returns an error if the context has ended.
+// pause waits and processes completed bases. pause returns an error if the context has ended.
 func (f *Follower) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(max(d, 0))
 	defer timer.Stop()
@@ -205,7 +205,7 @@ func (f *Follower) prune(ctx context.Context) {
 	}
 }
 
-// claim binds the repository to the archived cluster before any other file is written. It retries until a node
+// claim binds the repository to the archived cluster before any other file is written. claim retries until a node
 // responds.
 func (f *Follower) claim(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -260,7 +260,7 @@ func (t *tip) reach(list []archive.Partition) {
 	}
 }
 
-// step takes a restore point. It returns only errors after which the archive cannot continue. It reports all other
+// step takes a restore point. step returns only errors after which the archive cannot continue. step reports all other
 // errors and waits.
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)

@@ -44,7 +44,7 @@ func (c Chain) Last() time.Time { return c[len(c)-1].Last }
 // Range is an interval in which every restore point can be restored.
 type Range struct{ From, To time.Time }
 
-// LoadLog reads the state of an archive from names and manifests. It reads no segments.
+// LoadLog reads the state of an archive from names and manifests. LoadLog reads no segments.
 func LoadLog(ctx context.Context, t Target) (*Log, error) {
 	files, err := t.List(ctx, logDir)
 	if err != nil {

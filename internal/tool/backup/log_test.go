@@ -133,8 +133,8 @@ func (p *past) load() *Log {
 	return l
 }
 
-// valueAt restores the row at a time. It returns the time of the restore point and the number in the cell, or -1 if
-// the row has not changed since the base backup.
+// valueAt restores the row at a time. valueAt returns the time of the restore point and the number in the cell, or -1
+// if the row has not changed since the base backup.
 func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Time, n int, err error) {
 	point, err := l.At(ctx, t, at)
 	if err != nil {

@@ -56,7 +56,7 @@ func Owner(ctx context.Context, t Target) (string, error) {
 		"separate repository for new backups", len(clusters), strings.Join(clusters, ", "))
 }
 
-// claim binds a repository to a cluster. It fails if the repository belongs to another cluster.
+// claim binds a repository to a cluster. claim fails if the repository belongs to another cluster.
 func claim(ctx context.Context, t Target, cluster string) error {
 	owner, err := Owner(ctx, t)
 	if err == nil && (owner == "" || owner == cluster) {

@@ -5,7 +5,7 @@ package bench
 import "math/bits"
 
 // histogram counts durations in microseconds. The width of a bucket is at most 1/64 of its value, so quantiles are
-// accurate to 1.6 %. The zero histogram is empty.
+// accurate to 1.6%. The zero histogram is empty.
 type histogram struct {
 	counts [(64 - subBits) << subBits]int64
 	total  int64

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHistogramError checks that the middle of a bucket is within 1.6 % of every value in the bucket.
+// TestHistogramError checks that the middle of a bucket is within 1.6% of every value in the bucket.
 func TestHistogramError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(0, math.MaxInt64/2).Draw(t, "micros")

@@ -89,8 +89,8 @@ func (l *loader) send(stream int16, now time.Time) {
 	l.out = l.next(l.out, stream)
 }
 
-// answers processes the received responses and queues a request for each, unless the run is stopping. It returns the
-// number of responses.
+// answers processes the received responses and queues a request for each, unless the run is stopping. answers returns
+// the number of responses.
 func (l *loader) answers(p phase) (ended int) {
 	b, now := l.in, time.Now()
 	if l.skip > 0 {

@@ -32,8 +32,8 @@ func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err er
 	return c, true, nil
 }
 
-// FromFile reads the credentials of a profile from a file in the format of ~/.aws/credentials. It is called for each
-// request: if temporary credentials in the file are renewed, a backup can take longer than their lifetime.
+// FromFile reads the credentials of a profile from a file in the format of ~/.aws/credentials. FromFile is called for
+// each request: if temporary credentials in the file are renewed, a backup can take longer than their lifetime.
 func FromFile(path, profile string) (Credentials, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -79,8 +79,8 @@ const everything = `(k int, c text, s text static, a ascii, bi bigint, b blob, b
 	"Odd ""name" text, PRIMARY KEY (k, c))`
 
 // TestRoundTrip checks that a table with columns of every type does not change if it is unloaded and loaded into
-// another table. It covers CSV in every dialect and JSON lines, with and without compression, in one file and in many
-// files.
+// another table. The test covers CSV in every dialect and JSON lines, with and without compression, in one file and in
+// many files.
 func TestRoundTrip(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TYPE ks.u (x int, y text)")

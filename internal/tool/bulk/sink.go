@@ -56,7 +56,7 @@ func (s *sink) write(header, records []byte) error {
 	return err
 }
 
-// end completes the file, or removes it if err is not nil. It returns the error.
+// end completes the file, or removes it if err is not nil. end returns the error.
 func (s *sink) end(err error) error {
 	if err == nil {
 		err = errors.Join(s.zip.Close(), s.out.Flush())

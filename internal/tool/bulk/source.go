@@ -86,7 +86,7 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// record appends the next record, with its line end. It returns io.EOF at the end.
+// record appends the next record, with its line end. record returns io.EOF at the end.
 func (l *lines) record(dst []byte) ([]byte, error) {
 	from := len(dst)
 	first := l.number + 1

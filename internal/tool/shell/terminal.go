@@ -26,8 +26,8 @@ type Terminal struct {
 	history string
 }
 
-// NewTerminal takes control of the terminal. complete has the semantics of Shell.Complete. history is a file, or "". It
-// ignores unreadable lines of the history. Close restores the terminal.
+// NewTerminal takes control of the terminal. complete has the semantics of Shell.Complete. history is a file, or "".
+// NewTerminal ignores unreadable lines of the history. Close restores the terminal.
 func NewTerminal(history string, complete func(line string, pos int) (string, []string, string)) *Terminal {
 	t := &Terminal{state: liner.NewLiner(), history: history}
 	t.state.SetCtrlCAborts(true)
@@ -44,8 +44,8 @@ func NewTerminal(history string, complete func(line string, pos int) (string, []
 	return t
 }
 
-// HistoryFile returns the history file: below $XDG_STATE_HOME, or ~/.local/state. It returns "" without a home
-// directory.
+// HistoryFile returns the history file: below $XDG_STATE_HOME, or ~/.local/state. HistoryFile returns "" without a
+// home directory.
 func HistoryFile() string {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {

@@ -209,8 +209,8 @@ func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 	return func(h *raftgroup.Host) { h.NodeRefused(by.self()) }
 }
 
-// plantOffer asks a replica to campaign without the knowledge of the leader's host. It reports whether it sent the
-// request.
+// plantOffer asks a replica to campaign without the knowledge of the leader's host. plantOffer reports whether it sent
+// the request.
 func (w *simulation) plantOffer(n *node, group, to uint64) bool {
 	target := w.at(group, to)
 	s, ok := n.Host.Status(group)

@@ -255,7 +255,7 @@ func (m *move) begin(members *pb.ConfState) {
 	}
 }
 
-// prepare creates the new replica, which waits for a snapshot. It reports whether the replica exists.
+// prepare creates the new replica, which waits for a snapshot. prepare reports whether the replica exists.
 func (m *move) prepare() bool {
 	n := m.w.nodes[nodeOf(m.in.Node)]
 	if n.Host == nil {

@@ -145,7 +145,7 @@ var register = porcupine.Model{
 	},
 }
 
-// checkHistories checks every key. It returns the number of keys whose check timed out.
+// checkHistories checks every key. checkHistories returns the number of keys whose check timed out.
 func (w *simulation) checkHistories() (unchecked int) {
 	keys := map[string][]*op{}
 	var names []string

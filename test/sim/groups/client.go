@@ -156,8 +156,8 @@ type waiter func(raftgroup.Outcome)
 // Done implements raftgroup.Waiter. The host's loop calls it.
 func (f waiter) Done(o raftgroup.Outcome) { f(o) }
 
-// submit starts an operation on this node. submit returns false if the operation cannot start. It calls refused if the
-// operation had no effect.
+// submit starts an operation on this node. submit returns false if the operation cannot start. submit calls refused if
+// the operation had no effect.
 func (n *node) submit(o *op, refused func()) bool {
 	w := n.w
 	g := n.Host.Group(o.group)

@@ -121,7 +121,7 @@ func (m *Machine) fill() {
 	m.AfterLife(w.Between(time.Second, 2*time.Second), func() { m.Full = false })
 }
 
-// Heal ends all faults. It calls restart for every machine after a short delay.
+// Heal ends all faults. Heal calls restart for every machine after a short delay.
 func (w *Environment) Heal(restart func(m *Machine)) {
 	w.Calm = true
 	w.Note("calm")

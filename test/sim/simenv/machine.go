@@ -77,8 +77,8 @@ func (m *Machine) shown(d time.Duration) time.Duration { return time.Duration(fl
 // monotone returns the clock that stops while the machine is suspended.
 func (m *Machine) monotone() time.Duration { return m.base + m.elapsed() - m.suspended }
 
-// AfterClock calls do as soon as the monotonic clock has advanced by d and the process is not paused. It does not call
-// do if the process has ended.
+// AfterClock calls do as soon as the monotonic clock has advanced by d and the process is not paused. AfterClock does
+// not call do if the process has ended.
 func (m *Machine) AfterClock(d time.Duration, do func()) {
 	at := m.monotone() + d
 	var look func()
@@ -127,8 +127,8 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 	})
 }
 
-// AfterPause runs a function immediately, or after the current pause if the process is paused. It does not run the
-// function if the process has ended.
+// AfterPause runs a function immediately, or after the current pause if the process is paused. AfterPause does not run
+// the function if the process has ended.
 func (m *Machine) AfterPause(do func()) {
 	if m.Paused > m.Environment.Now {
 		life := m.Life

@@ -24,7 +24,7 @@ func (m *Machine) Scheduler() *sched.Scheduler { return sched.Driven(m.Process()
 // Now implements sched.Driver.
 func (p Process) Now() time.Time { return origin.Add(p.monotone()) }
 
-// Boot implements sched.Driver. It returns Machine.Now.
+// Boot implements sched.Driver. Boot returns Machine.Now.
 func (p Process) Boot() time.Duration { return time.Duration(p.Machine.Now()) }
 
 // Go starts a task as soon as the running task waits.

@@ -70,7 +70,7 @@ func (w *Environment) resume(t *Task) {
 // Dead reports whether the task's process has ended.
 func (t *Task) Dead() bool { return t.dead }
 
-// Wait waits until ready returns true, or until most has passed if most is not 0. It returns sched.ErrEnded if the
+// Wait waits until ready returns true, or until most has passed if most is not 0. Wait returns sched.ErrEnded if the
 // process has ended, or context.DeadlineExceeded.
 func (t *Task) Wait(ready func() bool, most time.Duration) error {
 	m := t.Machine
@@ -117,7 +117,7 @@ func (t *Task) wait(ready func() bool, most time.Duration, after func(d time.Dur
 	return nil
 }
 
-// Sleep waits for a while. It returns false if the process has ended.
+// Sleep waits for a while. Sleep returns false if the process has ended.
 func (t *Task) Sleep(d time.Duration) bool { return !errors.Is(t.Wait(nil, max(d, 1)), sched.ErrEnded) }
 
 func (w *Environment) unpark(t *Task) {

@@ -157,7 +157,7 @@ func containsAggregate(e Expr) (found bool) {
 	return found
 }
 
-// walk visits an expression and its parts, excluding subqueries. It skips the parts of expressions for which visit
+// walk visits an expression and its parts, excluding subqueries. walk skips the parts of expressions for which visit
 // returns false.
 func walk(e Expr, visit func(Expr) bool) {
 	if !visit(e) {

@@ -111,7 +111,7 @@ func (c *collector) grow(n int) {
 	}
 }
 
-// row adds the row in the slots. row is the number of the row within the item at place. It returns false when no more
+// row adds the row in the slots. row is the number of the row within the item at place. row returns false when no more
 // rows are needed.
 func (c *collector) row(place string, row int) bool {
 	switch {
@@ -175,7 +175,7 @@ func (c *collector) key(v document.Value) bool {
 	return true
 }
 
-// give returns a result unless OFFSET skips it or it is Undefined. It returns false when no more results are needed.
+// give returns a result unless OFFSET skips it or it is Undefined. give returns false when no more results are needed.
 func (c *collector) give(p position, v document.Value) bool {
 	if c.e.err != nil {
 		return false
@@ -217,7 +217,7 @@ func (c *collector) give(p position, v document.Value) bool {
 }
 
 // need returns the number of leading results that must be kept: the results of the page and one more to detect further
-// results. It returns -1 for all.
+// results. need returns -1 for all.
 func (c *collector) need() int64 {
 	n := c.page
 	if c.left >= 0 && (n < 0 || c.left < n) {
@@ -405,7 +405,7 @@ func (c *collector) sorted() []entry {
 	return c.entries
 }
 
-// finish returns the kept results. It returns false if the consumer stops early.
+// finish returns the kept results. finish returns false if the consumer stops early.
 func (c *collector) finish() bool {
 	if c.streams() {
 		return c.e.err == nil

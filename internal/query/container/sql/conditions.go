@@ -39,7 +39,7 @@ func (q *Query) Filter() *Filter {
 	return a.filter(q.tree.Where)
 }
 
-// Orders returns the sort properties of the query. It returns nil if the query sorts by other expressions, or if
+// Orders returns the sort properties of the query. Orders returns nil if the query sorts by other expressions, or if
 // results and items do not correspond one to one.
 func (q *Query) Orders() (out []OrderPath) {
 	if q.bound.distinct || len(q.tree.From) != 1 {
@@ -48,8 +48,8 @@ func (q *Query) Orders() (out []OrderPath) {
 	return q.SortPaths()
 }
 
-// SortPaths returns the sort properties of the query. It returns nil if the query does not sort or sorts by other
-// expressions.
+// SortPaths returns the sort properties of the query. SortPaths returns nil if the query does not sort or sorts by
+// other expressions.
 func (q *Query) SortPaths() (out []OrderPath) {
 	root, ok := q.container()
 	if !ok || q.bound.grouped {
@@ -66,8 +66,8 @@ func (q *Query) SortPaths() (out []OrderPath) {
 	return out
 }
 
-// Most returns the maximum number of rows that the query needs, including the rows that OFFSET skips. It returns -1 if
-// there is no limit.
+// Most returns the maximum number of rows that the query needs, including the rows that OFFSET skips. Most returns -1
+// if there is no limit.
 func (q *Query) Most() int64 {
 	if q.bound.limit < 0 {
 		return -1
@@ -75,8 +75,8 @@ func (q *Query) Most() int64 {
 	return q.bound.offset + q.bound.limit
 }
 
-// inputs records which part of the item each input is. It returns false if the first input is not a part of the item.
-// top reports that the query is the outermost query.
+// inputs records which part of the item each input is. inputs returns false if the first input is not a part of the
+// item. top reports that the query is the outermost query.
 func (a *analysis) inputs(s *Select, top bool) bool {
 	outer := a.aliases
 	if a.aliases = maps.Clone(outer); a.aliases == nil {

@@ -25,8 +25,8 @@ func (c *Continuation) Start() string {
 	return c.place
 }
 
-// After returns the values of the sort properties at the end of the previous page. It returns nil for the first page
-// and for unsorted queries.
+// After returns the values of the sort properties at the end of the previous page. After returns nil for the first
+// page and for unsorted queries.
 func (c *Continuation) After() []document.Value {
 	if c == nil || c.streams || len(c.keys) == 0 {
 		return nil

@@ -19,8 +19,8 @@ var (
 	docNames = regexp.MustCompile(`(?m)^  ([A-Z][A-Z0-9_ ]+)$`)
 )
 
-// TestDocumentation checks the results of the examples in docs/container-queries.md. It also checks that the page
-// lists all functions.
+// TestDocumentation checks the results of the examples in docs/container-queries.md. The test also checks that the
+// page lists all functions.
 func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/container-queries.md")
 	if err != nil {

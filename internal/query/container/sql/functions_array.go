@@ -264,7 +264,7 @@ type distinct struct {
 	set valueSet
 }
 
-// add appends a value if the list does not contain it. It returns false if the evaluation must end.
+// add appends a value if the list does not contain it. add returns false if the evaluation must end.
 func (d *distinct) add(v document.Value) bool {
 	if !d.e.setEntry(v) {
 		return false

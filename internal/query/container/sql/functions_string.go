@@ -340,7 +340,7 @@ const regexesMax = 64
 
 var compiled = regexes{all: map[string]*pattern.Pattern{}}
 
-// get compiles an expression. It returns nil if the expression is malformed. The error is pattern.ErrTooLarge if the
+// get compiles an expression. get returns nil if the expression is malformed. The error is pattern.ErrTooLarge if the
 // expression is too large.
 func (r *regexes) get(expression string) (*pattern.Pattern, error) {
 	r.mu.Lock()

@@ -139,8 +139,8 @@ func (a *analysis) constant(e Expr) (document.Value, bool) {
 	return c.value, ok
 }
 
-// pins returns alternatives of required values. If e is true, at least one alternative is satisfied. It returns nil if
-// e requires no values.
+// pins returns alternatives of required values. If e is true, at least one alternative is satisfied. pins returns nil
+// if e requires no values.
 func (a *analysis) pins(e Expr) []pins {
 	switch x := e.(type) {
 	case *Binary:

@@ -54,7 +54,7 @@ func (e *env) fail(err error) document.Value {
 // rowSteps is the work of a row in steps, without the work of its expressions.
 const rowSteps = 4
 
-// tick reports whether the evaluation may continue. It is called for every row.
+// tick reports whether the evaluation may continue. tick is called for every row.
 func (e *env) tick() bool {
 	e.ticks++
 	e.work(rowSteps)

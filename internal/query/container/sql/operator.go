@@ -15,7 +15,7 @@ var (
 	undefined document.Value
 )
 
-// equals evaluates x = y. It returns Undefined for values of different types and compares arrays and objects
+// equals evaluates x = y. equals returns Undefined for values of different types and compares arrays and objects
 // recursively.
 func equals(x, y document.Value) document.Value {
 	if x.Kind() != y.Kind() || x.Kind() == document.Undefined {
@@ -34,8 +34,8 @@ func differs(x, y document.Value) document.Value {
 	return negate(equals(x, y))
 }
 
-// less evaluates x < y. If orEqual is set, it evaluates x <= y. It returns Undefined for arrays, objects and values of
-// different types.
+// less evaluates x < y. If orEqual is set, it evaluates x <= y. less returns Undefined for arrays, objects and values
+// of different types.
 func less(x, y document.Value, orEqual bool) document.Value {
 	if x.Kind() != y.Kind() || x.Kind() == document.Undefined || x.Kind() >= document.Array {
 		return undefined
@@ -120,8 +120,8 @@ func (n *compareNode) eval(e *env) document.Value {
 	return less(x, y, n.op == 'l')
 }
 
-// eval evaluates an arithmetic operation. It returns Undefined unless both operands are numbers and JSON can represent
-// the result.
+// eval evaluates an arithmetic operation. eval returns Undefined unless both operands are numbers and JSON can
+// represent the result.
 func (n *numberNode) eval(e *env) document.Value {
 	x, y := n.x.eval(e), n.y.eval(e)
 	if x.Kind() != document.Number || y.Kind() != document.Number {

@@ -185,8 +185,8 @@ func partialOf(name string, e Expr) Expr {
 	return object(ObjectMember{"item", e})
 }
 
-// planGroups replaces aggregates with partial aggregates and adds the key to each group. It reports whether the query
-// was rewritten.
+// planGroups replaces aggregates with partial aggregates and adds the key to each group. planGroups reports whether
+// the query was rewritten.
 func planGroups(info *planInfo, s *Select) bool {
 	for _, g := range s.GroupBy {
 		info.GroupByExpressions = append(info.GroupByExpressions, string(g.appendTo(nil)))

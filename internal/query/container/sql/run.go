@@ -178,7 +178,7 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 // Each item allows itemSteps of work plus one step for each itemBytes bytes of its size.
 const itemSteps, itemBytes = 200, 8
 
-// Add adds an item or a partial result. It returns false when no more items are needed.
+// Add adds an item or a partial result. Add returns false when no more items are needed.
 func (c *Collector) Add(r Row) (more bool, err error) {
 	if r.Partial != nil {
 		c.at = r.Place
@@ -190,7 +190,7 @@ func (c *Collector) Add(r Row) (more bool, err error) {
 	return more, c.e.err
 }
 
-// Finish passes the results to sink. It returns the beginning of the next page, or nil after the last page.
+// Finish passes the results to sink. Finish returns the beginning of the next page, or nil after the last page.
 func (c *Collector) Finish(sink func(document.Value) error) (*Continuation, error) {
 	c.c.emit = func(v document.Value) bool {
 		if err := sink(v); err != nil {

@@ -5,7 +5,7 @@ package sql
 import "github.com/ilion-db/ilion/internal/model/document"
 
 // rows sets the slots to each combination of the inputs from i onward and calls visit for each combination that
-// satisfies WHERE. It returns false if visit returns false.
+// satisfies WHERE. rows returns false if visit returns false.
 func (q *boundQuery) rows(e *env, i int, visit func() bool) bool {
 	mark := e.meter.Mark()
 	more := q.row(e, i, visit)
@@ -50,7 +50,8 @@ func (q *boundQuery) input(e *env, i int, v document.Value, visit func() bool) b
 	return true
 }
 
-// results calls visit with each result of a subquery, including Undefined. It returns false if visit returns false.
+// results calls visit with each result of a subquery, including Undefined. results returns false if visit returns
+// false.
 func (q *boundQuery) results(e *env, visit func(document.Value) bool) bool {
 	if q.plain() && q.offset == 0 && q.limit < 0 {
 		return q.rows(e, 0, func() bool {

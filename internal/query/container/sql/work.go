@@ -142,7 +142,7 @@ type list struct {
 	size     int
 }
 
-// add appends a value unless it is Undefined. It returns false if the evaluation must end.
+// add appends a value unless it is Undefined. add returns false if the evaluation must end.
 func (l *list) add(v document.Value) bool {
 	if l.e.err != nil {
 		return false

@@ -92,8 +92,8 @@ func (c *Catalog) UserTableNamed(name string) (*schema.Table, error) {
 // Info returns the node's information about itself.
 func (c *Catalog) Info() NodeInfo { return c.info() }
 
-// Publish makes s the current schema and notifies the listeners in the order of their subscription. It ignores a schema
-// that is not newer than the current one.
+// Publish makes s the current schema and notifies the listeners in the order of their subscription. Publish ignores a
+// schema that is not newer than the current one.
 func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,8 +30,8 @@ func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }
 
-// Read executes a command on a virtual table like a replica executes it on a stored table. It uses the current schema,
-// or the schema that ctx has already used (WithLocal).
+// Read executes a command on a virtual table like a replica executes it on a stored table. Read uses the current
+// schema, or the schema that ctx has already used (WithLocal).
 func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
 	snapshot, info := c.stateFor(ctx)
 	t := snapshot.TableByID(cmd.Table)
@@ -66,7 +66,7 @@ func scan(rows []Row, cmd *command.Read, v command.Visitor) error {
 	return nil
 }
 
-// visit visits the rows of one partition. It returns More if all rows were visited.
+// visit visits the rows of one partition. visit returns More if all rows were visited.
 func visit(partition []Row, reversed bool, v command.Visitor) (command.Step, error) {
 	for i := range partition {
 		r := &partition[i]

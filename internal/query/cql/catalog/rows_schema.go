@@ -147,8 +147,8 @@ func fillMasks(b *builder) {
 	})
 }
 
-// maskArguments returns the types and values of a mask's constants. It also returns which constants are null. Values of
-// native types are texts. Other values are hex strings.
+// maskArguments returns the types and values of a mask's constants. maskArguments also returns which constants are
+// null. Values of native types are texts. Other values are hex strings.
 func (b *builder) maskArguments(t *schema.Table, m *schema.Mask) (types, shown []string, nulls [][]byte) {
 	ks := b.schema.Keyspace(t.Keyspace)
 	for i, value := range m.Values {

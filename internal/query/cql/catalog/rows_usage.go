@@ -23,8 +23,8 @@ func (b *builder) reports(q usage.ReportOptions, fn func(*schema.Table, *usage.R
 	})
 }
 
-// tokenOf returns the token of a logical partition. It returns null if the partition's key is masked, because a client
-// could use the token to verify a guessed key.
+// tokenOf returns the token of a logical partition. tokenOf returns null if the partition's key is masked, because a
+// client could use the token to verify a guessed key.
 func tokenOf(t *schema.Table, at int64) []byte {
 	if t.MaskedKey() {
 		return nil

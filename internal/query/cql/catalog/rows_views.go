@@ -45,8 +45,8 @@ func fillBuiltViews(b *builder) {
 	})
 }
 
-// fillViewBuilds fills the views that are being built. It sets no tokens, because a build covers the whole ring. The
-// progress of a build is in ilion.views.
+// fillViewBuilds fills the views that are being built. fillViewBuilds sets no tokens, because a build covers the whole
+// ring. The progress of a build is in ilion.views.
 func fillViewBuilds(b *builder) {
 	b.views(func(_, view *schema.Table, _ *schema.Index, built bool) {
 		if !built {

@@ -17,8 +17,8 @@ var specKinds = map[parser.TypeKind]cqltype.Kind{
 	parser.UserType: cqltype.UDT,
 }
 
-// TypeSpec converts a type in a statement into the form of package schema. It does not check whether user-defined types
-// exist.
+// TypeSpec converts a type in a statement into the form of package schema. TypeSpec does not check whether
+// user-defined types exist.
 func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 	switch t.Kind {
 	case parser.NativeType:

@@ -37,8 +37,8 @@ func (e *Executor) stamp() schema.Stamp {
 	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Clock.Wall().UnixMicro(), Release: e.opts.Release}
 }
 
-// change converts a statement into a change. It returns nil for a statement that is not a change. It returns only
-// errors that do not depend on the schema.
+// change converts a statement into a change. change returns nil for a statement that is not a change. change returns
+// only errors that do not depend on the schema.
 func (e *Executor) change(stmt parser.Statement, session string) (schema.Change, error) {
 	switch s := stmt.(type) {
 	case *parser.CreateKeyspace:

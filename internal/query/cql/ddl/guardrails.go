@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 )
 
-// checkGuardrails checks a change against the guardrails and removes ignored properties from the change. It uses the
-// schema of this node, so concurrent changes by two clients may exceed a limit.
+// checkGuardrails checks a change against the guardrails and removes ignored properties from the change.
+// checkGuardrails uses the schema of this node, so concurrent changes by two clients may exceed a limit.
 func checkGuardrails(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 	if !g.On() {
 		return nil

@@ -85,7 +85,7 @@ func (l *peekReader) Read(ctx context.Context, c *command.Read, v command.Visito
 	return l.reader.Read(ctx, &peek, l)
 }
 
-// Charge implements ru.Charged. It is called at the end of a physical partition.
+// Charge implements ru.Charged. Charge is called at the end of a physical partition.
 func (l *peekReader) Charge(u ru.Units) {
 	l.cost += u
 	l.price += l.meter.Price(&l.c)

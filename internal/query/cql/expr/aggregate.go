@@ -32,7 +32,7 @@ type Accumulator struct {
 	held int
 }
 
-// Add adds the row in b.Row to the group. It does not retain the row.
+// Add adds the row in b.Row to the group. Add does not retain the row.
 func (a *Accumulator) Add(b *Bindings) error {
 	if f, ok := a.state.(*folding); ok {
 		return a.addAll(f, b)

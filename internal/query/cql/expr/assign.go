@@ -48,7 +48,7 @@ func allCompatible(to, from []*cqltype.Type) bool {
 	return true
 }
 
-// sameValues reports whether two types have the same values. It ignores frozen, which does not affect values.
+// sameValues reports whether two types have the same values. sameValues ignores frozen, which does not affect values.
 func sameValues(a, b *cqltype.Type) bool { return a.Equal(b) || a.Freeze().Equal(b.Freeze()) }
 
 // assign reports how well a value of type from fits a receiver of type to.
@@ -105,7 +105,7 @@ type resolution struct {
 	err  error
 }
 
-// remember stores a value in a map. It creates the map if the map is nil.
+// remember stores a value in a map. remember creates the map if the map is nil.
 func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 	if *m == nil {
 		*m = map[K]V{}
@@ -203,8 +203,8 @@ func (in *inference) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit 
 	return worst
 }
 
-// fitCall reports how well the result of a function or operation fits a type. It returns WeakFit if the function is
-// unknown or no overload matches, because binding the call will report a more precise error.
+// fitCall reports how well the result of a function or operation fits a type. fitCall returns WeakFit if the function
+// is unknown or no overload matches, because binding the call will report a more precise error.
 func (in *inference) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	receiver := to
 	if in.scope != nil {

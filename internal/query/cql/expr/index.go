@@ -131,8 +131,8 @@ func PartitionKeyValue(t *schema.Table, key []byte, i int) ([]byte, error) {
 	}
 }
 
-// ClusteringValue extracts the value of clustering column i from a clustering key. It returns nil if the key has fewer
-// columns.
+// ClusteringValue extracts the value of clustering column i from a clustering key. ClusteringValue returns nil if the
+// key has fewer columns.
 func ClusteringValue(t *schema.Table, clustering []byte, i int) ([]byte, error) {
 	rest := clustering
 	for n, c := range t.Clustering {

@@ -60,7 +60,7 @@ func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
 	return c.typ.AppendTuple(nil, values...), Value, nil
 }
 
-// refuse returns the error for a null or unset element. It returns nil for a null in a tuple.
+// refuse returns the error for a null or unset element. refuse returns nil for a null in a tuple.
 func (c *composite) refuse(s State, i int) error {
 	switch {
 	case c.selected && s == Null && (c.typ.Kind == cqltype.List || c.typ.Kind == cqltype.Map && i%2 == 1):

@@ -35,7 +35,7 @@ func mathFunctions() []*function {
 	return fs
 }
 
-// calculate applies a function to a number. It uses 32 significant digits for varints and decimals.
+// calculate applies a function to a number. calculate uses 32 significant digits for varints and decimals.
 func calculate(t *cqltype.Type, v []byte, of func(float64) float64,
 	big func(cqltype.DecimalValue) (cqltype.DecimalValue, error)) ([]byte, error) {
 	switch t.Kind {

@@ -59,7 +59,7 @@ func toFloat64(t *cqltype.Type, v []byte) (f float64, ok bool) {
 	return t.Kind.Float64(v)
 }
 
-// toBig decodes an integer or varint. It returns nil for an empty value.
+// toBig decodes an integer or varint. toBig returns nil for an empty value.
 func toBig(t *cqltype.Type, v []byte) *big.Int {
 	if t.Kind == cqltype.Varint {
 		return cqltype.DecodeVarint(v)

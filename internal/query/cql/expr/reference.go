@@ -28,7 +28,7 @@ func (r *reference) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// reference resolves a reference. It returns nil if t is not a reference or references are not available.
+// reference resolves a reference. reference returns nil if t is not a reference or references are not available.
 func (in *inference) reference(t parser.Term) (*reference, error) {
 	f, ok := t.(*parser.Field)
 	if !ok || in.scope != nil || in.env.References == nil {

@@ -124,8 +124,8 @@ func (c *Check) Value(column string, size int) error {
 	return c.checkMax("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
 }
 
-// Collection checks the number of items and the size of a collection. It also checks the elements that are added to a
-// collection.
+// Collection checks the number of items and the size of a collection. Collection also checks the elements that are
+// added to a collection.
 func (c *Check) Collection(column string, items, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {

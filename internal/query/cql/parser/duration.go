@@ -82,7 +82,7 @@ func isoDurationLen(s string) int {
 	return p
 }
 
-// isoPart returns the position after the digits and the unit at p. It returns p if they are missing.
+// isoPart returns the position after the digits and the unit at p. isoPart returns p if they are missing.
 func isoPart(s string, p int, unit byte) int {
 	digits := skipDigits(s, p)
 	if digits > p && digits < len(s) && s[digits] == unit {

@@ -29,7 +29,7 @@ func (p *parser) identity() Ident {
 	return p.unquoted("Quoted strings are are not supported for identity")
 }
 
-// unquoted parses a string or a name. It rejects a quoted identifier with the text refusal.
+// unquoted parses a string or a name. unquoted rejects a quoted identifier with the text refusal.
 func (p *parser) unquoted(refusal string) Ident {
 	switch p.tok.kind {
 	case tString, tDollar:
@@ -388,7 +388,7 @@ func (p *parser) allResource() Resource {
 	return r
 }
 
-// applicable removes the permissions that do not apply to r. It reports an error if no permission remains.
+// applicable removes the permissions that do not apply to r. applicable reports an error if no permission remains.
 func (p *parser) applicable(set access.Permissions, r *Resource) access.Permissions {
 	if p.failed {
 		return 0

@@ -157,8 +157,9 @@ type assigned struct {
 	fields map[string]bool
 }
 
-// checkAssignment rejects a if earlier assignments set the whole column or the same field. It creates an index of
-// earlier assignments if there are many of them. It searches a small number of assignments linearly.
+// checkAssignment rejects a if earlier assignments set the whole column or the same field. checkAssignment creates an
+// index of earlier assignments if there are many of them. checkAssignment searches a small number of assignments
+// linearly.
 func (p *parser) checkAssignment(earlier []Assignment, index *map[string]*assigned, a *Assignment) {
 	const few = 16
 	if len(earlier) < few {

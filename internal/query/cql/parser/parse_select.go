@@ -69,7 +69,7 @@ func (p *parser) beginsSelectors(k kind, after int) bool {
 	return true
 }
 
-// selectors parses * or a list of selectors. It returns an empty list for *.
+// selectors parses * or a list of selectors. selectors returns an empty list for *.
 func (p *parser) selectors() []Selector {
 	if p.accept(tStar) {
 		return nil

@@ -66,8 +66,8 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	return st, p.markers, nil
 }
 
-// CountTokens returns the number of tokens in a text up to the first invalid token. It stops soon after it has counted
-// most tokens. Callers use the result to estimate the memory for parsing the text.
+// CountTokens returns the number of tokens in a text up to the first invalid token. CountTokens stops soon after it
+// has counted most tokens. Callers use the result to estimate the memory for parsing the text.
 func CountTokens(text string, most int) (n int) {
 	for l := (lexer{text: text}); n <= most; n++ {
 		if k := l.next().kind; k == tEOF || k == tError {

@@ -239,7 +239,7 @@ func (p *printer) selector(t Term) {
 	}
 }
 
-// negate prints a minus sign and t. It adds a space if the lexer would otherwise read a number or a comment.
+// negate prints a minus sign and t. negate adds a space if the lexer would otherwise read a number or a comment.
 func (p *printer) negate(t Term) {
 	p.put("-")
 	at := len(p.buf)

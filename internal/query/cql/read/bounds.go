@@ -74,8 +74,8 @@ func (w *where) simple() bool {
 	return len(w.sliced) > 0
 }
 
-// simpleInterval returns the interval of restrictions for which simple reports true. It uses the given buffers and
-// allocates nothing if they are large enough. none is true if the interval is empty.
+// simpleInterval returns the interval of restrictions for which simple reports true. simpleInterval uses the given
+// buffers and allocates nothing if they are large enough. none is true if the interval is empty.
 func (w *where) simpleInterval(start, end []byte, b *expr.Bindings) (s, e []byte, none bool, err error) {
 	start, end = start[:0], end[:0]
 	columns := 0

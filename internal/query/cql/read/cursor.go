@@ -27,7 +27,7 @@ type cursor struct {
 // reset moves the cursor to the beginning and keeps its buffer.
 func (c *cursor) reset() { *c = cursor{clustering: c.clustering[:0]} }
 
-// visit counts n visited rows. It reports whether the command must pause because it has visited max rows.
+// visit counts n visited rows. visit reports whether the command must pause because it has visited max rows.
 func (c *cursor) visit(n, max int) bool {
 	c.visits += n
 	c.visitedOnPage += n

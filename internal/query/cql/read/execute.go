@@ -308,14 +308,14 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	return s.endPartition()
 }
 
-// resumeKey makes the command resume after a row of its partition. It returns false if no rows remain.
+// resumeKey makes the command resume after a row of its partition. resumeKey returns false if no rows remain.
 func (s *scan) resumeKey(at *position) bool {
 	s.current.resume(at)
 	return s.request.afterRow(at)
 }
 
-// applyTimeout sets the deadline of USING TIMEOUT, counted from the start of the request. It replaces the deadline in
-// the options, even if it is later. A single command is still limited by the read timeout.
+// applyTimeout sets the deadline of USING TIMEOUT, counted from the start of the request. applyTimeout replaces the
+// deadline in the options, even if it is later. A single command is still limited by the read timeout.
 func (s *scan) applyTimeout() error {
 	timeout, err := expr.EvalTimeout(s.plan.limits.timeout, &s.bind)
 	if err != nil || timeout == 0 {

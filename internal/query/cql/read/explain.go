@@ -155,8 +155,8 @@ func (p *Plan) Index() string {
 	return p.where.lookup.names()
 }
 
-// MaxRows returns the maximum number of rows of a page. It returns 0 if there is no limit, or if the rows returned
-// differ from the rows read.
+// MaxRows returns the maximum number of rows of a page. MaxRows returns 0 if there is no limit, or if the rows
+// returned differ from the rows read.
 func (p *Plan) MaxRows(b *expr.Bindings, pageSize int) (int64, error) {
 	if p.groups.aggregated || p.distinct || p.ann != nil || len(p.order.sort) > 0 {
 		return 0, nil

@@ -261,7 +261,7 @@ func (w *fixture) scene(name parser.QualifiedName, using parser.Using, markers i
 	return s, nil
 }
 
-// eval evaluates a term. It returns errScene for an unset value.
+// eval evaluates a term. eval returns errScene for an unset value.
 func (s *rowBuilder) eval(t parser.Term, r expr.Receiver) ([]byte, error) {
 	bound, err := expr.Bind(t, r, s.env)
 	if err != nil {

@@ -48,7 +48,7 @@ type partitionKey struct {
 	order []byte
 }
 
-// keys evaluates the restrictions on the partition key. It returns the distinct keys in the order of their values.
+// keys evaluates the restrictions on the partition key. keys returns the distinct keys in the order of their values.
 func (w *where) keys(b *expr.Bindings) ([]partitionKey, error) {
 	tuples, err := relation.Product(w.pk.List, b)
 	if err != nil {

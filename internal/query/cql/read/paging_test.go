@@ -260,7 +260,7 @@ func commas(v []int) string {
 }
 
 // TestIntervalsMeanTheirRelations checks that the intervals of clustering relations contain exactly the matching rows.
-// It covers all combinations of clustering directions and compares each query with a filter over all rows.
+// The test covers all combinations of clustering directions and compares each query with a filter over all rows.
 func TestIntervalsMeanTheirRelations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)

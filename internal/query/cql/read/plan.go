@@ -118,8 +118,8 @@ func (p *Plan) Columns() []Column { return p.columns }
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key components in key order. It returns nil unless all components are
-// bound.
+// PKIndexes returns the markers of the partition key components in key order. PKIndexes returns nil unless all
+// components are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
 // IsShort reports whether an execution with this page size reads at most about rowsMax rows of one logical partition.
@@ -140,7 +140,7 @@ func (p *Plan) OneRow() bool { return p.oneRow || p.groups.aggregated && !p.grou
 // Indexed reports whether an index is used.
 func (p *Plan) Indexed() bool { return p.where.lookup.index != nil }
 
-// Key returns the partition key to read. It returns an error unless the plan reads exactly one key.
+// Key returns the partition key to read. Key returns an error unless the plan reads exactly one key.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.where.feed.start != nil {
 		return nil, dberr.Invalidf("A SELECT in a transaction cannot read the change feed")

@@ -127,7 +127,7 @@ func (q *request) afterPosition(at *position) {
 	q.cmd.AfterPartition = at.afterPartition
 }
 
-// afterRow makes the command resume after a row of its partition. It returns false if no rows remain.
+// afterRow makes the command resume after a row of its partition. afterRow returns false if no rows remain.
 func (q *request) afterRow(at *position) bool {
 	q.afterClustering = append(q.afterClustering[:0], at.clustering...)
 	q.cmd.Slices = relation.After(q.slices, q.afterClustering, q.plan.order.reversed)

@@ -146,8 +146,8 @@ func (d *rowSlots) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([
 	return buf, nil
 }
 
-// appendSlot appends the value of a multi-cell column, or the write time or remaining TTL of any column. It appends
-// nothing for null.
+// appendSlot appends the value of a multi-cell column, or the write time or remaining TTL of any column. appendSlot
+// appends nothing for null.
 func (d *rowSlots) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	switch w.part {
 	case cellWriteTime, cellMaxWriteTime:

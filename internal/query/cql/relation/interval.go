@@ -16,8 +16,8 @@ import (
 // Restrictions on clustering columns are therefore a union of half-open byte intervals. A nil End means that the
 // interval is open.
 
-// afterPrefix returns the smallest key greater than all keys with the prefix, or nil if there is no such key. It does
-// not modify the prefix.
+// afterPrefix returns the smallest key greater than all keys with the prefix, or nil if there is no such key.
+// afterPrefix does not modify the prefix.
 func afterPrefix(prefix []byte) []byte {
 	return cqltype.AfterPrefix(bytes.Clone(prefix))
 }
@@ -104,7 +104,7 @@ func intersect(a, b []command.Slice) []command.Slice {
 	return out
 }
 
-// After removes the part that has already been read. It returns the intervals after a key, or before the key in a
+// After removes the part that has already been read. After returns the intervals after a key, or before the key in a
 // reverse read.
 func After(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
@@ -149,7 +149,7 @@ func (r *Restriction) EvalSlices(prefixes [][]byte, b *expr.Bindings) ([]command
 	return Normalize(out), nil
 }
 
-// eval evaluates a bound of a slice. It returns nil for a missing bound.
+// eval evaluates a bound of a slice. eval returns nil for a missing bound.
 func (b *Bound) eval(columns []*schema.Column, at *expr.Bindings) ([][]byte, error) {
 	if b == nil {
 		return nil, nil

@@ -46,9 +46,10 @@ func RangeText(t *schema.Table, start, end []byte) string {
 	return strings.Join(parts, " AND ")
 }
 
-// decodeBound decodes a bound of an interval. It returns the values of the first columns. It also reports whether the
-// bound is after the keys with these values, as opposed to before them. For integers, both interpretations may be
-// possible. decodeBound then returns the more readable interpretation for this end of the interval.
+// decodeBound decodes a bound of an interval. decodeBound returns the values of the first columns. decodeBound also
+// reports whether the bound is after the keys with these values, as opposed to before them. For integers, both
+// interpretations may be possible. decodeBound then returns the more readable interpretation for this end of the
+// interval.
 func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
 	if len(key) == 0 {
 		return nil, false, true

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestRangeText checks that the relations for an interval of clustering keys select the rows of the interval. It covers
-// columns of fixed and variable length in both directions.
+// TestRangeText checks that the relations for an interval of clustering keys select the rows of the interval. The test
+// covers columns of fixed and variable length in both directions.
 func TestRangeText(t *testing.T) {
 	table := func(columns ...*schema.Column) *schema.Table { return &schema.Table{Clustering: columns} }
 	column := func(name string, kind cqltype.Kind, desc bool) *schema.Column {

@@ -53,7 +53,8 @@ func (s *Set) Add(r *Restriction) error {
 	return nil
 }
 
-// AddClustering merges a restriction of clustering columns into the set. It rejects restrictions after a slice.
+// AddClustering merges a restriction of clustering columns into the set. AddClustering rejects restrictions after a
+// slice.
 func (s *Set) AddClustering(r *Restriction) error {
 	before := s.List
 	if err := s.Add(r); err != nil {

@@ -66,7 +66,8 @@ func appendComponents(dst [][]byte, whole []byte, t *cqltype.Type, columns []*sc
 	return dst, nil
 }
 
-// Tuples evaluates an equality or an IN. It returns the permitted tuples of values, each with len(r.Columns) values.
+// Tuples evaluates an equality or an IN. Tuples returns the permitted tuples of values, each with len(r.Columns)
+// values.
 func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	if r.Kind == Equal {
 		v, err := r.Value.Eval(nil, r.Columns, b)
@@ -108,8 +109,8 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	return out, nil
 }
 
-// InValues evaluates an IN used as a filter. It ignores null and unset values in a list, because no row contains such
-// values.
+// InValues evaluates an IN used as a filter. InValues ignores null and unset values in a list, because no row contains
+// such values.
 func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	var out [][]byte
 	if r.list == nil {
@@ -160,8 +161,8 @@ func CheckCombinations(a, b int) error {
 	return nil
 }
 
-// Product evaluates equalities and INs. It returns every combination of their values, one value per column. Without
-// restrictions, it returns one empty tuple.
+// Product evaluates equalities and INs. Product returns every combination of their values, one value per column.
+// Without restrictions, it returns one empty tuple.
 func Product(list []*Restriction, b *expr.Bindings) ([][][]byte, error) {
 	out := [][][]byte{nil}
 	for _, r := range list {

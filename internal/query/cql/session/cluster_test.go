@@ -303,7 +303,7 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 }
 
 // TestBatchLog checks that batch records are decoded unchanged, and that a removed record remains removed in either
-// order of its two mutations. It also checks the permissions of clients.
+// order of its two mutations. The test also checks the permissions of clients.
 func TestBatchLog(t *testing.T) {
 	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog)

@@ -149,7 +149,7 @@ func (s statementGenerator) write() string {
 		"c = 3 AND d = 3; APPLY BATCH", s.value(), row, s.one("=", "<"), k)
 }
 
-// TestExplainBounds checks that in 99.9 % of all cases the actual cost of a statement is between the bounds of EXPLAIN.
+// TestExplainBounds checks that in 99.9% of all cases the actual cost of a statement is between the bounds of EXPLAIN.
 // The upper bound is at most 1.1 times the lower bound for reads of one row, and 3 times for slices of a logical
 // partition. Use -explain.statements=10000 for a measurement.
 func TestExplainBounds(t *testing.T) {

@@ -112,7 +112,7 @@ func (l *Log) Count() uint64 {
 	return l.slowCount.Load()
 }
 
-// Record keeps a slow request. It calls describe only if the limit of requests per second is not exceeded.
+// Record keeps a slow request. Record calls describe only if the limit of requests per second is not exceeded.
 func (l *Log) Record(took time.Duration, describe func() Request) {
 	l.slowCount.Add(1)
 	now := l.o.Clock.Wall()

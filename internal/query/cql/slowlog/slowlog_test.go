@@ -20,8 +20,8 @@ func (c *clock) newLog(after time.Duration, bytes int) *Log {
 }
 
 // TestLog checks that requests are slow if they take at least the threshold, and that no request is slow without a
-// threshold. It also checks that the newest requests come first, are grouped by statement, and are summarized once with
-// the slowest request.
+// threshold. The test also checks that the newest requests come first, are grouped by statement, and are summarized
+// once with the slowest request.
 func TestLog(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	l := c.newLog(time.Second, 0)

@@ -33,7 +33,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *write.Request, done 
 	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, &execution{p, done})
 }
 
-// Explain returns the price of a plan and the cost of computing it. It blocks.
+// Explain returns the price of a plan and the cost of computing it. Explain blocks.
 func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (price, cost ru.Units, err error) {
 	c, err := p.command(r)
 	if err != nil {

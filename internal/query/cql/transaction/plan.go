@@ -85,7 +85,7 @@ func (p *Plan) Table() *schema.Table { return p.table }
 // Variables describes the bind markers of all statements.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key. It returns nil unless one statement binds all components.
+// PKIndexes returns the markers of the partition key. PKIndexes returns nil unless one statement binds all components.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
 // Columns describes the result. It is nil if the transaction has no result.

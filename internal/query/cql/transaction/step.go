@@ -58,7 +58,7 @@ func (b *binder) modification(stmt parser.Statement) (*write.Plan, error) {
 }
 
 // rewriteSelfUpdates rewrites c = c + value for a number as c = row.c + value, where row is a let of the updated row.
-// It does not modify the original statement.
+// rewriteSelfUpdates does not modify the original statement.
 func (b *binder) rewriteSelfUpdates(u *parser.Update, env *expr.Env) (*parser.Update, error) {
 	out := *u
 	out.Assignments = append([]parser.Assignment(nil), u.Assignments...)

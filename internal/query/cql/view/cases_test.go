@@ -16,12 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
-// TestCases checks the behavior of views that Cassandra's documentation describes. It compares the contents of views
-// after each statement in testdata/cases.txt.
+// TestCases checks the behavior of views that Cassandra's documentation describes. The test compares the contents of
+// views after each statement in testdata/cases.txt.
 //
 // Directives: cql executes the statements of its input, one per line. It prints rejections. When no hint is due, it
-// prints the tables in show=(..) that have changed. wait=N advances the clock by N seconds. places=V removes the unused
-// places of a view and prints the number of remaining places.
+// prints the tables in show=(..) that have changed. wait=N advances the clock by N seconds. places=V removes the
+// unused places of a view and prints the number of remaining places.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, true)

@@ -33,7 +33,7 @@ func BuildEntries(current func() *schema.Schema, entries EntriesOf) EntriesOf {
 	}
 }
 
-// Index checks that an index finds the rows of a page of its table. It does not search for false entries, which are
+// Index checks that an index finds the rows of a page of its table. Index does not search for false entries, which are
 // harmless because every lookup validates the row.
 func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,
 	limit int) (*Page, error) {

@@ -121,7 +121,7 @@ func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	return s.what == "", err
 }
 
-// unlike describes the difference between the expected and the actual view row. It returns "" if they are equal.
+// unlike describes the difference between the expected and the actual view row. unlike returns "" if they are equal.
 func unlike(t *schema.Table, want, have *row.Row) string {
 	for _, c := range t.Regulars {
 		a, b := want.Column(c.ID), have.Column(c.ID)

@@ -95,8 +95,8 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 // Variables describes the bind markers of all statements.
 func (b *Batch) Variables() []expr.Column { return b.variables }
 
-// PKIndexes returns the markers of the partition key. It returns nil if the batch accesses several tables or if a
-// component is not bound.
+// PKIndexes returns the markers of the partition key. PKIndexes returns nil if the batch accesses several tables or if
+// a component is not bound.
 func (b *Batch) PKIndexes() []uint16 { return b.pkIndexes }
 
 // Called returns the user-defined functions that the statements call.

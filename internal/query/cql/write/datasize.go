@@ -45,8 +45,8 @@ func (o *Options) dataSizes() *dataSizes {
 	return &sizes50
 }
 
-// sizeMayExceed reports whether the data may exceed size. It does not decode operands. One byte of an operand accounts
-// for at most byteMost bytes.
+// sizeMayExceed reports whether the data may exceed size. sizeMayExceed does not decode operands. One byte of an
+// operand accounts for at most byteMost bytes.
 func (s *groupSet) sizeMayExceed(of *dataSizes, size int) bool {
 	const cellLeast = 3 // bytes of an operand
 	byteMost := (dataCollection + of.cell + cellLeast - 1) / cellLeast

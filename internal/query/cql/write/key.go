@@ -86,7 +86,7 @@ func (w *where) appendAbsent(dst []byte) []byte {
 	return dst
 }
 
-// keys evaluates the partition keys. It returns distinct keys in the order of their values.
+// keys evaluates the partition keys. keys returns distinct keys in the order of their values.
 func (w *where) keys(b *expr.Bindings) ([][]byte, error) {
 	tuples, err := relation.Product(w.partition.List, b)
 	if err != nil {
@@ -112,8 +112,8 @@ func (w *where) keys(b *expr.Bindings) ([][]byte, error) {
 	return distinct(keys), nil
 }
 
-// prefixes evaluates the equalities and INs on clustering columns. It returns clustering keys or prefixes of clustering
-// keys.
+// prefixes evaluates the equalities and INs on clustering columns. prefixes returns clustering keys or prefixes of
+// clustering keys.
 func (w *where) prefixes(t *schema.Table, b *expr.Bindings) ([][]byte, error) {
 	points := w.clustering.List
 	if n := len(points); n > 0 && points[n-1].Kind == relation.Slice {

@@ -123,8 +123,8 @@ func (p *Plan) Table() *schema.Table { return p.table }
 // Variables describes the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key components in key order. It returns nil unless all components are
-// bound.
+// PKIndexes returns the markers of the partition key components in key order. PKIndexes returns nil unless all
+// components are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
 // Conditional reports whether the statement has an IF clause. If so, its outcome has rows.

@@ -177,7 +177,8 @@ func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 	return p.checkDelete()
 }
 
-// bindWhere binds the WHERE clause of UPDATE and DELETE. It must be called after all other clauses have been bound.
+// bindWhere binds the WHERE clause of UPDATE and DELETE. bindWhere must be called after all other clauses have been
+// bound.
 func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 	if err := p.where.bindRelations(relations, env, p.kind == update); err != nil {
 		return err

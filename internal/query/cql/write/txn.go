@@ -30,7 +30,8 @@ func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	return p, nil
 }
 
-// Key returns the partition key that the plan writes to. It returns an error unless the plan writes to exactly one key.
+// Key returns the partition key that the plan writes to. Key returns an error unless the plan writes to exactly one
+// key.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.json != nil {
 		var err error

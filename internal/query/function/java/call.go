@@ -149,7 +149,7 @@ func choose(found []*method, args []expression, of *jtype) *method {
 	return nil
 }
 
-// arguments compiles arguments. It returns false if an argument contains an error.
+// arguments compiles arguments. arguments returns false if an argument contains an error.
 func (c *compiler) arguments(nodes []*node) ([]expression, bool) {
 	args, ok := make([]expression, len(nodes)), true
 	for i, n := range nodes {

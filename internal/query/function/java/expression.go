@@ -175,7 +175,7 @@ var statics = map[string]expression{
 	"Long.BYTES":      constant(jInt, ofInt(8)),
 }
 
-// dotted returns a chain of names with dots. It returns false if the node has a different form.
+// dotted returns a chain of names with dots. dotted returns false if the node has a different form.
 func dotted(n *node) (string, bool) {
 	switch n.op {
 	case opName:

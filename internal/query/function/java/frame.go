@@ -38,7 +38,7 @@ type frame struct {
 // checkEvery is the number of steps between two reports to the meter of the request.
 const checkEvery = 512
 
-// step consumes steps. It is called before the work is done.
+// step consumes steps. step is called before the work is done.
 func (f *frame) step(n int) {
 	if f.steps -= n; f.steps < f.checkAt {
 		f.reportSteps()
@@ -62,7 +62,7 @@ func (f *frame) abort(err error) {
 	}
 }
 
-// alloc consumes bytes, and steps for accessing them. It is called before the bytes are allocated.
+// alloc consumes bytes, and steps for accessing them. alloc is called before the bytes are allocated.
 func (f *frame) alloc(n int) {
 	if f.bytes -= n; f.bytes < 0 {
 		panic(exhausted{what: "more than 16 MiB of memory"})

@@ -129,7 +129,7 @@ func numberLength(text string) int {
 	return n
 }
 
-// quoted parses a string or character literal. It returns its value and its length.
+// quoted parses a string or character literal. quoted returns its value and its length.
 func quoted(text string) (value string, n int, ok bool) {
 	var b strings.Builder
 	quote := text[0]

@@ -16,7 +16,7 @@ type parser struct {
 	depth  int
 }
 
-// parse parses the body of a method. It panics with *Error, which Compile recovers.
+// parse parses the body of a method. parse panics with *Error, which Compile recovers.
 func parse(tokens []token) *node {
 	p := &parser{tokens: tokens}
 	body := &node{op: opBlock, line: 1}
@@ -128,7 +128,8 @@ func (p *parser) statement() *node {
 	return p.expressionStatement()
 }
 
-// keywordStatement parses a statement that begins with a keyword. It returns false if there is no keyword.
+// keywordStatement parses a statement that begins with a keyword. keywordStatement returns false if there is no
+// keyword.
 func (p *parser) keywordStatement(n *node) bool {
 	t := p.tok()
 	switch t.text {
@@ -380,8 +381,8 @@ func (p *parser) typeName() *typeName {
 	return n
 }
 
-// typeArguments parses <T, ..>. It returns false if the tokens have a different form. The tokens >> and >>> may close
-// several lists.
+// typeArguments parses <T, ..>. typeArguments returns false if the tokens have a different form. The tokens >> and >>>
+// may close several lists.
 func (p *parser) typeArguments() ([]*typeName, bool) {
 	defer p.enter()()
 	p.pos++

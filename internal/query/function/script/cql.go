@@ -206,7 +206,8 @@ func (e *encoder) wire(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	return wire, t.Validate(wire)
 }
 
-// encode works like wire, but requires that the value is not null. It returns nil if the value does not fit the type.
+// encode works like wire, but requires that the value is not null. encode returns nil if the value does not fit the
+// type.
 func (e *encoder) encode(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	o, isObject := v.(*goja.Object)
 	switch {

@@ -105,7 +105,7 @@ func (e *Engine) After(ctx context.Context, c *Call) (*Outcome, error) {
 	return e.outcome(ctx, postTrigger, c)
 }
 
-// Function calls a user-defined function. It returns undefined if JSON cannot represent the result.
+// Function calls a user-defined function. Function returns undefined if JSON cannot represent the result.
 func (e *Engine) Function(ctx context.Context, p *Program, args []document.Value) (document.Value, error) {
 	out, err := e.outcome(ctx, function, &Call{Program: p, Arguments: document.ArrayValue(args)})
 	if err != nil || out.Body == nil {
@@ -160,8 +160,8 @@ func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.W
 		"The limit of %d concurrent scripts on this node is reached. The script was not executed. Retry", e.bounds.Scripts)}
 }
 
-// leave releases the slot that enter has acquired. It does not use the context, because the request may have ended and
-// its context may have been reused.
+// leave releases the slot that enter has acquired. leave does not use the context, because the request may have ended
+// and its context may have been reused.
 func (e *Engine) leave(of *sync.WaitGroup, who fairshare.Principal, held time.Duration) {
 	if of != nil {
 		of.Done()

@@ -66,7 +66,7 @@ func (w *walker) fold(e ast.Expression) error {
 	return nil
 }
 
-// folded returns the nesting depth of a foldable expression. It returns false if the compiler does not fold it.
+// folded returns the nesting depth of a foldable expression. folded returns false if the compiler does not fold it.
 func (w *walker) folded(e ast.Expression) (int, bool) {
 	if isLiteral(e) {
 		return 0, true

@@ -106,7 +106,7 @@ func (l *lazy) json() document.Value {
 // glancesMax is the number of searches for a single member after which all members of a text are parsed.
 const glancesMax = 4
 
-// glance returns the value of a member without parsing the others. It returns nil for an object, because repeated
+// glance returns the value of a member without parsing the others. glance returns nil for an object, because repeated
 // accesses must return the same object.
 func (l *lazy) glance(name string) goja.Value {
 	if l.looked || l.glances == glancesMax {
@@ -122,7 +122,7 @@ func (l *lazy) glance(name string) goja.Value {
 	return nil
 }
 
-// made returns the JavaScript value of a member. It creates the value on first access.
+// made returns the JavaScript value of a member. made creates the value on first access.
 func (l *lazy) made(m *member) goja.Value {
 	if m.text != "" {
 		return l.realm.part(document.ViewText(m.text))

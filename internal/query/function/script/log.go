@@ -58,7 +58,7 @@ func (r *realm) consoleLog(c goja.FunctionCall) goja.Value {
 	return goja.Undefined()
 }
 
-// format writes a text in which directives are replaced with arguments. It removes these arguments from args.
+// format writes a text in which directives are replaced with arguments. format removes these arguments from args.
 func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 	for line.Len() <= r.run.engine.bounds.LogBytes {
 		i := strings.IndexByte(text, '%')

@@ -179,7 +179,7 @@ func (l *leader) failure(e *container.Error) *Failure {
 	return f
 }
 
-// idOf finds the ID of an item by its resource ID. It searches the recorded IDs and then runs a query.
+// idOf finds the ID of an item by its resource ID. idOf searches the recorded IDs and then runs a query.
 func (l *leader) idOf(ctx context.Context, rid string) (string, *Failure) {
 	if id, ok := l.ids[rid]; ok {
 		return id, nil

@@ -133,7 +133,7 @@ func (r *run) tooLong() *Failure {
 		r.end.Sub(r.begun).Round(time.Millisecond))}
 }
 
-// stop ends the script with a failure. It may be called from any goroutine. Only the first failure is reported.
+// stop ends the script with a failure. stop may be called from any goroutine. Only the first failure is reported.
 func (r *run) stop(f *Failure) {
 	f.Fatal = true
 	if !r.stopped.CompareAndSwap(nil, f) {
@@ -191,7 +191,7 @@ func (e *Engine) collected() uint64 {
 	return heapBytes()
 }
 
-// run executes the script in a realm. It returns the realm to the pool unless its state is broken.
+// run executes the script in a realm. run returns the realm to the pool unless its state is broken.
 func (r *run) run() (out *result) {
 	e := r.engine
 	r.realm = e.take()

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestTriggers checks that a pre-trigger can change the item and has no response. It also checks that a post-trigger
-// can access both bodies and use items.
+// TestTriggers checks that a pre-trigger can change the item and has no response. The test also checks that a
+// post-trigger can access both bodies and use items.
 func TestTriggers(t *testing.T) {
 	e := slowEngine()
 	item := document.View([]byte(`{"id":"a","name":"  x "}`))

@@ -142,7 +142,7 @@ type writer struct {
 	bare bool
 }
 
-// value writes v. It returns false if v has no JSON representation, such as undefined.
+// value writes v. value returns false if v has no JSON representation, such as undefined.
 func (w *writer) value(holder *goja.Object, name string, v goja.Value, depth int) bool {
 	w.realm.heed()
 	o, isObject := v.(*goja.Object)
@@ -250,7 +250,7 @@ func (w *writer) object(o *goja.Object, depth int) bool {
 	return true
 }
 
-// member writes a member of an object. It writes nothing if the value has no JSON representation.
+// member writes a member of an object. member writes nothing if the value has no JSON representation.
 func (w *writer) member(o *goja.Object, name string, depth int, empty *bool) {
 	if w.bare && depth == 1 && document.IsSystem(name) {
 		return
@@ -285,7 +285,7 @@ func (w *writer) line() {
 	}
 }
 
-// json returns the JSON of v for a parameter or a result. It returns nil if v has no JSON representation.
+// json returns the JSON of v for a parameter or a result. json returns nil if v has no JSON representation.
 func (r *realm) json(v goja.Value, bytesMax, depthMax int) []byte {
 	return r.written(v, &writer{realm: r, bytesMax: bytesMax, depthMax: depthMax})
 }

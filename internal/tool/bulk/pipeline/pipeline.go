@@ -100,7 +100,7 @@ func (p *Pipeline) Start() {
 	p.reader.Go(p.read)
 }
 
-// OnlyRefused sets Options.OnlyRefused. It must be called before Start.
+// OnlyRefused sets Options.OnlyRefused. OnlyRefused must be called before Start.
 func (p *Pipeline) OnlyRefused() { p.o.OnlyRefused = true }
 
 // Again returns the number of retries.

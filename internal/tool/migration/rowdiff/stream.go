@@ -243,7 +243,7 @@ func (q *Query) Read(ctx context.Context, r *bulk.Reader, tokens bulk.TokenRange
 	return s
 }
 
-// Next returns the next row, or nil at the end. It returns an error if the rows are not in the order of tokens and
+// Next returns the next row, or nil at the end. Next returns an error if the rows are not in the order of tokens and
 // keys.
 func (s *Stream) Next() (*Row, error) {
 	for len(s.rows) == 0 {

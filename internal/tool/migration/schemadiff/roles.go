@@ -20,8 +20,8 @@ const builtin = "cassandra"
 var texts = cqltype.SetOf(cqltype.Native(cqltype.Text))
 
 // Roles creates the roles of the source that do not exist in the target, with their password hashes, memberships, and
-// permissions. It omits Cassandra's default superuser. It returns the number of created roles, and the statements that
-// the target rejected, with the reasons. The tables must exist.
+// permissions. It omits Cassandra's default superuser. Roles returns the number of created roles, and the statements
+// that the target rejected, with the reasons. The tables must exist.
 func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused []string, err error) {
 	there := map[string]bool{builtin: true}
 	err = rows(ctx, target, 1, "SELECT role FROM system_auth.roles", func(row []string) { there[row[0]] = true })
@@ -85,7 +85,8 @@ func Roles(ctx context.Context, source, target *bulk.Reader) (made int, refused 
 var permissions = map[string]bool{"CREATE": true, "ALTER": true, "DROP": true, "SELECT": true, "MODIFY": true,
 	"AUTHORIZE": true, "DESCRIBE": true, "EXECUTE": true, "UNMASK": true, "SELECT_MASKED": true}
 
-// resource converts a path in system_auth to CQL. It returns "" for paths other than data, roles, and all functions.
+// resource converts a path in system_auth to CQL. resource returns "" for paths other than data, roles, and all
+// functions.
 func resource(path string) string {
 	kind, rest, _ := strings.Cut(path, "/")
 	keyspace, table, hasTable := strings.Cut(rest, "/")

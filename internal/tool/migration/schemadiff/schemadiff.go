@@ -70,7 +70,7 @@ func (s Selection) takes(n bulk.Name) bool {
 	return !slices.Contains(s.Exclude, n) && (len(s.Tables) == 0 || slices.Contains(s.Tables, n))
 }
 
-// Read reads the objects of a schema, in an order in which they can be created. It returns an error if a selected
+// Read reads the objects of a schema, in an order in which they can be created. Read returns an error if a selected
 // object does not exist.
 func Read(ctx context.Context, r *bulk.Reader, s Selection) ([]Object, error) {
 	keyspaces, err := s.keyspaces(ctx, r)

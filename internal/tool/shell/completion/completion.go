@@ -106,7 +106,7 @@ func (c *context) findTable() {
 	}
 }
 
-// before returns the nth token before the cursor, counted from 1, in upper case. It returns "" if there are fewer
+// before returns the nth token before the cursor, counted from 1, in upper case. before returns "" if there are fewer
 // tokens.
 func (c *context) before(n int) string {
 	if n > len(c.tokens) {

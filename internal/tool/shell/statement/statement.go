@@ -43,8 +43,8 @@ type Splitter struct {
 	last       [2]string
 }
 
-// Add adds a line of the input, with or without its line end, and returns the statements that end in it. It returns an
-// error if a statement is too long, and then discards that statement.
+// Add adds a line of the input, with or without its line end, and returns the statements that end in it. Add returns
+// an error if a statement is too long, and then discards that statement.
 func (s *Splitter) Add(line string) ([]Statement, error) {
 	s.lines++
 	s.buf = append(append(s.buf, strings.TrimSuffix(line, "\n")...), '\n')
