@@ -32,7 +32,7 @@ type adminClient struct {
 	clientTLS
 	// socket is the path of the node's admin socket, once the node has referred a request to it.
 	socket string
-	// content is the body of the current request, and ctx is its context. Both may be nil.
+	// content is the body of the current request, and ctx is its context. Both fields may be nil.
 	content []byte
 	ctx     context.Context
 }

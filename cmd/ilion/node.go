@@ -180,7 +180,7 @@ func confirmNode(in io.Reader, out io.Writer, s *admin.Status, name, question st
 	return confirm(in, out, question)
 }
 
-// errDeclined reports that the user declined. The command exits with 1, so that a script can detect it.
+// errDeclined reports that the user declined. The command exits with code 1, so a script can detect the refusal.
 var errDeclined = errors.New("canceled: nothing was changed")
 
 // noTerminal is the message for a command that cannot ask for confirmation.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// renamed lists the former names of commands. They and their environment variables work for one release.
+// renamed lists the former names of commands. The former names and their environment variables work for one release.
 var renamed = []struct{ from, to string }{
 	{"partitions", "partition list"},
 	{"history", "partition history"},

@@ -4,17 +4,17 @@ package access
 
 // These are the names of an account's keys, as in Azure Cosmos DB. A key is not a role: its permissions are fixed.
 const (
-	// PrimaryKey and SecondaryKey allow everything on data and schema. There are two keys, so that one key can be
-	// replaced while clients use the other.
+	// PrimaryKey and SecondaryKey allow everything on data and schema. With two keys, an operator can replace one key
+	// while clients use the other.
 	PrimaryKey   = "primary"
 	SecondaryKey = "secondary"
 	// ReadOnlyKey allows reads and queries.
 	ReadOnlyKey = "read-only"
 )
 
-// AccountKeySubject returns the permissions of the holder of an account key. If the name is unknown, the subject has no
-// permissions. The permissions do not depend on roles. They exclude role management and operations that are reserved
-// for superusers, such as reading password hashes.
+// AccountKeySubject returns the permissions of the holder of an account key. If the name is unknown, the subject has
+// no permissions. The permissions do not depend on roles. An account key does not permit role management or operations
+// that are reserved for superusers, such as reading password hashes.
 func AccountKeySubject(name string) *Subject {
 	out := &Subject{Name: name, Login: true, Roles: []string{name}, grants: map[Resource]Permissions{}}
 	spaces, functions := Resource{Kind: AllKeyspaces}, Resource{Kind: AllFunctions}

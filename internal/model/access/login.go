@@ -8,7 +8,7 @@ type RoleID [16]byte
 // RoleVersion identifies a record and the state of its credentials. The zero value belongs to a role without a record.
 type RoleVersion struct {
 	ID RoleID
-	// Credentials is Role.Credentials plus one, so that the version of a record is never the zero value.
+	// Credentials is Role.Credentials plus one. The version of a record is therefore never the zero value.
 	Credentials uint64
 }
 

@@ -51,8 +51,8 @@ func OfFunctions(keyspace string) Resource {
 	return Resource{Kind: AllFunctionsInKeyspace, Keyspace: keyspace}
 }
 
-// OfProcedure returns the resource of a container's stored procedure. It is a function without arguments whose name is
-// table.id, which cannot be the name of a Cassandra function.
+// OfProcedure returns the resource of a container's stored procedure. The resource is a function without arguments
+// named table.id. A Cassandra function cannot have such a name.
 func OfProcedure(keyspace, table, id string) Resource {
 	return Resource{Kind: Function, Keyspace: keyspace, Name: table + "." + id}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Subject holds the resolved permissions of a role in one State, so that checks are fast. It is immutable.
+// Subject holds the resolved permissions of a role in one State, which makes checks fast. A Subject is immutable.
 type Subject struct {
 	Name string
 	// Superuser grants all permissions. Login is also false for a role that no longer exists.
@@ -68,7 +68,7 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 // Version returns the version of the record from which the subject was resolved, or zero if no record existed.
 func (s *Subject) Version() RoleVersion { return s.version }
 
-// Ended returns the subject of a session whose role has been dropped. It has no permissions.
+// Ended returns the subject of a session whose role has been dropped. The subject has no permissions.
 func Ended(name string) *Subject { return &Subject{Name: name, Roles: []string{name}} }
 
 // index prepares the data structures for the lookups of every statement.
@@ -126,7 +126,7 @@ func (s *Subject) Check(p Permission, on Resource) error {
 }
 
 // Admit returns an error if the subject must not be served in the given data center to a client at the given address.
-// This applies if the role has lost LOGIN or is restricted to other data centers or addresses. An invalid address
+// Admit rejects a role that has lost LOGIN or is restricted to other data centers or addresses. An invalid address
 // stands for a caller in the same process.
 func (s *Subject) Admit(datacenter string, from netip.Addr) error {
 	switch {

@@ -16,7 +16,7 @@ import (
 
 const (
 	// idMax is the maximum length of IDs. nameMax is the maximum length of the names of keyspaces, tables, and builds.
-	// Both are in bytes.
+	// Both lengths are in bytes.
 	idMax   = 64
 	nameMax = 1024
 )

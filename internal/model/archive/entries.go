@@ -47,7 +47,8 @@ func DecodeEntries(b []byte) (*Entries, error) {
 	return e, err
 }
 
-// Each calls fn for each command. The commands of one partition are in order. They point into the decoded bytes.
+// Each calls fn for each command. The commands of one partition are in order. The commands point into the decoded
+// bytes.
 func (e *Entries) Each(fn func(partition, index uint64, command []byte) error) error {
 	for rest := e.data; len(rest) > 0; {
 		var v [3]uint64

@@ -47,7 +47,8 @@ type Segment struct {
 	Partitions []Partition `json:"partitions"`
 	// MetadataFile is the file name of the metadata at the last restore point.
 	MetadataFile string `json:"described"`
-	// Files describes the files with the changes. They follow the header in this order and with these sizes.
+	// Files describes the files with the changes. The files follow the header in the order of Files, with the sizes in
+	// Files.
 	Files []SegmentFile `json:"files"`
 	// Data holds the concatenated files.
 	Data []byte `json:"-"`

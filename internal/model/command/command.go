@@ -115,11 +115,11 @@ type Mutation struct {
 	Epoch uint64
 	// Dedupe identifies the command for exactly-once application. The zero value disables deduplication.
 	Dedupe DedupeID
-	// Retried means that an earlier attempt with this ID may have been executed. Sent means that no earlier attempt can
-	// have been executed and that the command came from another node. Such a command can arrive long after it was sent,
-	// even after later attempts. Known applies to both flags. It is the newest value of partition.Host.DedupeEpoch that
-	// the target node had reported before the first attempt that may have been executed. It is 0 if the node had not
-	// reported a value.
+	// Retried means that an earlier attempt with this ID may have been executed. Sent means that no earlier attempt
+	// can have been executed and that the command came from another node. A sent command can arrive late, even after
+	// later attempts. Known applies to both flags. Known is the newest value of partition.Host.DedupeEpoch that the
+	// target node had reported before the first attempt that may have been executed, or 0 if the node had reported no
+	// value.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. It is 0 before that.
@@ -153,8 +153,8 @@ type Read struct {
 	// the wide ring it is an interval of the first halves of positions.
 	Range token.Range
 	Resume
-	// Slices restricts the rows in every partition. They are sorted and disjoint, and empty means all rows. If Reversed
-	// is set, rows are returned in descending order. Slices are still in ascending order.
+	// Slices restricts the rows in every partition. The slices are sorted and disjoint. If Slices is empty, all rows
+	// are selected. If Reversed is set, rows are returned in descending order, but Slices is still in ascending order.
 	Slices   []Slice
 	Reversed bool
 	// Statics requests static cells. NoRows requests partitions without rows. With either of them, the visitor's

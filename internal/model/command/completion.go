@@ -2,11 +2,11 @@
 
 package command
 
-// Completion receives the outcome of a write exactly once. Callers implement it on a pooled struct, so that a write
-// allocates nothing.
+// Completion receives the outcome of a write exactly once. Callers implement Completion on a pooled struct to avoid
+// allocations.
 //
 // Done may be called on the same goroutine before the function that received the Completion returns, or later on
-// another goroutine. It must be quick and must not block, because writes that were committed together wait for each
+// another goroutine. Done must be fast and must not block, because writes that were committed together wait for each
 // other's Done.
 type Completion interface{ Done(o Outcome) }
 

@@ -72,7 +72,7 @@ type RowRef struct {
 type Operator uint8
 
 // These are the operators of a Condition. Exists and NotExists test the row. The other operators test a column or an
-// element of it.
+// element of a column.
 const (
 	Exists Operator = iota
 	NotExists
@@ -111,8 +111,8 @@ const (
 	ListSetAt                      // Args[0] = int index, Args[1] = value (nil deletes the element)
 	ListDiscard                    // Args = values to remove
 	ListDeleteAt                   // Args[0] = int index
-	// ListPut adds elements whose paths are known: Args alternates paths and values. It depends on no stored data, but
-	// the updates after it count indexes that include its elements.
+	// ListPut adds elements whose paths are known: Args alternates paths and values. ListPut does not depend on stored
+	// data, but later updates count indexes that include its elements.
 	ListPut
 	// SumAdd adds to a number, or appends to a text that is not null. Args[0] is the addend. The other arguments are
 	// the IDs, as ints, of the indexes that receive the sum. An ID that is followed by another int receives the sum's

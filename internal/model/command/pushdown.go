@@ -42,8 +42,8 @@ type PushdownResult struct {
 	AfterPartition bool
 }
 
-// PushdownVisitor is a Visitor that can receive pushdown results instead of rows. One read may deliver both. Physical
-// partitions are visited in order, and each of them delivers either a result or rows.
+// PushdownVisitor is a Visitor that can receive pushdown results instead of rows. One read may deliver both results
+// and rows. Physical partitions are visited in order, and each physical partition delivers either a result or rows.
 type PushdownVisitor interface {
 	Visitor
 	// PushedDown is called once per physical partition, after all other calls for that partition. A result with More

@@ -56,7 +56,7 @@ func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, err
 	return ops, nil
 }
 
-// counterPath is the path of the counter cell to which this region adds. There is only one region.
+// counterPath is the path of the counter cell to which this region adds. A cluster has only one region.
 var counterPath = row.CounterPath(0)
 
 // resolver turns the updates of the rows into operands, row by row.

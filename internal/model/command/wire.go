@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ErrMalformed reports that bytes are not an encoded command. They are truncated, too long, or contain a value that is
-// out of range.
+// ErrMalformed reports that bytes are not an encoded command. The bytes are truncated, too long, or contain a value
+// that is out of range.
 var ErrMalformed = errors.New("malformed command")
 
 // appender writes the parts of commands.

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// These are the maximum sizes in bytes of a fixed-size value in JSON, including quotes. They apply to a number, and to
-// other values such as a timestamp, a UUID, or a long duration.
+// These are the maximum sizes in bytes of a fixed-size value in JSON, including quotes. The sizes apply to numbers and
+// to other values such as timestamps, UUIDs, and long durations.
 const (
 	jsonNumber = 32
 	jsonOther  = 64

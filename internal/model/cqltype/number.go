@@ -146,8 +146,8 @@ const (
 	// number to text and back grows faster than its length. At this limit, the conversion takes milliseconds. A number
 	// of 4 MB takes a minute.
 	NumberBytesMax = 16 << 10
-	// digitsMax is the maximum number of digits in the text of a number, as a literal or in JSON. This many digits fit
-	// into NumberBytesMax.
+	// digitsMax is the maximum number of digits in the text of a number, as a literal or in JSON. A number with
+	// digitsMax digits fits into NumberBytesMax.
 	digitsMax = 39_456
 )
 

@@ -16,7 +16,8 @@ const dateEpoch = 1 << 31
 
 const secondsPerDay = 86400
 
-// isInteger reports whether the text consists of an optional minus and digits. Such a text is a raw value in a string.
+// isInteger reports whether the text consists of an optional minus and digits. A text that is an integer is the raw
+// value of the type.
 func isInteger(s string) bool { return isDigits(strings.TrimPrefix(s, "-")) }
 
 // A scanner reads a date or time from the start of a text.

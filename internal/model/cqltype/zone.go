@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// zoneinfo is the time zone database (public domain): a copy of lib/time/zoneinfo.zip of the Go distribution. The
-// database of the host is not used, so that a statement has the same effect on every node. To update the database, copy
-// the file again.
+// zoneinfo is the time zone database (public domain), a copy of lib/time/zoneinfo.zip in the Go distribution. The
+// database of the host is not used, because a statement must have the same effect on every node. To update the
+// database, copy the file again.
 //
 //go:embed zoneinfo.zip
 var zoneinfo []byte

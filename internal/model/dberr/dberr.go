@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dberr defines the errors that clients can see, independent of any protocol. Each protocol (CQL, HTTP) maps
-// them to its own codes in one file. Errors between packages that clients do not see are not defined here. They are
-// sentinel errors of the package that returns them.
+// them to its own codes in one file. This package does not define internal errors that clients do not see. Such errors
+// are sentinel errors of the packages that return them.
 package dberr
 
 import (

@@ -63,7 +63,7 @@ func AppendItem(dst, body []byte, s *System) []byte {
 	return append(dst, '}')
 }
 
-// WithoutSystem returns an object without its system properties, including _lsn. The rest is unchanged byte for byte.
+// WithoutSystem returns an object without its system properties, including _lsn. All other bytes are unchanged.
 func WithoutSystem(v Value) Value {
 	return Without(v, systemNames...)
 }
@@ -76,8 +76,8 @@ var systemNames = []string{"_rid", "_self", "_etag", "_attachments", TimeMember,
 // IsSystem reports whether a property is assigned by the server, regardless of the value that a client sends.
 func IsSystem(name string) bool { return slices.Contains(systemNames, name) }
 
-// Without returns an object without the members with the given names. The rest is unchanged byte for byte. A value that
-// has none of the members, or is not an object, is returned unchanged.
+// Without returns an object without the members with the given names. All other bytes are unchanged. A value that has
+// none of the members, or is not an object, is returned unchanged.
 func Without(v Value, remove ...string) Value {
 	if v.kind != Object {
 		return v
@@ -128,7 +128,7 @@ func Without(v Value, remove ...string) Value {
 }
 
 // With returns an object with one member set. An existing member is replaced in place, and a new member is appended.
-// The rest is unchanged byte for byte. If v is not an object, it is returned unchanged. Setting a member to Undefined
+// All other bytes are unchanged. If v is not an object, it is returned unchanged. Setting a member to Undefined
 // removes it.
 func With(v Value, name string, member Value) Value {
 	if !member.IsDefined() {

@@ -31,8 +31,8 @@ func skipSpace(s string, i int) int {
 	return i
 }
 
-// shortString is the length up to which strings are searched byte by byte, because most names are shorter. The rest is
-// searched with vector instructions.
+// shortString is the number of leading bytes of a string that are searched byte by byte, because most names are
+// shorter. The remaining bytes are searched with vector instructions.
 const shortString = 16
 
 // skipString returns the index after the string whose opening quote is at i, and whether it contains an escape.

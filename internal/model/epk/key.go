@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package epk implements the effective partition keys of containers. These are the hashes by which Azure Cosmos DB
-// places partition key values on its ring, in hexadecimal form. The package also maps them to the tokens of a table.
+// Package epk implements the effective partition keys of containers. An effective partition key is the hash, in
+// hexadecimal form, by which Azure Cosmos DB places partition key values on its ring. The package also maps effective
+// partition keys to the tokens of a table.
 //
 // Guarantees:
 //

@@ -47,7 +47,7 @@ func (s Scheme) Hash(dst []byte, k Key) []byte {
 // Hex returns the effective partition key as an uppercase hexadecimal number.
 func (s Scheme) Hex(k Key) string { return strings.ToUpper(hex.EncodeToString(s.Hash(nil, k))) }
 
-// Token returns the position of a key on the ring of its table. It depends only on the first value, so that all keys
+// Token returns the position of a key on the ring of its table. The token depends only on the first value, so all keys
 // with a common prefix are adjacent. The position of an empty key is the start of the ring.
 func (s Scheme) Token(k Key) token.Token {
 	switch {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairshare tracks how much of a scarce resource each principal has recently used. It determines which
-// principal is served next. The package reads no clock.
+// Package fairshare tracks how much of a scarce resource each principal has recently used. The package also determines
+// which principal is served next. It reads no clock.
 //
 // Guarantees:
 //

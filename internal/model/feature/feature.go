@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feature defines the feature level. It is a number by which nodes of different builds agree on the formats
-// that they write and on the effect of log entries.
+// Package feature defines the feature level. Nodes of different builds use this number to agree on the formats that
+// they write and on the effect of log entries.
 //
 // A build understands a range of levels. The level of a partition is set by an entry of its log and never decreases.
 // All replicas therefore change their behavior at the same index. Bytes that only a later build can read result in the
-// error Newer. They are not treated as damaged.
+// error Newer instead of being treated as damaged.
 package feature
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package invariant checks the numbered invariants of packages at run time. The checks cost time and memory. They are
-// only compiled with the build tag invariants, which the tests of simulated clusters set:
+// compiled only with the build tag invariants, which the tests of simulated clusters set:
 //
 //	go test -tags invariants ./test/sim/... ./internal/replica/...
 package invariant

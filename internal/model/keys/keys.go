@@ -25,7 +25,7 @@ const (
 )
 
 // MetadataVersionKey is the key, under MetaID, of the version of all other keys under MetaID. The version has 8 bytes.
-// The other keys start with a higher byte.
+// All other keys under MetaID start with a higher byte.
 const MetadataVersionKey = "\x00"
 
 // These bits of an ID define the layout of its keys.
@@ -118,8 +118,8 @@ type DedupeID struct {
 // partNumbers is the limit of the numbers of batch parts. Nodes assign higher sequence numbers to their commands.
 const partNumbers = 1 << 32
 
-// MayBePart reports whether the ID can belong to a part of an atomic batch. Such an ID consists of the batch ID and the
-// part number.
+// MayBePart reports whether the ID can belong to a part of an atomic batch. The ID of a batch part consists of the
+// batch ID and the part number.
 func (id DedupeID) MayBePart() bool { return id.Sequence < partNumbers }
 
 // DedupeIDOf returns the ID in the rest of a dedupe record's key.
@@ -156,8 +156,8 @@ func AppendIndexFrom(dst []byte, index uint32, value []byte) []byte {
 	return appendEscaped(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
 }
 
-// These bytes follow a zero byte in the value of an ordered index. They mark a zero byte of the value itself, or the
-// end of the value.
+// These bytes follow a zero byte in the value of an ordered index. They indicate whether the zero byte is a part of
+// the value or marks its end.
 const (
 	valueZero = 0xff
 	valueEnd  = 1

@@ -31,7 +31,7 @@ func Split(key []byte) int {
 	return end
 }
 
-// Abbreviate returns the first eight bytes as a number. They suffice for most comparisons.
+// Abbreviate returns the first eight bytes as a number. This number suffices for most comparisons.
 func Abbreviate(key []byte) uint64 {
 	if len(key) >= 8 {
 		return binary.BigEndian.Uint64(key)

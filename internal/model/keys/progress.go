@@ -9,8 +9,8 @@ import "github.com/ilion-db/ilion/internal/model/codec"
 // one key per partition. If the meta itself is further ahead, it takes precedence. The meta is stored again only when
 // another part of it changes.
 type Progress struct {
-	// Partition is the ID of the physical partition. The other fields have the same meaning as in Meta. Applied is 0 if
-	// the partition has left the node. Its earlier progress is then void.
+	// Partition is the ID of the physical partition. The other fields have the same meaning as in Meta. Applied is 0
+	// if the partition has left the node, which invalidates its earlier progress.
 	Partition, Applied, Term uint64
 	MaxTimestamp             int64
 	SchemaVersion            uint64

@@ -4,7 +4,7 @@ package keys
 
 import "encoding/binary"
 
-// These are the classes of sweep queue entries. They are swept after different delays.
+// These are the classes of sweep queue entries. Each class has a different sweep delay.
 const (
 	SweepRows   byte = 0
 	SweepDedupe byte = 1

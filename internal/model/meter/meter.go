@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meter limits the evaluation of expressions. It limits the allocated memory, the work, and the number of
-// concurrent evaluations.
+// Package meter limits the evaluation of expressions. Package meter limits the allocated memory, the work, and the
+// number of concurrent evaluations.
 //
 // Guarantees:
 //

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Builder encodes operands. It may be reused, and allocates nothing once its buffers have grown. Paths and values are
-// not copied. They are referenced until Bytes or Append is called. Entries may be added in any order. Ascending order
-// is the fastest. If the same place (column, path) is added twice, the merge rule (RW2) determines the result, as for
-// two operands. A zero Builder must be initialized with Reset.
+// Builder encodes operands. A Builder may be reused, and allocates nothing once its buffers have grown. The Builder
+// does not copy paths and values, but references them until Bytes or Append is called. Entries may be added in any
+// order. Ascending order is the fastest. If the same place (column, path) is added twice, the merge rule (RW2)
+// determines the result, as for two operands. A zero Builder must be initialized with Reset.
 type Builder struct {
 	h       head
 	entries []entry

@@ -67,9 +67,9 @@ func (e Expired) Has(m *Liveness) bool {
 	return false
 }
 
-// Covering returns the timestamp up to which a stored row is hidden. This is the timestamp of the row itself if the row
-// has expired. Otherwise it is deleted, which is the timestamp of a deletion, or NotDeleted. Every reader of a table
-// with Lifetimes passes the result to Row.Resolve, Merger.Sweep, or Oldest.
+// Covering returns the timestamp up to which a stored row is hidden. If the row has expired, Covering returns the
+// timestamp of the row. Otherwise, it returns deleted, which is the timestamp of a deletion or NotDeleted. Every
+// reader of a table with Lifetimes passes the result to Row.Resolve, Merger.Sweep, or Oldest.
 func (e Expired) Covering(value []byte, deleted int64) int64 {
 	if m, ok := lifetimeOf(value); ok && e.Has(&m) {
 		return max(deleted, m.Timestamp)

@@ -47,8 +47,8 @@ type Liveness struct {
 	Written  int64
 }
 
-// Row is a stored row as a reader sees it at a given second, without deleted and expired cells. Its slices point into
-// memory that the reader reuses. They are valid until the next row is read.
+// Row is a stored row as a reader sees it at a given second, without deleted and expired cells. The slices of a Row
+// point into memory that the reader reuses. The slices are valid until the next row is read.
 type Row struct {
 	// Live is true if the row has a live marker, after applying TTL and deletions.
 	Live     bool

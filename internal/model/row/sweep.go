@@ -72,9 +72,9 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 	}
 }
 
-// Oldest returns the second after which Sweep can remove data from a stored row. This is the earliest second of a
-// deletion or an expiry, or NoExpiry if the row has neither. covered and dropped have the same meaning as in Sweep. For
-// data that they hide, the second is -1.
+// Oldest returns the second after which Sweep can remove data from a stored row. The result is the earliest second of
+// a deletion or an expiry, or NoExpiry if the row has neither. covered and dropped have the same meaning as in Sweep.
+// If covered or dropped hides data of the row, the result is -1.
 func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, error) {
 	var h head
 	pos := h.read(value)

@@ -59,8 +59,8 @@ func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) 
 }
 
 // simContext is a context with a deadline in simulated time. It embeds a context of the standard library, whose Done
-// channel it returns. Derived contexts are therefore canceled immediately and without a goroutine. Their error is
-// context.Canceled.
+// channel it returns. Derived contexts are therefore canceled immediately and without a goroutine. The error of
+// derived contexts is context.Canceled.
 type simContext struct {
 	context.Context
 	s      *Scheduler

@@ -13,8 +13,7 @@ import (
 // process has ended.
 var ErrEnded = errors.New("sched: ended")
 
-// Driver is the simulator's side of one process. All methods are called by goroutines that the driver runs, one at a
-// time.
+// Driver is the simulator's side of one process. Only goroutines that the driver runs call its methods, one at a time.
 type Driver interface {
 	// Now, Wall, and Boot return the same times as in Scheduler.
 	Now() time.Time
@@ -107,7 +106,7 @@ func (s *Scheduler) AfterFunc(d time.Duration, f func()) Timer {
 type Group struct {
 	Scheduler *Scheduler
 	wait      sync.WaitGroup
-	// running counts driven goroutines. Only one of them runs at a time.
+	// running counts driven goroutines. Only one driven goroutine runs at a time.
 	running int
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are Ilion's options for the physical partitions of a table. They set the maximum size, and whether small
-// partitions are merged automatically.
+// These are Ilion's options for the physical partitions of a table. The options set the maximum size of a partition,
+// and whether small partitions are merged automatically.
 const (
 	storageCapProperty = "storage_cap_gb"
 	mergesProperty     = "automatic_merges"

@@ -75,8 +75,8 @@ const (
 
 // Apply returns the schema after a change. The first event describes the effect of the statement, and further events
 // describe its consequences. A change without effect (IF NOT EXISTS for an existing object, options set to their
-// current values) returns s itself and no event. Errors are defined in package dberr. They have Cassandra's texts and
-// are checked in Cassandra's order.
+// current values) returns s itself and no event. Package dberr defines the errors. The errors have Cassandra's texts,
+// and Apply checks them in Cassandra's order.
 func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next, events, err := c.apply(s)
 	if err != nil || next == s {
@@ -101,8 +101,8 @@ func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	return &next
 }
 
-// With returns a schema that contains the given keyspaces instead of any keyspaces of the same names. This is not a DDL
-// change, so the version and the revision stay the same. The catalog uses it to add computed keyspaces.
+// With returns a schema that contains the given keyspaces instead of any keyspaces of the same names. With does not
+// make a DDL change, so the version and the revision stay the same. The catalog uses With to add computed keyspaces.
 func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)
@@ -123,8 +123,8 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	return &next
 }
 
-// clone copies the parts that table transitions modify in place. These are the struct, its slices, and its maps, but
-// not columns or indexes.
+// clone copies the parts that table transitions modify in place. The copied parts are the struct, its slices, and its
+// maps, but not columns or indexes.
 func (t *Table) clone() *Table {
 	next := *t
 	next.PartitionKey = slices.Clone(t.PartitionKey)

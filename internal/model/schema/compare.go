@@ -10,8 +10,8 @@ import (
 )
 
 // Compare returns the events for the changes from old to s. Every node sends these events to its clients. Objects at
-// the same address are considered equal. Dropped keyspaces come first. Each of them is preceded by its contents.
-// Keyspaces, types, tables, functions, and aggregates follow, each sorted by name.
+// the same address are considered equal. Dropped keyspaces come first, each preceded by its contents. Keyspaces,
+// types, tables, functions, and aggregates follow, each sorted by name.
 func Compare(old, s *Schema) []Event {
 	var gone, out []Event
 	names := map[string]bool{}

@@ -35,7 +35,7 @@ type CreateIndex struct {
 	HasClass   bool
 	Properties []Property
 	// Apply sets Examined to the number of storage-attached indexes on vectors that were accepted before one was
-	// rejected, including the new index. Cassandra returns a warning for each of them.
+	// rejected, including the new index. Cassandra returns a warning for each of these indexes.
 	Examined int
 }
 

@@ -76,7 +76,8 @@ type DropKeyspace struct {
 	Check func(s *Schema) error
 }
 
-// keyspaceOptions are the properties of a keyspace. They are validated as far as possible without the keyspace.
+// keyspaceOptions are the properties of a keyspace. The parser validates these properties as far as possible without
+// the keyspace.
 type keyspaceOptions struct {
 	replication map[string]string // nil if not specified
 	durable     *bool

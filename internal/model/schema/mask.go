@@ -30,7 +30,7 @@ type Mask struct {
 type MaskSpec struct {
 	Mask
 	Column *TypeSpec
-	// Secret holds 32 random bytes. They become Table.Secret if the table has no secret.
+	// Secret holds 32 random bytes. The bytes become Table.Secret if the table has no secret.
 	Secret []byte
 }
 

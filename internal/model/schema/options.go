@@ -49,7 +49,7 @@ func (o TableOptions) clone() TableOptions {
 // defaults is shared by all decoded tables.
 var defaults = DefaultTableOptions()
 
-// share replaces maps that equal the defaults with the shared defaults. This halves the memory of a schema with
+// share replaces maps that equal the defaults with the shared defaults. Sharing halves the memory of a schema with
 // thousands of tables.
 func (o *TableOptions) share() {
 	for _, m := range []struct {

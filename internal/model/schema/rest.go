@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// rest holds the unknown members of a descriptor's JSON object, by name. A later build has added them. They are stored
-// again if this build changes the descriptor.
+// rest holds the unknown members of a descriptor's JSON object, by name. A later build has added these members. If
+// this build changes the descriptor, it stores them again.
 type rest map[string]json.RawMessage
 
 // restOf returns the members of an object for which the struct known has no field.

@@ -15,8 +15,8 @@ import (
 )
 
 // These constants name Cassandra's compaction strategies. This file parses the options that tune Cassandra's storage.
-// They have no effect, but are validated, stored, and returned, so that schemas can be exchanged with Cassandra
-// unchanged.
+// The options have no effect, but are validated, stored, and returned. Schemas can therefore be exchanged with
+// Cassandra unchanged.
 
 const (
 	compactionPackage  = "org.apache.cassandra.db.compaction."

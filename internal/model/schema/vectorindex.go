@@ -89,8 +89,8 @@ func (ix *Index) ListsOf(c *Column) Lists {
 	return Lists{vector.NewLists(ix.Similarity(), c.Type.Dimension)}
 }
 
-// SetLists replaces the lists of a vector index. No statement causes this change. If the newest lists have a new
-// generation, the index must be rebuilt. The previous lists remain until then.
+// SetLists replaces the lists of a vector index. No statement causes a SetLists change. If the newest lists have a new
+// generation, the index must be rebuilt. The previous lists remain until the index has been rebuilt.
 type SetLists struct {
 	Stamp
 	// Index is the ID of the index. Before is the previous generation of the index's newest lists.

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// View makes a table a materialized view. A view is a separate table whose rows follow the rows of a base table in its
-// keyspace (RFC 0030). The view's columns have the names and types of the base columns.
+// View makes a table a materialized view. A view is a separate table. Its rows are derived from the rows of a base
+// table in the same keyspace (RFC 0030). The view's columns have the names and types of the base columns.
 type View struct {
 	// Base is the name of the base table.
 	Base string `json:"base"`

@@ -4,7 +4,7 @@ package vector
 
 import "math"
 
-// Codes holds codes in a layout that makes it possible to compare many of them with a search target at the same time.
+// Codes holds codes in a layout in which a search target can be compared with many codes at the same time.
 type Codes struct {
 	heads []head
 	// elements holds the elements of all codes consecutively.

@@ -15,7 +15,7 @@ import (
 // Lists partition vectors into lists of similar vectors. Each vector belongs to the list whose center is nearest to the
 // vector's image. Centers are grouped with nearby centers. Lists is immutable.
 //
-// If it has no centers, all vectors belong to one list.
+// If Lists has no centers, all vectors belong to one list.
 type Lists struct {
 	// Generation is the number of the lists in the history of an index. Entries of different generations are stored
 	// separately. Generation 0 means that the index has no lists and its vectors have no entries.
@@ -230,7 +230,7 @@ func sinkRanked(heap []ranked, i int) {
 	}
 }
 
-// These are the limits of Lists. They limit the number of lists, and the total size of their centers in bytes.
+// These are the maximum number of lists in Lists, and the maximum total size of the centers in bytes.
 const (
 	ListsMax     = 8192
 	CentersBytes = 1 << 20

@@ -28,8 +28,8 @@ func ListsFor(rows int64, dimension int) int {
 	return int(max(1, n))
 }
 
-// Train computes lists for the given number of vectors from a sample of them. Similarity.Check must accept every sample
-// vector. The result has the generation after the generation of l.
+// Train computes lists for the given number of vectors from a sample of the vectors. Similarity.Check must accept
+// every sample vector. The result has the generation after the generation of l.
 func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 	out := &Lists{Generation: l.Generation + 1, Similarity: l.Similarity, Dimension: l.Dimension, Rows: rows}
 	n := min(ListsFor(rows, l.Dimension), len(sample)/4)
@@ -55,7 +55,7 @@ func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 type trainer struct{ rnd *rand.Rand }
 
 // lists computes n centers. It first computes a few centers from some of the points, and then computes centers among
-// the points of each of them.
+// the points of each of these centers.
 func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	coarse := t.computeCenters(t.sample(points, 200*isqrt(n)), isqrt(n))
 	parts := make([][][]float32, len(coarse))

@@ -15,8 +15,8 @@ import (
 // ErrToken is returned for bytes that Token.Append did not write.
 var ErrToken = errors.New("invalid change feed token")
 
-// ErrScope is returned for a token whose scope does not include the whole requested scope. Changes in the rest would
-// be skipped.
+// ErrScope is returned for a token whose scope does not include the whole requested scope. Changes outside the scope
+// of the token would be skipped.
 var ErrScope = errors.New("the change feed token belongs to another part of the table")
 
 // errMalformed reports an invalid response.

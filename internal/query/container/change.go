@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// replication holds the required replication options of a keyspace. They have no effect, because all data is stored in
-// the replica sets of the cluster.
+// replication holds the required replication options of a keyspace. The options have no effect, because all data is
+// stored in the replica sets of the cluster.
 var replication = []schema.Property{{Name: "replication", IsMap: true, Map: []schema.Entry{
 	{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}
 
@@ -178,7 +178,7 @@ func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byt
 // index is not used until it is complete again.
 const beforeMax = 8
 
-// reindex determines what happens to the index of a container when its definition changes.
+// reindex determines how a change of a container's definition affects its index.
 func (f *definer) reindex(t *schema.Container, in *schema.Replacing, def *Definition) {
 	const member = "indexingPolicy"
 	complete := in.Index == nil || !f.builds.Building(in.Index)

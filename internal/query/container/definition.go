@@ -37,7 +37,7 @@ type Definition struct {
 	unique   [][]document.Path
 	// before holds the policies that were in force since the index was last complete.
 	before []*IndexingPolicy
-	// scripts holds the container's scripts. They are created on first use.
+	// scripts holds the container's scripts. The scripts are created on first use.
 	scripts atomic.Pointer[[]*Script]
 }
 

@@ -58,8 +58,8 @@ type newestLevel struct{}
 
 func (newestLevel) Current() feature.Level { return feature.Newest }
 
-// Restores reports whether a table is being restored from a backup, so that some of its items are missing. It is a
-// *backup.Restorer.
+// Restores reports whether a table is being restored from a backup. During a restore, some items of the table are
+// missing. It is a *backup.Restorer.
 type Restores interface {
 	Restoring(t *schema.Table) bool
 }

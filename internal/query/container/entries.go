@@ -76,7 +76,7 @@ func (e *entries) step(s document.Step, v document.Value, r *rule, in bool) {
 	e.path = e.path[:end]
 }
 
-// of returns the distinct entry values of an item in order. They share memory.
+// of returns the distinct entry values of an item in order. The values share memory.
 func (e *entries) of(body []byte, ts int64) [][]byte {
 	p := e.policy
 	if p.None {
@@ -123,7 +123,7 @@ func hasEntry(body []byte, ts int64, value []byte) bool {
 }
 
 // valueAt returns the item's entry value for the path or composite index of another entry, or nil if it has none. The
-// path must not lead through an array, so that the item has at most one such value.
+// path must not lead through an array, because the item must have at most one value for the path.
 func valueAt(body []byte, ts int64, like []byte) []byte {
 	end := bytes.IndexByte(like, pathEnd)
 	if end < 0 {

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// evaluationParts divides the evaluation memory: one evaluation may hold up to 1/evaluationParts of it.
+	// evaluationParts divides the evaluation memory. One evaluation may hold up to 1/evaluationParts of the memory.
 	evaluationParts = 2
-	// pauseSteps is the number of steps beyond the allowance after which a page of a streaming query ends. This work
-	// takes about a second.
+	// pauseSteps is the number of steps beyond the allowance after which a page of a streaming query ends. The work of
+	// pauseSteps steps takes about a second.
 	pauseSteps = 30_000_000
 	// latchedSteps limits the work of a condition. While a condition is evaluated, other writes of the logical
 	// partition wait.

@@ -41,7 +41,7 @@ type Operation struct {
 	ID string
 	// Body is the JSON of an item or a patch. A patch is {"operations":[..],"condition":".."} or a bare array.
 	Body []byte
-	// IfMatch and IfNoneMatch are quoted etags as in HTTP headers, or *. They are empty if the operation is
+	// IfMatch and IfNoneMatch are quoted etags as in HTTP headers, or *. Both are empty if the operation is
 	// unconditional.
 	IfMatch, IfNoneMatch string
 }

@@ -103,8 +103,8 @@ func (e *Engine) usable(c *Container, key epk.Key) *Error {
 	return c.whole(key)
 }
 
-// restored rejects a container that is being restored. Some items of the container are still missing, and one of them
-// may hold the unique key values that a client wants to write.
+// restored rejects a container that is being restored. Some items of the container are still missing, and a missing
+// item may hold the unique key values that a client wants to write.
 func (e *Engine) restored(c *Container) *Error {
 	if e.opts.Restores == nil || !e.opts.Restores.Restoring(c.table) {
 		return nil

@@ -90,8 +90,8 @@ func keptSince(t *schema.Container, keep, now int64) int64 {
 	}
 }
 
-// deleteEach deletes the items of a logical partition whose changes are all kept. Each transaction deletes many items,
-// because each deletion is a change.
+// deleteEach deletes the items of a logical partition whose changes are all kept. Each transaction deletes many items.
+// Each deletion is a change.
 func (e *Engine) deleteEach(ctx context.Context, c *Container, key epk.Key, o RequestOptions) (where Where, err error) {
 	for ctx.Err() == nil {
 		x, err := e.newScan(c, &Scope{Key: key}, "", &o)

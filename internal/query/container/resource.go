@@ -110,7 +110,8 @@ type directory struct {
 	nameCount atomic.Int64
 }
 
-// clientViews caches the client views of the databases and containers in one schema. They are created on first use.
+// clientViews caches the client views of the databases and containers in one schema. The views are created on first
+// use.
 type clientViews struct {
 	of         *schema.Schema
 	databases  sync.Map // *Database by *schema.Keyspace

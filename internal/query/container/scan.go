@@ -202,7 +202,7 @@ func (x *scan) resume() bool {
 	return true
 }
 
-// next reads the next items into x.rows, or partial results into x.partials. Both may be empty before the end.
+// next reads the next items into x.rows, or partial results into x.partials. Both lists may be empty before the end.
 func (x *scan) next(ctx context.Context) error {
 	x.offered()
 	x.begin()

@@ -11,7 +11,7 @@ import (
 )
 
 // within holds the limits of a scope that the token range of a read cannot express. A logical partition must satisfy
-// all of them. The zero value accepts everything.
+// all limits. The zero value accepts all logical partitions.
 type within struct {
 	spans  []topology.Span
 	ranges []epk.Range

@@ -46,8 +46,8 @@ func (c *Container) script(s *schema.Script) *Script {
 		Etag: etagOf(s.Revision), TS: s.At, JSON: s.Definition, Body: document.View(s.Definition).Get("body").Str()}
 }
 
-// scripts returns all scripts of this revision of the container. They are cached, because each procedure call looks up
-// its script and the texts may be long.
+// scripts returns all scripts of this revision of the container. The scripts are cached, because each procedure call
+// looks up its script and the texts may be long.
 func (c *Container) scripts() []*Script {
 	if all := c.Definition.scripts.Load(); all != nil {
 		return *all
@@ -60,7 +60,7 @@ func (c *Container) scripts() []*Script {
 	return all
 }
 
-// Scripts lists the scripts of a kind sorted by ID. They are shared and must not be modified.
+// Scripts lists the scripts of a kind sorted by ID. The scripts are shared and must not be modified.
 func (c *Container) Scripts(kind ScriptKind) (out []*Script) {
 	for _, s := range c.scripts() {
 		if s.Kind == kind {

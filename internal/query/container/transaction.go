@@ -271,7 +271,7 @@ func (t *Transaction) ttl(s *stored) (int32, *Error) {
 	return max(seconds, 0), nil
 }
 
-// stage adds the changed items to the write. They are sorted by ID, so equal changes have equal encodings.
+// stage adds the changed items to the write. The items are sorted by ID, so equal changes have equal encodings.
 func (t *Transaction) stage(ctx context.Context) error {
 	var ops []command.Op
 	var b row.Builder
@@ -292,7 +292,8 @@ func (t *Transaction) stage(ctx context.Context) error {
 // rowSlack is the approximate size of an item's row, excluding the body.
 const rowSlack = 96
 
-// appendOps appends the operands of one item, built with b. They contain all columns so they replace all older cells.
+// appendOps appends the operands of one item, built with b. The operands contain all columns and therefore replace all
+// older cells.
 func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *state) []command.Op {
 	b.Reset(row.Unstamped)
 	clustering := t.c.clustering(id)

@@ -50,8 +50,8 @@ func Handler(o Options, gate *Gate) http.Handler {
 		h.mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
 	}
 	h.addPage()
-	// Requests that a browser sends on behalf of another website also come from this machine. They must not be treated
-	// as commands of its user.
+	// Requests that a browser sends for another website also come from this machine. These requests must not be
+	// treated as commands of the user.
 	return http.NewCrossOriginProtection().Handler(byAddress(h.mux))
 }
 
@@ -172,8 +172,8 @@ POST /node/decommission?node=..  move everything away from a node
 POST /node/resume?node=..        cancel drain or decommission
 `
 
-// byAddress rejects requests from this machine with a host name other than an address or localhost. An attacker may
-// have pointed the name of a website to this machine (DNS rebinding).
+// byAddress rejects requests from this machine whose Host header is neither an IP address nor localhost. Otherwise, an
+// attacker could point the name of a website to this machine (DNS rebinding).
 func byAddress(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := netip.ParseAddrPort(r.RemoteAddr)

@@ -153,7 +153,8 @@ func (r *TableReport) addUsage(u *TableUsage) {
 	sortMost(r.LargeKeys, func(k *usage.LargePartition) float64 { return float64(k.Bytes) })
 	r.HotKeys, r.LargeKeys = r.HotKeys[:min(len(r.HotKeys), keysShown)], r.LargeKeys[:min(len(r.LargeKeys), keysShown)]
 	for i := range r.HotKeys {
-		if r.HotKeys[i].Share = 0; r.PerSecond > 0 { // relative to the table instead of its physical partition
+		// make the share relative to the table instead of the physical partition
+		if r.HotKeys[i].Share = 0; r.PerSecond > 0 {
 			r.HotKeys[i].Share = min(r.HotKeys[i].PerSecond/r.PerSecond, 1)
 		}
 	}
@@ -194,7 +195,7 @@ func (n *Reporter) Ring() []catalog.RingNode {
 	return out
 }
 
-// sharesOf returns the fraction of the ring that ends at the tokens of each node.
+// sharesOf returns the fraction of the token ring that each node owns.
 func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 	type place struct {
 		at   uint64
@@ -243,8 +244,8 @@ func (n *Reporter) nodes() (out []NodeStatus) {
 // KiB as an escaped blob literal.
 const keyForm = 1 << 20
 
-// addDiagnostics adds the endpoints of the cluster-wide diagnostics. They require the same permission as the other read
-// endpoints. Canceling a session requires the permission for commands.
+// addDiagnostics adds the endpoints of the cluster-wide diagnostics. The diagnostics require the same permission as
+// the other read endpoints. Canceling a session requires the permission for commands.
 func (h *handler) addDiagnostics() {
 	h.get("table", func(w http.ResponseWriter, r *http.Request) {
 		report, err := h.Reports.Table(r.Context(), r.URL.Query().Get("table"))

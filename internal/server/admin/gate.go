@@ -22,8 +22,8 @@ type Gate struct {
 	Login func(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error)
 	// Open lists the endpoints that require no login, without the slash, such as metrics, status, or history.
 	Open []string
-	// Socket is the path of the admin socket, or empty if the node has no admin socket. If there is no socket and no
-	// login, commands are accepted from this machine.
+	// Socket is the path of the admin socket, or empty if the node has no admin socket. If the node has no admin
+	// socket and requires no login, it accepts commands from this machine.
 	Socket string
 	// Log receives messages about rejected commands. If it is nil, they are discarded.
 	Log *slog.Logger
@@ -50,9 +50,9 @@ func Role(ctx context.Context) string {
 	return role
 }
 
-// named admits requests that require only a login, and stores the role (see Role). If no login is required, the request
-// must address this machine by an IP address or localhost. The request may change data, and a website whose name points
-// to this machine must not be able to send it.
+// named admits requests that require only a login, and stores the role (see Role). If no login is required, the
+// request must address this machine by an IP address or localhost. Otherwise, a website whose name points to this
+// machine could send a request that changes data.
 func (g *Gate) named(page string, h http.Handler) http.HandlerFunc {
 	return g.wrap(page, enter, func(w http.ResponseWriter, r *http.Request) {
 		if g == nil || g.Login == nil {

@@ -24,8 +24,8 @@ type ChangeStatus struct {
 	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 	Cause string `json:"cause"`
-	// Began is the time of the request, and Ended is the time at which the topology contained the result. Both are in
-	// RFC 3339, or empty if unknown.
+	// Began is the time of the request, and Ended is the time at which the topology contained the result. Both times
+	// are in RFC 3339, or empty if unknown.
 	Began string `json:"began,omitempty"`
 	Ended string `json:"ended,omitempty"`
 	// Outcome is done or abandoned, or empty while the operation is in progress.

@@ -42,8 +42,8 @@ type Options struct {
 	// Page serves the web UI below /ui/. If it is nil, the web UI is disabled. /ui/explore is available to every role
 	// that has logged in (Role).
 	Page http.Handler
-	// Profile enables Go's profiles under /debug/pprof/. They require the permission for commands, because they reveal
-	// the structure of statements and use processor time.
+	// Profile enables Go's profiles under /debug/pprof/. The profiles require the permission for commands, because
+	// they reveal the structure of statements and use processor time.
 	Profile bool
 }
 
@@ -126,11 +126,11 @@ func (a *AccountKeys) show() *Keys {
 		ReadOnly: text(k.ReadOnly)}
 }
 
-// Keys are the keys with which REST clients sign requests and some CQL clients log in. They are in base64. A key is
-// empty if it has not been generated yet.
+// Keys are the keys with which REST clients sign requests and some CQL clients log in. The keys are in base64. A key
+// is empty if it has not been generated yet.
 type Keys struct {
-	// Endpoint is the URL of the REST API. CQL is the address that accepts a key as a password. Each of them is empty
-	// if the node does not serve it.
+	// Endpoint is the URL of the REST API. CQL is the address that accepts a key as a password. Each field is empty if
+	// the node does not serve the address.
 	Endpoint  string `json:"endpoint"`
 	CQL       string `json:"cql,omitempty"`
 	Primary   string `json:"primary"`

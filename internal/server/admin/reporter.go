@@ -62,7 +62,7 @@ type Reporter struct {
 	ChangeBuffer *changebuffer.Buffer
 	// Cluster is nil for a single node.
 	Cluster *Cluster
-	// Clock determines the current time. It is used view updates.
+	// Clock determines the current time. The node uses it for view updates.
 	Clock sched.Clock
 }
 

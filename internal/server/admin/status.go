@@ -57,16 +57,16 @@ type NodeStatus struct {
 	ClockSkewMillis int64  `json:"clock_skew_ms"`
 	UpSeconds       int64  `json:"up_seconds"`
 	Software        string `json:"software"`
-	// WriteMemory identifies a time in hexadecimal. Since this time, all replicas of the node remember the writes that
-	// they have applied, according to this node. If it equals the value that the node itself reports, writes of this
-	// node survive a failover to that node.
+	// WriteMemory identifies, in hexadecimal, the time since which all replicas of the node remember the writes that
+	// they have applied, according to this node. If the value equals the value that the node itself reports, a
+	// failover to that node does not make the outcome of writes from this node unknown.
 	WriteMemory string `json:"write_memory,omitempty"`
 }
 
 // TableStatus is a table with its physical partitions.
 type TableStatus struct {
 	Name string `json:"name"`
-	// LogicalPartitions is the sum over the physical partitions with a replica on this node.
+	// LogicalPartitions is the number of logical partitions in all physical partitions with a replica on this node.
 	LogicalPartitions uint64            `json:"logical_partitions"`
 	Partitions        []PartitionStatus `json:"physical_partitions"`
 }
@@ -94,7 +94,7 @@ type PartitionStatus struct {
 	// contains it.
 	SplitRecalled bool `json:"split_recalled,omitempty"`
 	MergeStatus
-	// Wanted lists the nodes to which an operator has pinned the replicas, until HeldUntil (RFC 3339).
+	// Wanted lists the nodes to which an operator has pinned the replicas. The pin ends at HeldUntil (RFC 3339).
 	Wanted    []string `json:"wanted,omitempty"`
 	HeldUntil string   `json:"held_until,omitempty"`
 	// SplitCause is the cause of the split: a command, size, or load.
@@ -114,8 +114,8 @@ type PartitionStatus struct {
 	Replicas []ReplicaStatus `json:"replicas,omitempty"`
 }
 
-// MergeStatus is a merge in progress, or zero. MergesInto and MergesWith are the left and the right partition.
-// MergeStage is freezing, thawing, or merging.
+// MergeStatus is a merge in progress. It is the zero value if no merge is in progress. MergesInto and MergesWith are
+// the left and the right partition. MergeStage is freezing, thawing, or merging.
 type MergeStatus struct {
 	MergesInto uint64 `json:"merges_into,omitempty"`
 	MergesWith uint64 `json:"merges_with,omitempty"`

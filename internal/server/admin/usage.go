@@ -29,7 +29,7 @@ type PartitionUsage struct {
 	ID         uint64 `json:"id"`
 	BeginToken int64  `json:"begin_token"`
 	EndToken   int64  `json:"end_token"`
-	// DiskBytes and LogicalPartitions are estimates for one replica. They are not set in a history.
+	// DiskBytes and LogicalPartitions are estimates for one replica. A history does not contain them.
 	DiskBytes         uint64 `json:"disk_bytes"`
 	LogicalPartitions uint64 `json:"logical_partitions"`
 	// Share is the fraction of the table's consumption.
@@ -50,7 +50,7 @@ type PartitionUsage struct {
 	// partitions.
 	HotKeys   []HotKey               `json:"hot_keys,omitempty"`
 	LargeKeys []usage.LargePartition `json:"large_keys,omitempty"`
-	// Minutes lists the minutes of the last hour with requests, oldest first. It is only set in a history.
+	// Minutes lists the minutes of the last hour with requests, oldest first. Only a history contains Minutes.
 	Minutes []MinuteUsage `json:"minutes,omitempty"`
 }
 
@@ -61,8 +61,8 @@ type HotKey struct {
 	// PerSecond mostly covers the last three seconds. Share is the fraction of the physical partition's consumption.
 	PerSecond float64 `json:"ru_per_second"`
 	Share     float64 `json:"share"`
-	// MinuteUnits is the number of request units in the current minute. It may be too high by up to TooHighBy. If
-	// requests are sampled, it is accurate to Noise.
+	// MinuteUnits is the number of request units in the current minute. The number may be too high by up to TooHighBy.
+	// If requests are sampled, Noise is the accuracy of the number.
 	MinuteUnits float64 `json:"minute_units"`
 	TooHighBy   float64 `json:"too_high_by"`
 	Noise       float64 `json:"noise,omitempty"`
@@ -196,7 +196,7 @@ func rfc3339(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(t
 // Usage is the response of /usage.
 type Usage struct {
 	Tables []TableUsage `json:"tables"`
-	// Users are the users with the highest consumption in all tables. They are not set in a history.
+	// Users are the users with the highest consumption in all tables. A history does not contain users.
 	Users []usage.User `json:"users,omitempty"`
 }
 

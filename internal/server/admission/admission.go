@@ -37,9 +37,9 @@ const (
 	// users.
 	grain, reserve = 20 * time.Millisecond, 0.6
 	grainMin       = 64
-	// service is the allowed ratio between the service time and the service time without load. It applies if the
-	// service time without load exceeds the limit. It applies to requests that wait for resources other than
-	// processors. Such requests may wait for a slow disk or for other regions.
+	// service is the allowed ratio between the service time and the service time without load. The ratio applies if
+	// the service time without load exceeds the limit. It applies to requests that wait for resources other than
+	// processors, such as a slow disk or other regions.
 	service = 5
 	// lightLoad is the number of requests in flight per processor up to which the load counts as light. That many
 	// requests are always allowed.
@@ -209,13 +209,14 @@ func (g *Gate) steer(waiting, running float64, pressed bool) {
 	g.saved.Store(int64(max(g.wants*grain.Seconds(), grainMin*float64(least))))
 }
 
-// less returns the factor for the fraction of requests whose wait exceeds the limit by the factor over.
+// less returns the factor by which to reduce the fraction of admitted requests if the wait exceeds the limit by the
+// factor over.
 func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
 
 // waiting returns the ratio of the queue delay to its limit. The limit is larger than bound if the floor alone takes
 // longer.
 func (g *Gate) waiting(s Sample) float64 {
-	// This also applies if almost no requests complete: other processes may be using the processors.
+	// The same limit applies if almost no requests complete, because other processes may be using the processors.
 	waitLimit := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
 	g.waitLimit.Store(int64(waitLimit))
 	return float64(s.Waited) / float64(waitLimit)

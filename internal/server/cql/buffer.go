@@ -18,7 +18,7 @@ const (
 	largeKeepMax  = 4 << 20
 )
 
-// buffer is a pooled byte slice. The pool stores the pointer, so that returning a buffer does not allocate.
+// buffer is a pooled byte slice. The pool stores the pointer, because returning a buffer must not allocate.
 type buffer struct {
 	b []byte
 	// r and w delimit the data that has been read from a socket and has not been consumed.

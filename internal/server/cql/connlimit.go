@@ -32,9 +32,9 @@ var (
 	errIdle       = errors.New("the connection was idle for limits.idle_timeout")
 )
 
-// admit adds a connection unless its address has reached its limit. If too many connections are in their handshake,
-// admit returns the oldest of them, which must be closed. A client with a valid password completes its handshake
-// quickly.
+// admit adds a connection unless its address has reached its limit. If too many connections are in the handshake,
+// admit returns the oldest of these connections, which must be closed. A client with a valid password completes its
+// handshake quickly.
 func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool) {
 	a := c.remote.Addr()
 	if w.byAddress[a] >= perAddress {

@@ -118,7 +118,8 @@ type nodeStates struct {
 	up, added map[netip.AddrPort]bool
 }
 
-// nodesMax is the maximum number of nodes whose state is stored. The state of an evicted node may be sent again.
+// nodesMax is the maximum number of nodes whose state is stored. The server may send the state of an evicted node
+// again.
 const nodesMax = 4096
 
 // tell calls push unless the state equals the last sent state.

@@ -161,8 +161,8 @@ type memory struct {
 	receiving       bool // such a message is being received, with a deadline
 }
 
-// receive reserves n bytes for a message that has not arrived completely. Such messages leave a quarter of the limit
-// for complete requests, and must be complete within Options.WriteTimeout.
+// receive reserves n bytes for a message that has not arrived completely. Incomplete messages leave a quarter of the
+// limit for complete requests, and must be complete within Options.WriteTimeout.
 func (m *memory) receive(held *int64, n int) bool {
 	if m.stats.InFlightBytes.Load()+int64(n) > m.opts.InFlightBytesMax*3/4 || !m.reserve(held, n) {
 		return false

@@ -47,8 +47,8 @@ type SessionInfo struct {
 	Since  time.Time
 	// UnderWay is the number of asynchronous requests in flight.
 	UnderWay int
-	// Statement is the longest running statement without its constants, and Began is its start time. Both are zero if
-	// no statement is running.
+	// Statement is the longest running statement without its constants, and Began is its start time. Both fields are
+	// zero if no statement is running.
 	Statement string
 	Began     time.Time
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// The protocol has no message with which a server announces that it closes a connection. A client therefore cannot know
-// whether a request that it has just sent was executed. Therefore a server that shuts down serves a connection until it
-// is idle. A connection is idle if all received requests have been answered and no data has arrived for some time. This
-// time decreases during the shutdown, so that a busy connection is closed in one of its short gaps. After readMost, the
-// server stops reading even from a connection without gaps.
+// The protocol has no message with which a server announces that it closes a connection. A client therefore cannot
+// know whether a request that it has just sent was executed. For this reason, a server that shuts down serves a
+// connection until the connection is idle. A connection is idle if all received requests have been answered and no
+// data has arrived for some time. This time decreases during the shutdown, so that a busy connection is closed in one
+// of its short gaps. After readMost, the server stops reading even from a connection without gaps.
 
 const (
 	// idleGapMost is the initial idle time. It is halved every idleGapStep until it reaches idleGapLeast.
@@ -107,8 +107,8 @@ func (c *conn) answerAll() {
 }
 
 // timedOut handles the timeout of a read. timedOut returns errClosing if the connection has been idle for the required
-// time and all output has been sent. timedOut returns nil if the connection must be read again. This is the case if
-// the server has just started to shut down or must still send a response.
+// time and all output has been sent. timedOut returns nil if the connection must be read again. The connection must be
+// read again if the server has just started to shut down or must still send a response.
 func (c *conn) timedOut(err error) error {
 	s, d := c.srv, &c.shutdown
 	if !s.draining.Load() || !errors.Is(err, os.ErrDeadlineExceeded) {

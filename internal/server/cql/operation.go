@@ -46,7 +46,8 @@ func (r *request) parsePrepare(body []byte) error {
 	return nil
 }
 
-// EXECUTE executes a prepared statement by its ID, with values. This path is optimized for speed.
+// This file handles EXECUTE, which executes a prepared statement by its ID, with values. The code is optimized for
+// speed.
 
 func (r *request) parseExecute(body []byte) error {
 	if err := r.execute.Decode(body, r.x.out.version); err != nil {

@@ -34,7 +34,7 @@ type Options struct {
 	// ConnectionsMax.
 	AddressConnectionsMax int
 	// ArrivingMax is the maximum number of connections in their handshake. The default is a quarter of ConnectionsMax.
-	// Above it, the connection whose handshake has taken the longest is closed.
+	// Above the maximum, the server closes the connection whose handshake has taken the longest.
 	ArrivingMax int
 	// FrameBytesMax is the maximum size of the body of a request, also after decompression, and of a response. The
 	// default and maximum value is 256 MiB.
@@ -62,8 +62,8 @@ type Options struct {
 	// receive OVERLOADED.
 	Workers, WorkQueueMax int
 
-	// WaitMax is the average queue delay above which requests are rejected, so that admitted requests are answered in
-	// time. The default is 20 ms. A negative value disables the check.
+	// WaitMax is the average queue delay above which requests are rejected, which keeps the response times of admitted
+	// requests short. The default is 20 ms. A negative value disables the check.
 	WaitMax time.Duration
 	// LowPriority reports whether a role's requests are rejected first. If it is nil, no role has low priority.
 	LowPriority func(role string) bool

@@ -215,8 +215,8 @@ func (o *output) flushSoon() {
 	o.mu.Unlock()
 }
 
-// park postpones a request whose client does not read earlier responses (CQ2). The request stays in flight, but needs
-// no worker.
+// park postpones a request whose client does not read earlier responses (CQ2). A postponed request stays in flight,
+// but needs no worker.
 func (o *output) park(r *request) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -56,7 +56,7 @@ func newRequest(x *executor) *request {
 	return r
 }
 
-// recycle returns the request to the pool. It clears all references, so that the pool keeps only buffers alive.
+// recycle returns the request to the pool. recycle clears all references, so the pool keeps only buffers alive.
 func (r *request) recycle() {
 	r.x = nil
 	r.ClearRunning()

@@ -99,7 +99,7 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	return cqlwire.AppendRows(dst, &h, res.Cells)
 }
 
-// block returns the encoded columns. They are encoded once per version.
+// block returns the encoded columns. Each version is encoded only once.
 func block(m *session.Metadata, version uint8) cqlwire.ColumnsBlock {
 	slot := cqlwire.BlockSlot(version)
 	if b := m.Encoded(slot); b != nil {

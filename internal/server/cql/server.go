@@ -61,7 +61,8 @@ func New(newSession NewSession, opts Options) *Server {
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		made: time.Now(), gate: admission.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
 	}
-	// This is larger than all numbers before the restart, because there were fewer connections than milliseconds.
+	// The number is larger than all numbers before the restart, because the server accepts fewer than one connection
+	// per millisecond.
 	s.number = uint64(s.made.UnixMilli())
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
@@ -126,8 +127,7 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 				return fmt.Errorf("cannot accept CQL connections: %w", err)
 			}
 			// The process has probably run out of file descriptors. Established connections continue, and new
-			// connections wait. The oldest connection in its handshake is closed, so that the store can use its
-			// descriptor.
+			// connections wait. Closing the oldest connection in the handshake frees a descriptor for the store.
 			s.crowdOut()
 			select {
 			case <-time.After(50 * time.Millisecond):

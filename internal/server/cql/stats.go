@@ -10,14 +10,14 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Stats holds the counters of a Server. They are safe for concurrent reads.
+// Stats holds the counters of a Server. The counters are safe for concurrent reads.
 type Stats struct {
 	// Connections is the number of open connections. Accepted and Refused are totals since the start.
 	Connections       atomic.Int64
 	Accepted, Refused atomic.Int64
-	// CrowdedOut counts connections that were closed during their handshake because too many were in their handshake.
-	// Idle counts connections that were closed because they were idle. Slow counts connections whose clients did not
-	// read responses or did not complete a message.
+	// CrowdedOut counts connections that were closed during the handshake because too many connections were in the
+	// handshake. Idle counts connections that were closed because they were idle. Slow counts connections whose
+	// clients did not read responses or did not complete a message.
 	CrowdedOut, Idle, Slow atomic.Int64
 	// Requests counts requests by opcode. Opcodes without a counter are counted under opcode 0.
 	Requests [cqlwire.OpAuthResponse + 1]atomic.Int64
@@ -41,7 +41,7 @@ type Stats struct {
 	EventsSent atomic.Int64
 }
 
-// tally collects the counts of one read, so that the shared counters are updated once per read instead of once per
+// tally collects the counts of one read. The shared counters are therefore updated once per read instead of once per
 // request.
 type tally struct {
 	requests [cqlwire.OpAuthResponse + 1]uint32
@@ -70,8 +70,8 @@ func (t *tally) flush(s *Stats) (total int64) {
 	return total
 }
 
-// charges collects the completed requests of a connection and their costs, so that the shared counters are updated once
-// per write. output.mu guards it.
+// charges collects the completed requests of a connection and their costs. The shared counters are therefore updated
+// once per write. output.mu guards it.
 type charges struct {
 	user *usage.UserCounter // nil during the handshake
 	// cost is the average cost of a request.

@@ -11,8 +11,8 @@ func appendU16(dst []byte, v uint16) []byte { return binary.BigEndian.AppendUint
 func appendI32(dst []byte, v int32) []byte  { return binary.BigEndian.AppendUint32(dst, uint32(v)) }
 func appendI64(dst []byte, v int64) []byte  { return binary.BigEndian.AppendUint64(dst, uint64(v)) }
 
-// appendString appends a [string]. It truncates the text to 65535 bytes, so that an overlong text still results in a
-// valid message.
+// appendString appends a [string]. It truncates the text to 65535 bytes, so an overlong text still results in a valid
+// message.
 func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	if len(s) > math.MaxUint16 {
 		s = s[:math.MaxUint16]

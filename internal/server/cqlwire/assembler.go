@@ -5,8 +5,8 @@ package cqlwire
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
 // NextEnvelope splits off the envelope at the front of b. size is the size of the envelope. If b does not contain the
-// complete envelope, size is the minimum required size and ok is false. A body above limit bytes is an error. The
-// header is then valid, so that the error can be sent to the header's stream.
+// complete envelope, size is the minimum required size and ok is false. A body above limit bytes is an error. In this
+// case, the header is valid, and the error can be sent to the header's stream.
 func NextEnvelope(b []byte, limit int) (h Header, body []byte, size int, ok bool, err error) {
 	if len(b) < HeaderSize {
 		return h, nil, HeaderSize, false, nil

@@ -58,7 +58,7 @@ func (e *Execute) Append(dst []byte, version uint8) []byte {
 	return e.Params.append(dst, version)
 }
 
-// append appends the parameters. A PageSize of 0 means NoPaging, so that the zero Params can be sent.
+// append appends the parameters. A PageSize of 0 means NoPaging, so the zero Params are valid.
 func (p *Params) append(dst []byte, version uint8) []byte {
 	dst = appendU16(dst, uint16(p.Consistency))
 	flags := p.Options.flags(version)

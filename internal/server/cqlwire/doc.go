@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cqlwire is a codec for the CQL binary protocol, versions 3 to 5. It converts between bytes and messages for
-// servers and clients. It has no sockets, goroutines, or state.
+// Package cqlwire is a codec for the CQL binary protocol, versions 3 to 5. The package converts between bytes and
+// messages for servers and clients. It has no sockets, goroutines, or state.
 //
 // Guarantees: (CW1) For any input, a decoder returns a message or an error, and never reads beyond its input. (CW2) A
 // decoder does not allocate memory in proportion to a number in the input before it has checked that the input contains

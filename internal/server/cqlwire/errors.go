@@ -142,8 +142,9 @@ func appendWriteTimeout(dst []byte, version uint8, e *dberr.WriteTimeout) []byte
 }
 
 // appendFailures appends the failures of an operation. In version 3, which reports timeouts instead, it appends
-// nothing. In version 4, it appends a number, and in version 5, reasons by address. The addresses are not known at this
-// point. They are encoded as 0.0.0.0, 0.0.0.1, and so on, with reason 0 (unknown), so that the count is correct.
+// nothing. In version 4, it appends a number, and in version 5, reasons by address. The addresses are not known at
+// this point. appendFailures therefore encodes them as 0.0.0.0, 0.0.0.1, and so on, with reason 0 (unknown), which
+// keeps the count correct.
 func appendFailures(dst []byte, version uint8, n int) []byte {
 	if version < V4 {
 		return dst

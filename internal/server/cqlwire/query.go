@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the flags of query parameters. They are a byte in versions 3 and 4, and an int in version 5.
+// These are the flags of query parameters. The flags are a byte in versions 3 and 4, and an int in version 5.
 const (
 	flagValues       = 0x01
 	flagSkipMetadata = 0x02

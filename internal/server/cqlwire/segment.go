@@ -61,8 +61,8 @@ func crc24(v uint64, n int) uint32 {
 	return c
 }
 
-// crc32Init is the state after the four bytes that Cassandra processes first. Because of them, the checksum of a
-// sequence of zeros is not zero.
+// crc32Init is the state after the four bytes that Cassandra processes first. As a result, the checksum of a sequence
+// of zeros is not zero.
 var crc32Init = crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA})
 
 func segmentCRC32(payload []byte) uint32 { return crc32.Update(crc32Init, crc32.IEEETable, payload) }

@@ -80,8 +80,8 @@ func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest
 // PayloadEntry is an entry of a custom payload.
 type PayloadEntry struct{ Key, Value []byte }
 
-// PasswordAuthenticator is the class in AUTHENTICATE. Some drivers accept only certain classes. All of them accept this
-// class.
+// PasswordAuthenticator is the class in AUTHENTICATE. Some drivers accept only certain classes. All drivers accept
+// this class.
 const PasswordAuthenticator = "org.apache.cassandra.auth.PasswordAuthenticator"
 
 // AppendAuthenticate appends the body of AUTHENTICATE.

@@ -23,7 +23,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isText reports whether s is a valid header value. Such a value contains no control characters except tabs.
+// isText reports whether s is a valid header value. A valid value contains no control characters except tabs.
 func isText(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {

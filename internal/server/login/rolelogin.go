@@ -67,8 +67,8 @@ func (l *RoleLogin) reject(from netip.Addr, role, message string) error {
 	return err
 }
 
-// identities returns the identities of a certificate. These are its URIs, including SPIFFE IDs, and its subject in RFC
-// 2253 format.
+// identities returns the identities of a certificate. The identities are the URIs of the certificate, including SPIFFE
+// IDs, and its subject in RFC 2253 format.
 func identities(c *x509.Certificate) (out []string) {
 	for _, u := range c.URIs {
 		out = append(out, u.String())

@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// The heat map has a row for each physical partition, in ring order, and a column for each of the last minutes.
+// These constants determine the size of the heat map. The heat map has a row for each physical partition, in ring
+// order, and a column for each of the last minutes.
 const (
 	heatMinutes = 60
 	heatWidth   = 14

@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// storageBody is the view that is called Storage in Cosmos DB's metrics. It contains a bar for each physical partition
-// of a table. The selected bar shows the largest logical partitions and the share of the throughput.
+// storageBody is the storage view, which corresponds to Storage in the metrics of Cosmos DB. It contains a bar for
+// each physical partition of a table. For the selected bar, the view lists the largest logical partitions and the
+// share of the throughput.
 type storageBody struct {
 	Names []string
 	Table string
@@ -46,14 +47,15 @@ type chosen struct {
 	Top    []usage.LargePartition
 	Hot    []admin.HotKey
 	Doing  string
-	// Before and After are the adjacent partitions, for keyboard navigation. They are 0 at the ends.
+	// Before and After are the adjacent partitions, for keyboard navigation. The field is 0 if no adjacent partition
+	// exists.
 	Before, After uint64
 }
 
 const (
 	storageHeight = 220
-	// barStep is the width of a bar and its gap if there are many bars. wideStep is the width if there are few bars.
-	// Otherwise the bars fill storageWidth.
+	// barStep is the width of a bar and its gap if the picture has many bars. wideStep is the width for few bars. For
+	// other numbers, the bars fill storageWidth.
 	barStep, wideStep, storageWidth = 12, 56, 1120
 	// topShown is the number of logical partitions listed for the selected partition.
 	topShown = 3

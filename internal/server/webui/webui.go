@@ -37,7 +37,7 @@ type Options struct {
 	Slow    SlowRequests
 	// Explorer executes statements.
 	Explorer Explorer
-	// Clock is the clock. time. If it is nil, time.Now is used.
+	// Clock is the clock of the web UI. If it is nil, the web UI uses time.Now.
 	Clock sched.Clock
 }
 

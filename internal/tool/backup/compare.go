@@ -41,12 +41,12 @@ type Comparer struct {
 // Compared is the result of a comparison.
 type Compared struct {
 	// Tables and Rows are the numbers of tables and rows that match the backup. Finished is the number of rows that
-	// differ because of completed batches. Different is the number of rows that differ for another reason, and Examples
-	// describes the first of them.
+	// differ because of completed batches. Different is the number of rows that differ for another reason, and
+	// Examples describes the first of these rows.
 	Tables, Rows, Finished, Different int
 	Examples                          []string
-	// Views and Indexes are the derived views and indexes, as keyspace.name. Others are vector indexes and containers,
-	// which ilion verify does not support.
+	// Views and Indexes are the derived views and indexes, as keyspace.name. Others lists vector indexes and
+	// containers, which ilion verify does not support.
 	Views, Indexes, Others []string
 }
 

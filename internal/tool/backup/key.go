@@ -17,8 +17,8 @@ import (
 // keyBytes is the length of a key.
 const keyBytes = 32
 
-// Key encrypts a repository and is required to read it. All other secrets are derived from it, so that a repository
-// can be read with its files and the key alone.
+// Key encrypts a repository and is required to read it. All other secrets are derived from the key, so the files and
+// the key are sufficient to read a repository.
 type Key struct {
 	// names and mask encrypt file names, contents encrypts files, and proof identifies the key.
 	names, mask, contents, proof []byte

@@ -384,7 +384,7 @@ func isGone(err error) bool {
 	return bytes.Contains([]byte(err.Error()), []byte("snapshot set has been dropped"))
 }
 
-// note records that a partition is complete, so that a later backup can reuse it if this one is not completed.
+// note records that a partition is complete. If this backup is not completed, a later backup can reuse the partition.
 func (k *Maker) note(ctx context.Context, taken *archive.Snapshot, j job) error {
 	k.mu.Lock()
 	k.pending++

@@ -92,8 +92,8 @@ func plainTables(tables []archive.Table) (text string, list []archive.Table) {
 	return string(b), list
 }
 
-// store stores the open segment and retries as long as necessary. No further restore point is taken until then. It
-// returns an error if another process has taken over the repository.
+// store stores the open segment and retries as long as necessary. The follower takes no restore point until the
+// segment is stored. It returns an error if another process has taken over the repository.
 func (f *Follower) store(ctx context.Context) error {
 	s := f.open
 	if s == nil {

@@ -48,8 +48,8 @@ type Options struct {
 	// Warmup is the time before the measurement, and Duration is the length of the measurement.
 	Warmup, Duration time.Duration
 	Consistency      dberr.Consistency
-	// ServerPIDs are the local processes of the servers, whose CPU times are added. Without them, the report contains
-	// no CPU time.
+	// ServerPIDs are the local processes of the servers, whose CPU times are added. If ServerPIDs is empty, the report
+	// contains no CPU time.
 	ServerPIDs []int
 	// SkipLoad uses the rows of an earlier run with the same sizes.
 	SkipLoad bool

@@ -22,7 +22,7 @@ type pace struct {
 	streams, returned []int16
 	mu                sync.Mutex
 	handed            []int16
-	// sent and unsent count the scheduled requests. over is set when the sender has finished, so that the reader knows
+	// sent and unsent count the scheduled requests. over is set when the sender has finished. The reader then knows
 	// the total number of requests.
 	sent     atomic.Int64
 	finished atomic.Bool

@@ -31,7 +31,7 @@ type workload struct {
 	tables
 	insert request
 	read   request
-	main   []request // one of them is chosen for each request
+	main   []request // a random element is used for each request
 }
 
 func newWorkload(o Options) (*workload, error) {

@@ -20,7 +20,7 @@ var ErrNoCredentials = errors.New("no S3 credentials: set AWS_ACCESS_KEY_ID and 
 	"specify a credentials file with aws_access_key_id and aws_secret_access_key")
 
 // FromEnvironment returns the credentials in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, and AWS_SESSION_TOKEN. ok is
-// false if none of them is set.
+// false if no variable is set.
 func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err error) {
 	c = Credentials{getenv("AWS_ACCESS_KEY_ID"), getenv("AWS_SECRET_ACCESS_KEY"), getenv("AWS_SESSION_TOKEN")}
 	if c == (Credentials{}) {

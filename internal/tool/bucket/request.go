@@ -122,7 +122,7 @@ func (b *Bucket) ask(ctx context.Context, r *request) (*answer, error) {
 	}
 }
 
-// pause waits for between half of d and d, so that rejected clients do not all retry at the same time.
+// pause waits for a random time between d/2 and d. Rejected clients therefore do not all retry at the same time.
 func (b *Bucket) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -55,7 +55,7 @@ func SaveJSON(path string, v any) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir syncs a directory, so that its entries survive a crash of the machine.
+// syncDir syncs a directory. Its entries then survive a crash of the machine.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bulk moves rows between the tables of a CQL server and files in CSV or JSON lines format: Load and Unload.
-// It works with any CQL server.
+// The package works with any CQL server.
 //
 // Guarantees: (LD1) A row that Load counts as loaded was acknowledged by the server; every other row is in the error
 // file. (LD2) A load that was killed and is repeated resumes after the last block whose rows were all acknowledged.

@@ -36,7 +36,7 @@ type statement struct {
 	key   []bool
 	index map[string]int
 	// short contains the IDs of the statements for rows in which the last clustering column is null, the last two
-	// clustering columns are null, and so on. They omit these columns, which are the last values of the clustering key.
+	// clustering columns are null, and so on. These statements omit the null columns.
 	short [][]byte
 	last  []int
 }

@@ -74,7 +74,7 @@ func bash(name string, list []command) string {
 	return b.String()
 }
 
-// spaced adds a space before words, so that they match as a whole.
+// spaced adds a space before each word, because only whole words must match.
 func spaced(words string) string {
 	if words == "" {
 		return ""

@@ -54,7 +54,7 @@ type rangeState struct {
 // tableState is the progress of a table.
 type tableState struct {
 	Keyspace, Table string
-	// Fresh is set if the table was empty before the first pass, so that its rows are copied rows.
+	// Fresh is set if the table was empty before the first pass. All its rows are then copied rows.
 	Fresh  bool
 	Ranges []rangeState
 }

@@ -268,7 +268,7 @@ func (b *binder) name(x *Name) (node, error) {
 	return nil, b.fail(x.span, codeIdentifier, "Identifier '%s' could not be resolved.", x.Name)
 }
 
-// member binds a complete path, so that its steps are evaluated together.
+// member binds a complete path. The steps of the path are then evaluated together.
 func (b *binder) member(x *Member) (node, error) {
 	var names []string
 	var e Expr = x

@@ -8,7 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// arrayFunctions are the array functions. They return Undefined if an argument that must be an array is not an array.
+// arrayFunctions are the array functions. The functions return Undefined if an argument that must be an array is not
+// an array.
 var arrayFunctions = map[string]builtin{
 	"ARRAY_CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {

@@ -234,7 +234,7 @@ func (u unit) number(t time.Time) int64 {
 		return int64((t.Year()*12 + int(t.Month()) - 1) / u.months)
 	}
 	if u.length >= time.Second {
-		// Count from year 1 so that the division does not round toward 1970.
+		// Count from year 1, because the division must not round toward 1970.
 		return (t.Unix() + epochSeconds) / int64(u.length/time.Second)
 	}
 	return t.Unix()*int64(time.Second/u.length) + int64(t.Nanosecond())/int64(u.length)

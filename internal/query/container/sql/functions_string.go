@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// stringFunctions are the string functions. They return Undefined if a string argument is not a string. Positions and
-// lengths count UTF-16 units, as in JavaScript.
+// stringFunctions are the string functions. The functions return Undefined if a string argument is not a string.
+// Positions and lengths count UTF-16 units, as in JavaScript.
 var stringFunctions = map[string]builtin{
 	"CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.String) {

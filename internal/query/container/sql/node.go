@@ -20,7 +20,7 @@ type env struct {
 	ctx context.Context
 	// slots holds the values of inputs, groups and aggregates. Each has a unique slot in the whole query.
 	slots []document.Value
-	// cursors iterate over the values in the slots, so that several paths from one input scan its text once.
+	// cursors iterate over the values in the slots. Several paths from one input therefore scan its text once.
 	cursors []document.Cursor
 	// stack holds the arguments of active calls.
 	stack     []document.Value

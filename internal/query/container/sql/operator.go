@@ -340,7 +340,7 @@ func (p *likePattern) cost(size int) int {
 	return 1 + size*most/8
 }
 
-// matches backtracks only to the last %. This is sufficient and avoids exponential time.
+// matches backtracks only to the last %. Backtracking further is not necessary and would take exponential time.
 func (p *likePattern) matches(s string) bool {
 	text := []rune(s)
 	i, at, star, mark := 0, 0, -1, 0

@@ -170,8 +170,8 @@ func aggregateName(e Expr) string {
 	return ""
 }
 
-// partialOf returns the expression that replaces an aggregate in the rewritten query so that partial results can be
-// merged.
+// partialOf returns the expression that replaces an aggregate in the rewritten query. The values of this expression
+// can be merged.
 func partialOf(name string, e Expr) Expr {
 	call := func(function string) Expr { return &Call{Name: function, Args: e.(*Call).Args} }
 	switch name {

@@ -112,12 +112,12 @@ type Run struct {
 	PageBytes int
 }
 
-// Streams reports whether results are returned as items arrive. Such a run keeps no state, can pause, and resumes at
-// the position at which it paused. Other queries read all items again for each page.
+// Streams reports whether results are returned as items arrive. A streaming run keeps no state, can pause, and resumes
+// at the position at which it paused. Other queries read all items again for each page.
 func (q *Query) Streams() bool { return q.bound.plain() }
 
 // Bare reports whether the query uses neither system properties, whose names begin with _, nor items as a whole. The
-// results of such a query do not depend on the system properties of the items.
+// results of a bare query do not depend on the system properties of the items.
 func (q *Query) Bare() bool { return q.bare }
 
 func (q *Query) newEnv(ctx context.Context, r *Run) *env {
@@ -138,7 +138,7 @@ type Collector struct {
 	at  string // place of the current or last item
 	// reached is the position of the source beyond that item.
 	reached string
-	// visit is created once, so that rows do not allocate.
+	// visit is created once, so visits of rows do not allocate.
 	visit func() bool
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog holds the current schema of a node and the virtual tables: system, system_schema, and others. They
-// have the columns that drivers and tools of Cassandra 4.0 expect.
+// Package catalog holds the current schema of a node and the virtual tables: system, system_schema, and others. The
+// virtual tables have the columns that drivers and tools of Cassandra 4.0 expect.
 //
 // Guarantees:
 //

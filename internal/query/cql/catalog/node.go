@@ -240,7 +240,8 @@ func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 // TokensPerNode is the number of ring tokens of a node, which equals Cassandra's default of 16 virtual nodes.
 const TokensPerNode = 16
 
-// RingTokens returns the ring tokens of a node for drivers, in ascending order. They depend only on its ID.
+// RingTokens returns the ring tokens of a node for drivers, in ascending order. The tokens depend only on the ID of
+// the node.
 func RingTokens(node [16]byte) []token.Token {
 	out := make([]token.Token, TokensPerNode)
 	for i := range out {

@@ -144,7 +144,7 @@ func (b *builder) sizes(add func(values)) {
 		if t == nil || schema.IsSystem(t.Keyspace) || !b.wants(t.Keyspace) {
 			continue
 		}
-		start, end := token.Min, token.Min // This is Cassandra's notation for both ends of the ring.
+		start, end := token.Min, token.Min // Cassandra uses this notation for both ends of the ring.
 		if e.Range.Begin > 0 {
 			start = token.AtPosition(e.Range.Begin - 1)
 		}

@@ -9,8 +9,8 @@ import (
 
 // ViewLag is the lag of a view for the base table partitions that this node leads.
 type ViewLag struct {
-	// Due is the number of rows, or ranges of rows, that have not been applied to the view. Oldest is the time at which
-	// the first of them was written, in microseconds since the Unix epoch, or 0.
+	// Due is the number of rows, or ranges of rows, that have not been applied to the view. Oldest is the time at
+	// which the oldest of these rows was written, in microseconds since the Unix epoch, or 0.
 	Due, Oldest int64
 }
 

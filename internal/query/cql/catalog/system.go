@@ -249,7 +249,7 @@ func strategy(class string, options ...string) map[string]string {
 	return m
 }
 
-// systemKeyspaces and systemKeyspaces50 are the system keyspaces of Cassandra 4.0 and 5.0. They are immutable.
+// systemKeyspaces and systemKeyspaces50 are the system keyspaces of Cassandra 4.0 and 5.0. Both lists are immutable.
 var systemKeyspaces, systemKeyspaces50 = declareAll(declarations), declareAll(with50(declarations))
 
 var declarations = []declaration{

@@ -44,7 +44,7 @@ func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
-// customType returns the native type of a Java class. Other classes are not supported.
+// customType returns the native type of a Java class. customType does not support other classes.
 func customType(class string) (*schema.TypeSpec, error) {
 	full := class
 	if !strings.Contains(class, ".") {

@@ -278,7 +278,7 @@ var indexTargets = map[parser.IndexTargetKind]schema.IndexTarget{
 }
 
 // indexClass determines the kind of an index. A class other than the legacy class makes the index a custom index. An
-// index without a class is a legacy index. Cassandra 4.0 treated unknown classes in this way.
+// index without a class is a legacy index. As in Cassandra 4.0, the class may be unknown.
 func (e *Executor) indexClass(c *schema.CreateIndex) {
 	if e.opts.Release.CustomKeyword {
 		c.Custom = c.Custom || schema.IsAttachedClass(c.Class)

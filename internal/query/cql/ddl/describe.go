@@ -120,8 +120,8 @@ func (d *describer) cluster(info *catalog.NodeInfo) {
 	d.Rows.Rows[0] = append(d.Rows.Rows[0], ownershipType.SortedMap(pairs))
 }
 
-// listed returns the keyspaces that DESCRIBE lists. They exclude Ilion's own keyspace, which Cassandra does not have.
-// Tools compare the list with the keyspaces that they know.
+// listed returns the keyspaces that DESCRIBE lists. The list does not include Ilion's own keyspace, because Cassandra
+// does not have this keyspace and tools compare the list with the keyspaces that they know.
 func (d *describer) listed() []*schema.Keyspace {
 	all := slices.Collect(d.schema.All())
 	return slices.DeleteFunc(all, func(ks *schema.Keyspace) bool { return ks.Name == schema.OwnKeyspace })
@@ -297,8 +297,8 @@ func (d *describer) keyspace(ks *schema.Keyspace, only bool) {
 	}
 }
 
-// typeAfterItsParts describes a type after the types that it consists of, so that the statements can be executed in
-// order.
+// typeAfterItsParts describes a type after the types that it consists of, which allows a client to execute the
+// statements in order.
 func (d *describer) typeAfterItsParts(ks *schema.Keyspace, t *cqltype.Type, done map[string]bool) {
 	if done[t.Name] {
 		return

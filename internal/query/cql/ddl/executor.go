@@ -121,9 +121,9 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 	return err
 }
 
-// Execute executes a statement for which Handles returns true. keyspace is the session's keyspace, or empty.
-// Permissions are checked before the schema, so that an error does not reveal which objects exist. The statement is
-// checked against the guardrails, which collect their warnings in g.
+// Execute executes a statement for which Handles returns true. keyspace is the session's keyspace, or empty. Execute
+// checks permissions before the schema, so an error does not reveal which objects exist. The statement is checked
+// against the guardrails, which collect their warnings in g.
 func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor,
 	g *guardrail.Check) (Result, error) {
 	if isUnsupported(stmt) {

@@ -50,7 +50,7 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 // different one.
 var errSampleFull = errors.New("sample limit reached")
 
-// peekReader is a Reader whose commands only count rows. It counts the examined rows at the price of a real read.
+// peekReader is a Reader whose commands only count rows. peekReader charges the examined rows like a real read.
 type peekReader struct {
 	reader   read.Reader
 	snapshot *topology.Snapshot

@@ -55,8 +55,8 @@ func concatenation(l, r *cqltype.Type) *function {
 		}}
 }
 
-// promote returns the result type of an operation on two numeric types: the wider of the two, and a floating-point
-// type if either of them is.
+// promote returns the result type of an operation on two numeric types. The result is the wider type, and is a
+// floating-point type if either type is.
 func promote(l, r *cqltype.Type) *cqltype.Type {
 	size := max(width(l), width(r))
 	if isFloating(l) || isFloating(r) {
@@ -272,8 +272,8 @@ func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, er
 }
 
 // remainder returns the remainder of a and b, whose values at the given common scale are x and y. Its scale is that of
-// BigDecimal.remainder: the scale of a - q*b, where q is the integer quotient without trailing zeros. It is not less
-// than the scale of a.
+// BigDecimal.remainder: the scale of a - q*b, where q is the integer quotient without trailing zeros. The scale of the
+// remainder is at least the scale of a.
 func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.DecimalValue, error) {
 	q, r := new(big.Int).QuoRem(x, y, new(big.Int))
 	places := a.Scale

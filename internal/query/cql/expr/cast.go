@@ -118,7 +118,7 @@ func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 	return wrap(to, i), nil
 }
 
-// castWide converts a float to the decimal of the equal double, whose text has more digits.
+// castWide converts a float to the decimal of the equal double. The text of the double has more digits.
 func castWide(v []byte) ([]byte, error) {
 	d, ok, err := toDecimal(tFloat, v)
 	if err != nil || !ok {
@@ -179,8 +179,8 @@ func saturate(f float64, low, high int64) int64 {
 	return int64(f)
 }
 
-// castIsNoop reports whether the operand of a cast already has the target type. Such a cast is ignored, even in the
-// name of the column.
+// castIsNoop reports whether the operand of a cast already has the target type. A cast without an effect is ignored,
+// even in the name of the column.
 func (in *inference) castIsNoop(t *parser.Cast) bool {
 	from := in.exactType(t.Term)
 	to, err := in.env.ResolveType(t.Type)

@@ -25,8 +25,8 @@ type Mask struct {
 	err error
 }
 
-// MaskOf binds the mask of a masked column in the environment's table. If that fails, every call of Apply returns the
-// error, so that the value is never shown unmasked.
+// MaskOf binds the mask of a masked column in the environment's table. If the mask cannot be bound, every call of
+// Apply returns the error, so the value is never shown unmasked.
 func MaskOf(c *schema.Column, env *Env) *Mask {
 	m := &Mask{args: c.Mask.Values}
 	m.fn, m.err = env.maskFunction(c)

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// BindGroup binds a function of GROUP BY. The function must not be an aggregate and must be nondecreasing in its
-// column, so that the rows of a group are adjacent.
+// BindGroup binds a function of GROUP BY. The function must not be an aggregate. It must be nondecreasing in its
+// column, because the rows of a group must be adjacent.
 func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
 	b := &binder{inference: inference{env: env, scope: scope}}
 	f, err := b.selectedFunction(t)

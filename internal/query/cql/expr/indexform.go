@@ -52,7 +52,7 @@ func (f *IndexForm) AppendEntry(dst, key, value []byte) []byte {
 	return f.cut(f.types[1].AppendKey(f.types[0].AppendKey(dst, key, false), value, false), begin)
 }
 
-// Cut reports whether a form may be truncated, so that it may also represent longer values.
+// Cut reports whether a form may be truncated. A truncated form may represent several values.
 func (f *IndexForm) Cut(form []byte) bool { return len(form) >= IndexFormMax }
 
 func (f *IndexForm) cut(dst []byte, begin int) []byte { return dst[:min(len(dst), begin+IndexFormMax)] }

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Limits of arithmetic on varint and decimal. Operations beyond these limits are rejected so that a short statement
-// cannot create a number with gigabytes of digits. Results do not exceed cqltype.NumberBytesMax.
+// These constants limit arithmetic on varint and decimal. Operations beyond the limits are rejected, because a short
+// statement must not create a number with gigabytes of digits. Results do not exceed cqltype.NumberBytesMax.
 const (
 	maxScaleGap    = cqltype.ScaleGapMax
 	decimalDigits  = 32   // significant digits and scale of a quotient

@@ -31,8 +31,8 @@ type Term interface {
 
 // Bindings is the state of an execution of a bound statement. It must be used by one goroutine.
 type Bindings struct {
-	// Values are the bound values in the order of the markers. They refer to the request; nil is null. Unset is
-	// parallel to Values, or nil if no value is unset.
+	// Values are the bound values in the order of the markers. The values refer to the request. A nil value is null.
+	// Unset is parallel to Values, or nil if no value is unset.
 	Values [][]byte
 	Unset  []bool
 	// Now is the time of the statement, which currentTimestamp() and similar functions return.

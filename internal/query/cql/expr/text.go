@@ -13,7 +13,7 @@ import (
 // names in lower case, and strings without doubled quotes.
 func Text(t parser.Term) string { return (&printer{}).text(t) }
 
-// message works like Text for a term whose user-defined types have been resolved. They are printed with their
+// message works like Text for a term whose user-defined types have been resolved. The types are printed with their
 // keyspace.
 func (b *binder) message(t parser.Term) string {
 	return (&printer{keyspace: b.env.keyspaceName()}).text(t)

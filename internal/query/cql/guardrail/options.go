@@ -18,8 +18,8 @@ type Threshold struct{ Warn, Fail int64 }
 
 func (t Threshold) on() bool { return t.Warn > 0 || t.Fail > 0 }
 
-// Values holds the values for which a guardrail warns, the values that it ignores, and the values that it rejects. They
-// are in lower case, except consistency levels.
+// Values holds the values for which a guardrail warns, the values that it ignores, and the values that it rejects. All
+// values except consistency levels are in lower case.
 type Values struct{ Warned, Ignored, Disallowed []string }
 
 func (v *Values) none() bool { return len(v.Warned)+len(v.Ignored)+len(v.Disallowed) == 0 }

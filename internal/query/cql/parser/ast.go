@@ -133,8 +133,8 @@ type (
 	ListLiteral struct{ Elems []Term }
 	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, regardless of the type of its receiver.
 	SetLiteral struct{ Elems []Term }
-	// MapLiteral is {k: v}. In a SELECT clause, the literal of a user-defined type has the same syntax. It is a
-	// MapLiteral whose keys are *Column.
+	// MapLiteral is {k: v}. In a SELECT clause, the literal of a user-defined type has the same syntax. It is parsed
+	// as a MapLiteral whose keys are *Column.
 	MapLiteral struct{ Entries []MapEntry }
 	// UDTLiteral is {field: value} outside a SELECT clause.
 	UDTLiteral struct{ Fields []FieldValue }

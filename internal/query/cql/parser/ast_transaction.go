@@ -8,7 +8,7 @@ package parser
 type Transaction struct {
 	Lets []Let
 	// Select is the SELECT of a table. Returns is the SELECT of references, which has no FROM clause. At most one of
-	// them is set.
+	// Select and Returns is set.
 	Select  *Select
 	Returns []Selector
 	Steps   []Step

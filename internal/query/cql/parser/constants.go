@@ -9,7 +9,7 @@ import (
 
 // constant matches a constant, a comment, or a quoted name in a statement. Constants are texts, UUIDs, numbers, blobs,
 // durations, and booleans. An unterminated text or comment extends to the end of the statement. Comments and names are
-// matched so that a quote in them does not start a text.
+// matched because a quote in a comment or a name must not start a text.
 var constant = regexp.MustCompile(`(?s)'(?:[^']|'')*'?|\$\$.*?(?:\$\$|$)|` +
 	`\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\bP[0-9T][0-9a-zA-Z:.-]*|\b[0-9][0-9a-zA-Z.]*|` +
 	`\b(?i:true|false|nan|infinity)\b|` + comment + `|"(?:[^"]|"")*"?`)

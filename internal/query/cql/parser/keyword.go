@@ -4,8 +4,8 @@ package parser
 
 import "strings"
 
-// kind is the kind of a token. Keywords follow the other tokens. They are grouped by their other uses. A comparison
-// with the first keyword of the next group identifies the group of a keyword.
+// kind is the kind of a token. Keywords follow the other tokens. Keywords are grouped by their other uses. A
+// comparison with the first keyword of the next group identifies the group of a keyword.
 type kind uint8
 
 // These tokens are not keywords. Single-byte punctuation comes first. See singles in lexer.go.
@@ -203,8 +203,8 @@ const (
 	kwUUID
 	kwVarchar
 	kwVarint
-	// These words have a special syntax in a SELECT clause. They can be names, but not names of functions or types.
-	// kwKey can also name a type, and kwCount can name a function.
+	// The following keywords have a special syntax in a SELECT clause. They can be names, but not names of functions
+	// or types. kwKey can also name a type, and kwCount can name a function.
 	kwCast
 	kwCount
 	kwDistinct

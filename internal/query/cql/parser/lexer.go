@@ -196,7 +196,7 @@ func (l *lexer) quoted(quote byte, k kind) token {
 	return l.fail(begin, len(l.text), "'"+string(rune(quote))+"'")
 }
 
-// dollar scans $$..$$, in which a single $ represents itself.
+// dollar scans a $$..$$ text. A single $ in the text is an ordinary character.
 func (l *lexer) dollar() token {
 	begin := l.pos
 	if begin+1 >= len(l.text) || l.text[begin+1] != '$' {

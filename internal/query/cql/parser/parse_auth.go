@@ -24,7 +24,8 @@ func (p *parser) userName() Ident {
 	return p.unquoted("Quoted strings are are not supported for user names and USER is deprecated, please use ROLE")
 }
 
-// identity parses the identity of a certificate or the role of an identity. Both are strings or names like userName.
+// identity parses the identity of a certificate or the role of an identity. Both are strings or names, like the names
+// that userName parses.
 func (p *parser) identity() Ident {
 	return p.unquoted("Quoted strings are are not supported for identity")
 }

@@ -23,8 +23,8 @@ func (p *parser) properties() []Property {
 	}
 }
 
-// propertiesMax limits the number of properties in a statement and of entries in a map property, so that duplicates can
-// be found without an index. There are about thirty table options.
+// propertiesMax limits the number of properties in a statement and of entries in a map property, because the search
+// for duplicates does not use an index. Cassandra has about thirty table options.
 const propertiesMax = 1000
 
 // property parses name = value and appends it to list.

@@ -112,7 +112,7 @@ func (p *parser) constant() Term {
 	if c.Kind == 0 {
 		return nil
 	}
-	kept := c // c itself stays on the stack if there is no constant
+	kept := c // if there is no constant, c stays on the stack
 	return &kept
 }
 
@@ -153,8 +153,8 @@ func (p *parser) constantValue() Constant {
 	return c
 }
 
-// checkFloat rejects a number outside the range of a double, like Cassandra's parser. This also protects the database
-// from exponents that decimals cannot represent.
+// checkFloat rejects a number outside the range of a double, like Cassandra's parser. The check also protects the
+// database from exponents that decimals cannot represent.
 func (p *parser) checkFloat(s string) {
 	if len(s) < 300 && strings.IndexByte(s, 'e') < 0 && strings.IndexByte(s, 'E') < 0 {
 		return

@@ -18,8 +18,8 @@ func QuoteIdentifier(name string) string {
 // QuoteString returns s as a string literal.
 func QuoteString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// isBare reports whether name needs no quotes. Such a name consists of lower-case letters, digits, and underscores, and
-// is not reserved.
+// isBare reports whether name needs no quotes. A bare name consists of lower-case letters, digits, and underscores,
+// and is not reserved.
 func isBare(name string) bool {
 	if name == "" || classes[name[0]]&classLetter == 0 {
 		return false

@@ -119,7 +119,7 @@ type annSearch struct {
 	similarity vector.Similarity
 	limit      int
 	// rows holds the best rows so far. When it contains limit rows, it is a heap whose first element is the worst row.
-	// bytes is the size of their cells. seen counts the rows and breaks ties.
+	// bytes is the size of the cells of these rows. seen counts the rows and breaks ties.
 	rows  []annRow
 	bytes int
 	seen  int

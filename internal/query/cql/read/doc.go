@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package read executes SELECT. It binds a statement to a table and converts its relations into an access path. It then
-// reads, filters, groups, aggregates, sorts, and pages the rows.
+// Package read executes SELECT. The package binds a statement to a table and converts its relations into an access
+// path. It then reads, filters, groups, aggregates, sorts, and pages the rows.
 //
 // Guarantees:
 //

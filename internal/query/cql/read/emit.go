@@ -33,8 +33,8 @@ func (o *resultWriter) full() bool {
 	return o.paged && (o.lowMemory || len(o.page.Cells) >= o.options.PageBytesMax)
 }
 
-// emit appends the current row to the page. It reserves memory before the result grows. An unpaged result that becomes
-// too large is rejected. A page ends when no more memory is available.
+// emit appends the current row to the page. emit reserves memory before the result grows. An unpaged result that
+// becomes too large is rejected. A page ends when no more memory is available.
 func (o *resultWriter) emit() error {
 	o.page.Rows++
 	o.rowBegin = len(o.page.Cells)

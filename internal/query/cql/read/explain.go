@@ -82,7 +82,7 @@ func (p *Plan) Explain() string {
 	return b.String()
 }
 
-// Summary describes in one line what an execution reads and how it processes the rows.
+// Summary describes the rows that an execution reads and their processing in one line.
 func (p *Plan) Summary() string {
 	w := &p.where
 	parts := []string{p.accessText()}

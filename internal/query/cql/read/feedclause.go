@@ -110,7 +110,8 @@ func (p *Plan) checkFeed(stmt *parser.Select) error {
 	return nil
 }
 
-// describeFeed sets the columns of the result if all versions are requested. They match the output of emitImages.
+// describeFeed sets the columns of the result if all versions are requested. The columns match the output of
+// emitImages.
 func (p *Plan) describeFeed() {
 	if !p.where.feed.allVersions {
 		return

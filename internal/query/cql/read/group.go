@@ -103,7 +103,7 @@ func (g *group) start(clustering []byte) error {
 	g.open, g.prefix, g.buf = true, append(g.prefix[:0], prefix...), g.buf[:0]
 	g.head = append(g.head[:0], clustering...)
 	if g.buf == nil {
-		g.buf = []byte{} // a part of it is an empty value, not null
+		g.buf = []byte{} // an empty part of a value is an empty value, not null
 	}
 	for i, v := range g.bind.Row {
 		if g.first[i] = nil; v != nil {

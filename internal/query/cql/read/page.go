@@ -50,7 +50,7 @@ type Evaluation struct {
 // memoryStep is the number of bytes by which a result grows before it reserves more memory.
 const memoryStep = 64 << 10
 
-// IndexBuilds reports whether an index is being built. Such an index is not used.
+// IndexBuilds reports whether an index is being built. Reads do not use an index that is being built.
 type IndexBuilds interface {
 	Building(ix *schema.Index) bool
 }
@@ -76,8 +76,8 @@ type Options struct {
 	Memory Memory
 	// SortBytesMax limits the memory of ORDER BY over several partitions. The default is 64 MiB.
 	SortBytesMax int
-	// VisitsMax limits the rows that one command visits before a new command resumes after them, so that storage
-	// iterators are short-lived. The default is 10000.
+	// VisitsMax is the maximum number of rows that one command visits. A new command then continues with the next row,
+	// which keeps storage iterators short-lived. The default is 10000.
 	VisitsMax int
 	// PageVisitsMax limits the keys that one page of a range read visits, including rows and partitions without live
 	// data. A page that reaches the limit ends early, possibly without rows. The default is 500000.

@@ -123,7 +123,7 @@ func (p *Plan) Variables() []expr.Column { return p.variables }
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
 // IsShort reports whether an execution with this page size reads at most about rowsMax rows of one logical partition.
-// Such an execution takes microseconds. It reads one row, or a page that is neither filtered nor aggregated.
+// A short execution takes microseconds. It reads one row, or a page that is neither filtered nor aggregated.
 func (p *Plan) IsShort(pageSize, rowsMax int) bool {
 	w := &p.where
 	if p.computes || p.ann != nil || p.baseTimes != nil || w.feed.start != nil || w.keyRange || w.lookup.index != nil ||

@@ -85,7 +85,7 @@ func (l *indexLookup) allColumnsSAI(r *relation.Restriction) bool {
 	return true
 }
 
-// allSAI reports whether there are filters and storage-attached indexes serve all of them.
+// allSAI reports whether filters exist and storage-attached indexes serve all of them.
 func (w *where) allSAI() bool {
 	n := 0
 	for _, set := range w.checked {

@@ -15,7 +15,8 @@ type rowSlots struct {
 	sel *selection
 	// now is the time from which remaining TTLs are counted, in Unix seconds.
 	now int64
-	// values holds the slots. They refer to the visitor's arguments, the partition key, and the buffers below.
+	// values holds the slots. The slots refer to the visitor's arguments, the partition key, and the following
+	// buffers.
 	values [][]byte
 	// maskedValues holds the slots after masking.
 	maskedValues                     [][]byte
@@ -40,7 +41,7 @@ func (d *rowSlots) reset() {
 // retained returns the size of the buffers in bytes.
 func (d *rowSlots) retained() int { return cap(d.staticBuf) + cap(d.rowBuf) + cap(d.clusteringBuf) }
 
-// fillPartition sets the slots of the partition key and the static columns. They refer to key.
+// fillPartition sets the slots of the partition key and the static columns. These slots refer to key.
 func (d *rowSlots) fillPartition(key []byte, static *row.Row) error {
 	sel := d.sel
 	if len(sel.keys) == 1 {
@@ -114,7 +115,7 @@ func (d *rowSlots) fillRow(clustering []byte, r *row.Row) error {
 	return err
 }
 
-// fillCells merges the slots with the cells of a row. Both are sorted by column.
+// fillCells merges the slots with the cells of a row. Slots and cells are sorted by column.
 func (d *rowSlots) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byte, error) {
 	next := 0
 	for i := range wanted {

@@ -220,7 +220,7 @@ func (r *Request) resource(p *parser.Resource) (access.Resource, error) {
 		if f := r.function(p); f != nil {
 			return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes()), nil
 		}
-		// This is Cassandra's error for a function that does not exist.
+		// Cassandra returns this error for a function that does not exist.
 		return on, dberr.Syntaxf("Failed parsing statement: [%s] reason: NoSuchElementException No value present",
 			r.Text)
 	case access.MBean:

@@ -146,7 +146,7 @@ func (r *Request) bytes() int {
 	return requestOverhead + len(r.Statement) + len(r.User) + len(r.Client)
 }
 
-// Summarize returns the number of slow requests since the previous call, and the slowest of them.
+// Summarize returns the number of slow requests since the previous call, and the slowest of these requests.
 func (l *Log) Summarize() (count uint64, slowest Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

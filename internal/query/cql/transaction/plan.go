@@ -29,7 +29,8 @@ type Plan struct {
 	lets []let
 	// slots holds the referenced columns of lets, in the order of Bindings.References.
 	slots []slot
-	// result is the SELECT of the table. returns is the SELECT of references. At most one of them is set.
+	// result is the SELECT of the table. returns is the SELECT of references. At most one of result and returns is
+	// set.
 	result  *read.Plan
 	returns []expr.Term
 	columns []read.Column

@@ -119,10 +119,10 @@ type wantedRange struct {
 	due   keys.StaleHint
 }
 
-// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist have
-// been applied. If written is not 0, it is the stamp of hints that have just been written. The hints themselves are not
-// read, because applying an older hint after newer ones is harmless. Hints that cannot be processed are skipped, and
-// err is the reason for one of them.
+// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist
+// have been applied. If written is not 0, it is the stamp of hints that have just been written. The hints themselves
+// are not read, because applying an older hint after newer ones is harmless. sort skips hints that cannot be
+// processed, and returns the reason for one of these hints in err.
 func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows []wanted, ranges []wantedRange,
 	err error) {
 	views := k.views()

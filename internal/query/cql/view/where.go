@@ -69,7 +69,7 @@ func CheckText(ks *schema.Keyspace, base *schema.Table, v *schema.View) error {
 // conditionsOf binds the relations of a view. A comparison with null is false for every row.
 func conditionsOf(ks *schema.Keyspace, base *schema.Table, v *schema.View) ([]condition, error) {
 	if !slices.ContainsFunc(v.Where, func(r schema.ViewRelation) bool { return !r.NotNull }) {
-		return nil, nil // This is the case for most views. It avoids parsing the text for every statement.
+		return nil, nil // Most views take this path, which avoids parsing the text for every statement.
 	}
 	stmt, _, err := parser.Parse("SELECT * FROM t WHERE " + v.WhereText())
 	if err != nil {

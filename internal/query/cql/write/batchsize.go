@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// This file warns about large batches and rejects batches that are too large, at Cassandra's thresholds and with its
-// texts.
+// This file warns about large batches and rejects batches that are too large. The thresholds and the texts are
+// Cassandra's.
 
 // unloggedPartitionsWarn is the minimum number of partitions for which an unlogged batch causes a warning.
 const unloggedPartitionsWarn = 11

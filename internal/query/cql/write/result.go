@@ -99,7 +99,7 @@ func (r *conditionalResult) fillFirst() error {
 
 // shows reports whether a static row has a value in any of the static columns that are read. As in Cassandra, all
 // static columns are read if a conditional statement writes one of them. Otherwise only the static columns of
-// conditions are read. If no column has a value, the partition does not exist for the result.
+// conditions are read. If no column has a value, the result does not show the static row.
 func (r *conditionalResult) shows(static *row.Row) bool {
 	read := r.group.statics
 	if r.static {

@@ -13,8 +13,8 @@ import (
 
 // send sends all groups. Groups that depend on stored rows are sent as conditionals. All other groups are sent as one
 // write. A batch that uses list indexes may change several partitions, or contain other changes. Such a batch is sent
-// as one atomic write, even if it is unlogged. If a list operation is rejected, no part of the batch may remain.
-// Cassandra also reads the lists before it writes.
+// as one atomic write, even if it is unlogged, because no part of the batch may remain if a list operation is
+// rejected. Cassandra also reads the lists before it writes.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if err := x.changes.checkSizes(&x.executor.opts); err != nil {
 		x.finish(err)
@@ -85,7 +85,7 @@ func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOpt
 func (x *Execution) Done(o command.Outcome) {
 	x.charge.Add(o.Charge)
 	if o.Err != nil {
-		first := o.Err // copied so that only failures allocate memory
+		first := o.Err // copied to restrict the allocation to failures
 		x.failure.CompareAndSwap(nil, &first)
 	}
 	if x.pending.Add(-1) > 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// The limits of one call. The limits count work so that a call ends at the same point on every node.
+// These constants limit one call. The limits count work instead of time, so a call ends at the same point on every
+// node.
 const (
 	// stepsMax is the maximum number of steps of a call. A statement, a method call, and an element of a collection
 	// take one step each. The limit corresponds to some tens of milliseconds.

@@ -69,8 +69,8 @@ func (f *frame) fromWire(t *cqltype.Type, wire []byte) any {
 	return f.compositeFromWire(t, wire)
 }
 
-// compositeFromWire returns the Java value of a collection, a tuple, or a user-defined type. Other values become a
-// ByteBuffer.
+// compositeFromWire returns the Java value of a collection, a tuple, or a user-defined type. A value of any other type
+// becomes a ByteBuffer.
 func (f *frame) compositeFromWire(t *cqltype.Type, wire []byte) any {
 	switch t.Kind {
 	case cqltype.List, cqltype.Vector:

@@ -28,7 +28,7 @@ type Operation struct {
 	ID, RID string
 	// Body is the JSON of the item without system members. It must not be modified.
 	Body []byte
-	// IfMatch and IfNoneMatch are etags. They are empty if there is no condition.
+	// IfMatch and IfNoneMatch are etags. Both are empty if the operation has no condition.
 	IfMatch, IfNoneMatch string
 }
 
@@ -62,8 +62,8 @@ type Item interface {
 	System() document.System
 }
 
-// Items gives access to the items of one logical partition in a transaction. It sees the transaction's own writes. It
-// is used by one goroutine at a time, and never after the Engine call that received it has returned.
+// Items gives access to the items of one logical partition in a transaction. Reads see the transaction's own writes.
+// The engine uses Items on one goroutine at a time, and never after the Engine call that received them has returned.
 type Items interface {
 	// Do executes an operation and returns the resulting item. It returns nil after a Delete and if IfNoneMatch
 	// matches in a Read.

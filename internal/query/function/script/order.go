@@ -108,7 +108,7 @@ type leader struct {
 	writes, writesMax, bytes int
 }
 
-// Limits above which a script's operations are not accepted. They are lower than the limits of a transaction
+// Operations of a script above these limits are not accepted. The limits are lower than the limits of a transaction
 // (partition.TransactionBounds).
 const (
 	changesMax   = 1800

@@ -70,8 +70,7 @@ func (e *Engine) compiled(ctx context.Context, name, body string, compile func()
 	}
 }
 
-// compileNow compiles a script on a separate thread, so that the CPU time of the thread is the CPU time of the
-// compilation.
+// compileNow compiles a script on a separate thread to measure the CPU time of the compilation.
 func (e *Engine) compileNow(name, body string, compile func() (*Program, error), done chan<- *compiled) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -19,7 +19,7 @@ var queryText string
 //go:embed cql.js
 var cqlText string
 
-// preludes returns the programs of the prelude. They are compiled once per process.
+// preludes returns the programs of the prelude. The programs are compiled once per process.
 var preludes = sync.OnceValue(func() [3]*goja.Program {
 	return [3]*goja.Program{
 		goja.MustCompile("prelude.js", preludeText, true),
@@ -28,16 +28,16 @@ var preludes = sync.OnceValue(func() [3]*goja.Program {
 	}
 })
 
-// absent lists the globals that the engine provides but scripts must not use. They compile text, take much memory in
-// one step, or call the engine's functions without limits.
+// absent lists the globals that the engine provides but scripts must not use. These globals compile text, use much
+// memory in one step, or call the engine's functions without limits.
 var absent = []string{
 	"eval", "Proxy", "Reflect", "BigInt", "GoError", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array",
 	"Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array",
 	"Float64Array", "BigInt64Array", "BigUint64Array",
 }
 
-// realm is a JavaScript engine with limited and frozen built-ins. It serves one run at a time. A run's globals are in
-// a separate object that is discarded with the run.
+// realm is a JavaScript engine with limited and frozen built-ins. A realm serves one run at a time. A run's globals
+// are in a separate object that is discarded with the run.
 type realm struct {
 	vm *goja.Runtime
 	// run is the current run, or nil while the realm is in the pool.

@@ -29,8 +29,8 @@ type run struct {
 	begun, accept, end time.Time
 	// stopped is the reason why the script must end; see stop.
 	stopped atomic.Pointer[Failure]
-	// mu protects over and abandoned. It is held while Items are used so that they are not used after the run is
-	// abandoned.
+	// mu protects over and abandoned. A run holds mu while it uses Items, because Items must not be used after the run
+	// has been abandoned.
 	mu              sync.Mutex
 	over, abandoned bool
 	watch           *time.Timer

@@ -41,7 +41,7 @@ func (d Dialect) cqlshField(s string) (f Field, rest string, err error) {
 // Unescape reverses the escaping of cqlsh, which doubles backslashes and writes control characters like Python, such
 // as
 //
-// or \x07. Other backslashes are unchanged.
+// or \x07. Unescape does not change other backslashes.
 func Unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -38,7 +38,7 @@ type prepared struct {
 	time, ttl int
 }
 
-// Prepare returns an empty set of prepared statements. They are prepared over the connection on first use.
+// Prepare returns an empty set of prepared statements. The statements are prepared over the connection on first use.
 func (l *Layout) Prepare(c *rawclient.Conn) *Prepared {
 	return &Prepared{layout: l, conn: c, forms: map[form]*prepared{}}
 }

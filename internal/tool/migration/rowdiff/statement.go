@@ -165,7 +165,7 @@ func (d *Differ) counters(source, target *Row) Change {
 		}
 		s := Statement{kind: deleteRow, row: target}
 		if target.Static || target.nulls > 0 {
-			// Such counters cannot be deleted without other rows, so they are reset by subtraction.
+			// These counters cannot be deleted without other rows, so they are reset by subtraction.
 			return d.counters(&Row{Key: target.Key, Static: target.Static, nulls: target.nulls,
 				columns: make([][]Cell, len(target.columns))}, target)
 		}

@@ -35,7 +35,7 @@ type Row struct {
 	// Key is the partition key, and also the clustering key unless Static is set.
 	Key    [][]byte
 	Static bool
-	// Err is the reason why the row cannot be read, or nil. Such a row has only a key.
+	// Err is the reason why the row cannot be read, or nil. A row that cannot be read has only a key.
 	Err error
 	// nulls is the number of trailing clustering columns that are null, which compact tables allow.
 	nulls int

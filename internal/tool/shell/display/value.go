@@ -94,8 +94,8 @@ func appendParts(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return append(dst, brackets[1])
 }
 
-// appendText appends a string with control characters and backslashes escaped, so that it stays in its cell and the
-// terminal does not interpret it.
+// appendText appends a string with control characters and backslashes escaped, The string then stays in its cell, and
+// the terminal does not interpret it.
 func appendText(dst []byte, s string, within bool) []byte {
 	if within {
 		dst = append(dst, '\'')

@@ -49,7 +49,7 @@ func (o open) name() string {
 		inBlockComment: "a comment (/* ... */)"}[o]
 }
 
-// scanner splits a text into tokens, piece by piece. Every piece except the last ends with a line end, so that only
+// scanner splits a text into tokens, piece by piece. Every piece except the last ends with a line end, so only
 // strings, quoted names, and comments can span pieces. The zero value is at the start.
 type scanner struct {
 	pos   int // the text before it has been scanned
