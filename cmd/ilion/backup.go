@@ -212,7 +212,7 @@ func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *
 	return printArchive(out, log)
 }
 
-// nodeClient sends the requests of a backup or restore to a node. It is safe for concurrent use.
+// nodeClient sends the requests of a backup or restore to a node. nodeClient is safe for concurrent use.
 type nodeClient struct {
 	mu          sync.Mutex
 	adminClient *adminClient

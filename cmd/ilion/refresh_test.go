@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// hostile is a string that a client may use as a name or as a key. It contains line breaks, sequences that set the
-// title and clear the screen, characters that reverse the text direction, and invalid UTF-8.
+// hostile is a string that a client may use as a name or as a key. hostile contains line breaks, sequences that set
+// the title and clear the screen, characters that reverse the text direction, and invalid UTF-8.
 const hostile = "a\nb\tc\x1b]0;x\x07\x1b[2J\u009b2J\u202ed\u2028e\x7f\xffz"
 
 // shownTo returns the output of a command as text or as JSON.

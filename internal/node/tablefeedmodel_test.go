@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// replica is the copy of a table that a consumer builds only from the feed of all changes. It holds the values and
-// write times of v and w of each row by key. The static row has no clustering key.
+// replica is the copy of a table that a consumer builds only from the feed of all changes. replica holds the values
+// and write times of v and w of each row by key. The static row has no clustering key.
 type replica map[string][4]string
 
 // imageOf returns the row of a change. For the static row, its only column replaces v.

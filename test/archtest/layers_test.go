@@ -29,8 +29,8 @@ var layers = [][]string{
 	{"internal/model"},
 }
 
-// withinLayer lists the packages of the same layer that a package may import. It applies to layers with sublayers. A
-// package that is not listed must not import any package of its layer.
+// withinLayer lists the packages of the same layer that a package may import. withinLayer applies to layers with
+// sublayers. A package that is not listed must not import any package of its layer.
 var withinLayer = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
 	"internal/node/metadata":       "",

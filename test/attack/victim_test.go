@@ -55,7 +55,7 @@ func rounds(short int) int {
 	return short
 }
 
-// victim is an attacked process. It includes the clients that observe the process.
+// victim is an attacked process. victim includes the clients that observe the process.
 type victim struct {
 	t *testing.T
 	*process.Server

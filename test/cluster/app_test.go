@@ -53,7 +53,7 @@ type item struct {
 	acked             time.Time
 }
 
-// user is a user of the application. It runs in a separate goroutine.
+// user is a user of the application. user runs in a separate goroutine.
 type user struct {
 	*app
 	next  int64 // the last key or tag that was used

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// wires is a network in which each node has a network namespace and one bridge connects all namespaces. It requires
+// wires is a network in which each node has a network namespace and one bridge connects all namespaces. wires requires
 // root privileges.
 type wires struct {
 	t      testing.TB

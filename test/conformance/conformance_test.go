@@ -32,8 +32,8 @@ import (
 	"github.com/ilion-db/ilion/test/topochaos"
 )
 
-// target is the cluster on which recordings are replayed. It contains the addresses of the nodes. If changer is not
-// nil, it changes the physical partitions before each step.
+// target is the cluster on which recordings are replayed. target contains the addresses of the nodes. If changer is
+// not nil, it changes the physical partitions before each step.
 type target struct {
 	addrs   []string
 	changer *topochaos.Changer

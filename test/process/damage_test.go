@@ -27,7 +27,7 @@ import (
 
 var everyByte = flag.Bool("every-byte", false, "flip a bit in each byte of small files in TestFlippedBits, instead of a few per file")
 
-// member is the only node of a cluster. It holds the state of the data directory at two times.
+// member is the only node of a cluster. member holds the state of the data directory at two times.
 type member struct {
 	t      *testing.T
 	dir    string // location of the data

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind is a CQL type for random columns. It contains the name of the type and generates its literals.
+// kind is a CQL type for random columns. kind contains the name of the type and generates its literals.
 type kind struct {
 	name string
 	// parts holds the types of the elements, of the keys and values, or of the fields.

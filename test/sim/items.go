@@ -126,7 +126,7 @@ func (r *itemRequest) String() string {
 		r.called, r.ended, r.done)
 }
 
-// itemClient is a client of items. It holds the last version of each item that it has read.
+// itemClient is a client of items. itemClient holds the last version of each item that it has read.
 type itemClient struct {
 	w    *simulation
 	n    *node

@@ -86,7 +86,8 @@ func hardships(t *testing.T) Hardships {
 	return h
 }
 
-// faultsLeast is the minimum average number of faults per seed. It does not include dropped and delayed frames.
+// faultsLeast is the minimum average number of faults per seed. faultsLeast does not include dropped and delayed
+// frames.
 const faultsLeast = 25
 
 // TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged

@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// shownIn determines which base rows each view shows. It does not use product code.
+// shownIn determines which base rows each view shows. shownIn does not use product code.
 var shownIn = map[string]func(base map[string]string) bool{
 	"by_v": func(base map[string]string) bool { return base["v"] != "" },
 	"by_c": func(map[string]string) bool { return true },

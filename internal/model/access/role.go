@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Role is a user, a group of users, or both. It is immutable.
+// Role is a user, a group of users, or both. Role is immutable.
 type Role struct {
 	Name string
 	// Login allows clients to log in as the role. Superuser grants all permissions to the role and its members.

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// State is a set of roles with their CIDR groups and identities. It is immutable. The zero value is empty.
+// State is a set of roles with their CIDR groups and identities. State is immutable. The zero value is empty.
 type State struct {
 	roles      map[string]*Role
 	groups     map[string]*Group

@@ -10,7 +10,7 @@ import (
 // EntriesMax is the response size in bytes above which a node adds no further entries.
 const EntriesMax = 8 << 20
 
-// Entries is the response to a request for log entries. It holds as many entries as fit.
+// Entries is the response to a request for log entries. Entries holds as many entries as fit.
 type Entries struct {
 	// Status reports the progress for each range of FileRequest.Entries, in that order. Ranges without a status must be
 	// requested again.

@@ -36,7 +36,7 @@ type FileRequest struct {
 	ID        string `json:"id"`
 	Node      string `json:"node"`
 	Partition uint64 `json:"partition"`
-	// From is the key at which the file starts, without the table ID. It is empty for the first file.
+	// From is the key at which the file starts, without the table ID. From is empty for the first file.
 	From []byte `json:"from,omitempty"`
 	// KnownFiles lists at most KnownFilesMax files that need not be sent.
 	KnownFiles []string `json:"known,omitempty"`
@@ -106,7 +106,7 @@ func splitHead(b []byte, head any) (data []byte, err error) {
 
 // Restore is the request to restore a backup into a cluster.
 type Restore struct {
-	// Backup is the ID of the manifest. It allows an interrupted restore to be resumed.
+	// Backup is the ID of the manifest. Backup allows an interrupted restore to be resumed.
 	Backup string `json:"backup"`
 	// Metadata holds the metadata of the backup, as the plain records of a file.
 	Metadata []byte          `json:"records"`

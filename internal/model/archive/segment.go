@@ -73,7 +73,8 @@ type RestorePoint struct {
 	Tables []Table `json:"tables,omitempty"`
 }
 
-// SegmentName is the information in the name of a segment. It allows a restore to select segments without reading them.
+// SegmentName is the information in the name of a segment. SegmentName allows a restore to select segments without
+// reading them.
 type SegmentName struct {
 	// First and Last are the times of the segment's first and last restore points.
 	First, Last time.Time

@@ -87,10 +87,11 @@ const (
 // Op is one operand of a mutation.
 type Op struct {
 	Kind OpKind
-	// Clustering is the concatenation of the clustering columns' key forms. It is empty for the header, for a table
-	// without clustering columns, and for an index entry of a static column.
+	// Clustering is the concatenation of the clustering columns' key forms. Clustering is empty for the header, for a
+	// table without clustering columns, and for an index entry of a static column.
 	Clustering []byte
-	// Operand is an encoded row (see row.Builder). It is empty for an OpIndex and for an OpChange that keeps nothing.
+	// Operand is an encoded row (see row.Builder). Operand is empty for an OpIndex and for an OpChange that keeps
+	// nothing.
 	Operand []byte
 	// Index and Value are the index ID and the indexed value in wire form of an OpIndex. In an OpChange, Index holds
 	// the flags. Value holds the timestamp, in 8 bytes, of the row's log entry that the change removes, or is empty if
@@ -122,7 +123,7 @@ type Mutation struct {
 	// value.
 	Retried, Sent bool
 	Known         uint64
-	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. It is 0 before that.
+	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. Timestamp is 0 before that.
 	Timestamp int64
 	// Principal is the user and connection charged for the command when throughput is limited. The zero value is an
 	// anonymous principal. It is not stored in the log.
@@ -149,8 +150,8 @@ type Read struct {
 	Key   []byte
 	Token token.Token
 	Low   uint64 // second half of the position, see Mutation
-	// Range selects the partitions of a token interval. It is used if Key is nil. The zero Range is the whole ring. On
-	// the wide ring it is an interval of the first halves of positions.
+	// Range selects the partitions of a token interval. Range is used if Key is nil. The zero Range is the whole ring.
+	// On the wide ring it is an interval of the first halves of positions.
 	Range token.Range
 	Resume
 	// Slices restricts the rows in every partition. The slices are sorted and disjoint. If Slices is empty, all rows
@@ -255,7 +256,7 @@ type IndexLookup struct {
 }
 
 // IndexTerm is the condition that a row has an index entry with Value or, if End is not nil, with a value in [Value,
-// End). It requires an index whose entries are ordered by value.
+// End). IndexTerm requires an index whose entries are ordered by value.
 type IndexTerm struct {
 	Index      uint32
 	Value, End []byte
@@ -318,6 +319,7 @@ type Sweep struct {
 	// Dropped selects the cells of dropped columns that are removed regardless of their age, in ascending order of
 	// columns.
 	Dropped []cqltype.Dropped
-	// Expired selects the rows with a lifetime that are removed regardless of the horizon. It requires feature level 8.
+	// Expired selects the rows with a lifetime that are removed regardless of the horizon. Expired requires feature
+	// level 8.
 	Expired row.Expired
 }

@@ -51,7 +51,7 @@ type Entry struct {
 	Span keys.Span
 	// Mutations is used by EntryWrite.
 	Mutations []Mutation
-	// Result is stored as the dedupe record of Mutations[0]. It is nil if no record is stored.
+	// Result is stored as the dedupe record of Mutations[0]. Result is nil if no record is stored.
 	Result []byte
 	Sweep  Sweep
 	// Indexes lists the table's indexes whose entries EntryTruncate also removes.
@@ -132,7 +132,7 @@ const (
 	entryID   = 2
 	// entryExpired is Sweep.Expired.
 	entryExpired = 3
-	// entryDropped is Sweep.Dropped. It requires feature level 8.
+	// entryDropped is Sweep.Dropped. entryDropped requires feature level 8.
 	entryDropped = 4
 	// entryFields is the highest field number that this build supports.
 	entryFields = entryDropped

@@ -8,7 +8,8 @@ package compat
 
 import "fmt"
 
-// Release is an emulated Cassandra release. It is immutable. Cassandra40 and Cassandra50 are the supported releases.
+// Release is an emulated Cassandra release. Release is immutable. Cassandra40 and Cassandra50 are the supported
+// releases.
 type Release struct {
 	// Name is the value of the option compatibility, such as 4.0.
 	Name string

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// JSONObject is a parsed JSON object. It holds its members in order, each name once. Of several values for the same
-// name, the last value is stored at the position of the first.
+// JSONObject is a parsed JSON object. JSONObject holds its members in order, each name once. Of several values for the
+// same name, the last value is stored at the position of the first.
 type JSONObject struct {
 	Names  []string
 	Values []any
@@ -78,8 +78,8 @@ func ParseJSON(text string) (any, error) {
 	return v, nil
 }
 
-// jsonBuilder builds the values of ParseJSON. It holds the arrays and objects around the next value; the first element
-// holds the result.
+// jsonBuilder builds the values of ParseJSON. jsonBuilder holds the arrays and objects around the next value; the
+// first element holds the result.
 type jsonBuilder []jsonContainer
 
 // jsonContainer is an array, or an object with the indexes of its names.

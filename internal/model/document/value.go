@@ -42,7 +42,7 @@ const (
 	rawEscaped
 )
 
-// Value is one JSON value, or Undefined, which is the zero value. It is immutable and may be copied.
+// Value is one JSON value, or Undefined, which is the zero value. Value is immutable and may be copied.
 type Value struct {
 	text string
 	tree *tree

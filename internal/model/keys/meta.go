@@ -22,8 +22,8 @@ const (
 // *feature.Newer.
 var ErrCorrupt = errors.New("corrupt partition metadata")
 
-// Meta is a replica's metadata about its physical partition. It is stored in the same batch as the rows. Its progress
-// may be stored separately (see Progress).
+// Meta is a replica's metadata about its physical partition. Meta is stored in the same batch as the rows. Its
+// progress may be stored separately (see Progress).
 type Meta struct {
 	// Partition is the ID of the physical partition.
 	Partition uint64
@@ -35,7 +35,7 @@ type Meta struct {
 	MaxTimestamp int64
 	// SchemaVersion is the schema revision that the log has installed.
 	SchemaVersion uint64
-	// Feature is the feature level that the log has installed. It never decreases.
+	// Feature is the feature level that the log has installed. Feature never decreases.
 	Feature feature.Level
 	Span    Span
 	// Epoch increases with every change of the span.
@@ -45,24 +45,24 @@ type Meta struct {
 	AutoLeave                                      bool
 	// Children lists the partitions that were split off, oldest first.
 	Children []Child
-	// Parents lists the partitions from which this partition was created. It is empty for a new table and has one
+	// Parents lists the partitions from which this partition was created. Parents is empty for a new table and has one
 	// element after a split.
 	Parents []Parent
 	// Frozen is the index of the log entry after which the partition accepts no commands. Its left neighbor is about to
 	// take over its data. It is 0 if the partition accepts commands.
 	Frozen uint64
 	// Absorbed lists the partitions whose spans this partition has taken over, including the partitions that they had
-	// taken over before. It contains at most AbsorbedMax partitions, oldest first. Data of these partitions that a node
-	// still stores is obsolete.
+	// taken over before. Absorbed contains at most AbsorbedMax partitions, oldest first. Data of these partitions that
+	// a node still stores is obsolete.
 	Absorbed []Absorbed
 	// Begun is the number of commands of the entry after Applied that the state already includes.
 	Begun Begun
-	// Region is the region of the replica set since the partition was created. It is empty if the partition was created
-	// without a topology.
+	// Region is the region of the replica set since the partition was created. Region is empty if the partition was
+	// created without a topology.
 	Region string
-	// Swept is the highest horizon of an applied sweep of rows or deletions, in seconds since the epoch. It is 0 if no
-	// sweep has been applied. Data that was deleted or had expired before the horizon may have been removed. Earlier
-	// states therefore cannot be read or restored.
+	// Swept is the highest horizon of an applied sweep of rows or deletions, in seconds since the epoch. Swept is 0 if
+	// no sweep has been applied. Data that was deleted or had expired before the horizon may have been removed.
+	// Earlier states therefore cannot be read or restored.
 	Swept int64
 	// FeedLow is reserved for the log index of the first entry that a change feed can still return. The value 0 means
 	// the whole log. It is unused, because change feeds do not read the log, and log truncation depends only on the
@@ -215,7 +215,7 @@ func (m *Meta) appendFields(w *codec.Writer) {
 
 func (s *Span) append(w *codec.Writer) { *w = s.Append(*w) }
 
-// decoder decodes the output of Append. It returns copies.
+// decoder decodes the output of Append. decoder returns copies.
 type decoder struct{ codec.Reader }
 
 func (d *decoder) span() Span {

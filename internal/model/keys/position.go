@@ -18,7 +18,7 @@ type Position struct {
 	// Ring is the ring position of a token (token.Token.Position). On the wide ring, it is the first half of the
 	// position.
 	Ring uint64
-	// Low is the second half of a position on the wide ring. It is 0 in a table without WideRing.
+	// Low is the second half of a position on the wide ring. Low is 0 in a table without WideRing.
 	Low uint64
 	Key []byte
 }

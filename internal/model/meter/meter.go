@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Pool is an amount of memory that evaluations share. It is safe for concurrent use.
+// Pool is an amount of memory that evaluations share. Pool is safe for concurrent use.
 type Pool struct {
 	max  int64
 	used atomic.Int64
@@ -86,7 +86,7 @@ type Limits struct {
 	Steps int64
 }
 
-// Meter measures one evaluation. It belongs to one goroutine.
+// Meter measures one evaluation. Meter belongs to one goroutine.
 type Meter struct {
 	ctx    context.Context
 	limits Limits

@@ -16,7 +16,7 @@ const InstructionsMax = 20_000
 // ErrTooLarge reports an expression whose program would exceed InstructionsMax.
 var ErrTooLarge = errors.New("the regular expression is too complex: its program has more than 20000 instructions")
 
-// Pattern is a compiled expression. It is safe for concurrent use.
+// Pattern is a compiled expression. Pattern is safe for concurrent use.
 type Pattern struct {
 	*regexp.Regexp
 	instructions int

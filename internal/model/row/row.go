@@ -14,7 +14,7 @@ const Unstamped int64 = math.MinInt64
 // NoExpiry is the Expiry of data that does not expire.
 const NoExpiry int64 = math.MaxInt64
 
-// NotDeleted is the timestamp of an absent deletion. It does not hide any data.
+// NotDeleted is the timestamp of an absent deletion. NotDeleted does not hide any data.
 const NotDeleted int64 = math.MinInt64
 
 // Cell is one live value of a row: the value of a single-cell column, or one element of a multi-cell column.
@@ -25,7 +25,7 @@ type Cell struct {
 	// key (cqltype.AppendKey, ascending). The key encodes the set element, the map key, the timeuuid of the list
 	// element, or the UDT field's index as a smallint.
 	Path []byte
-	// Value is the wire form of the value. It is empty for a set element, and never nil in a live cell.
+	// Value is the wire form of the value. Value is empty for a set element, and never nil in a live cell.
 	Value []byte
 	// Timestamp is in microseconds.
 	Timestamp int64

@@ -39,7 +39,7 @@ func Size(operand []byte) int {
 	return size
 }
 
-// Contents holds the number of parts in an operand. It is used to compute the charges of other databases.
+// Contents holds the number of parts in an operand. Contents is used to compute the charges of other databases.
 type Contents struct {
 	// Cells counts cells and deletions of single cells. Bytes is the total size of their values.
 	Cells, Bytes int

@@ -123,7 +123,7 @@ func SameRow(a, b *command.Op) bool {
 	return a.Kind == b.Kind && bytes.Equal(a.Clustering, b.Clustering)
 }
 
-// Meter counts the data that a read of one physical partition examines. It counts all data passed to it, even if a
+// Meter counts the data that a read of one physical partition examines. Meter counts all data passed to it, even if a
 // filter later discards the data. The zero value is ready for use.
 type Meter struct {
 	// Rows is the number of rows, including static rows, and Bytes is the sum of their logical bytes. In a read that

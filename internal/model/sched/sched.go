@@ -21,9 +21,9 @@ type Driver interface {
 	Boot() time.Duration
 	// Go runs f as a goroutine of the process. It may start later.
 	Go(f func())
-	// Wait returns nil as soon as ready returns true. It returns context.DeadlineExceeded after the duration most,
-	// unless most is 0. It returns the error of ctx once ctx has ended, and ErrEnded once the process has ended. A nil
-	// ready means that Wait waits only for time. It is not called again after it has returned true.
+	// Wait returns nil as soon as ready returns true. Wait returns context.DeadlineExceeded after the duration most,
+	// unless most is 0. Wait returns the error of ctx once ctx has ended, and ErrEnded once the process has ended. A
+	// nil ready means that Wait waits only for time. It is not called again after it has returned true.
 	Wait(ctx context.Context, ready func() bool, most time.Duration) error
 	// AfterFunc is like time.AfterFunc.
 	AfterFunc(d time.Duration, f func()) Timer

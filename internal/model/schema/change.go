@@ -29,7 +29,7 @@ type Stamp struct {
 // after statements.
 type Change interface {
 	stamp() *Stamp
-	// apply returns the schema after the change, and the events. It returns s itself if nothing changes. The caller
+	// apply returns the schema after the change, and the events. apply returns s itself if nothing changes. The caller
 	// sets version and revision.
 	apply(s *Schema) (*Schema, []Event, error)
 }

@@ -30,7 +30,7 @@ type CreateIndex struct {
 	Name    string
 	Targets []TargetSpec
 	Custom  bool
-	// Class is the class of a custom index. It must be empty for an index that is not a custom index.
+	// Class is the class of a custom index. Class must be empty for an index that is not a custom index.
 	Class      string
 	HasClass   bool
 	Properties []Property

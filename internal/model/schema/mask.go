@@ -26,7 +26,8 @@ type Mask struct {
 	Values [][]byte    `json:"values,omitempty"`
 }
 
-// MaskSpec is the MASKED WITH clause of a change. It holds the mask and the column type for which the mask was bound.
+// MaskSpec is the MASKED WITH clause of a change. MaskSpec holds the mask and the column type for which the mask was
+// bound.
 type MaskSpec struct {
 	Mask
 	Column *TypeSpec

@@ -38,8 +38,8 @@ type Schema struct {
 // Keyspace is a namespace of tables and types.
 type Keyspace struct {
 	Name string
-	// Replication is the replication declared by CREATE KEYSPACE, including "class". It is stored and returned, but
-	// does not affect placement.
+	// Replication is the replication declared by CREATE KEYSPACE, including "class". Replication is stored and
+	// returned, but does not affect placement.
 	Replication   map[string]string
 	DurableWrites bool
 	// Options holds additional options (cosmosdb_*) by name.
@@ -160,8 +160,8 @@ type Table struct {
 	CompactStorage bool
 	Options        TableOptions
 	Virtual        bool
-	// Secret is the 32-byte key that encrypts paging states if key columns are masked. It is nil in tables that have
-	// never had a mask.
+	// Secret is the 32-byte key that encrypts paging states if key columns are masked. Secret is nil in tables that
+	// have never had a mask.
 	Secret []byte
 	// Container is not nil if the table is a container of items.
 	Container *Container

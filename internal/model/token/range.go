@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Range is a half-open interval of positions [Begin, Limit), in unsigned ring order (Token.Position). It never wraps
-// around. A Limit of 0 is the end of the ring, and the zero Range is the whole ring. A Range is never empty.
+// Range is a half-open interval of positions [Begin, Limit), in unsigned ring order (Token.Position). Range never
+// wraps around. A Limit of 0 is the end of the ring, and the zero Range is the whole ring. A Range is never empty.
 type Range struct {
 	Begin, Limit uint64
 }

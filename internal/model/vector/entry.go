@@ -65,7 +65,7 @@ func (l *Lists) Holds(entry []byte, v []float32) bool {
 	return bytes.Equal(l.appendHead(head[:0], list, 0)[:3], entry[:3])
 }
 
-// Search is a search for the vectors nearest to a target. It is not safe for concurrent use.
+// Search is a search for the vectors nearest to a target. Search is not safe for concurrent use.
 type Search struct {
 	lists *Lists
 	w     weights

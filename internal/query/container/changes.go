@@ -27,7 +27,7 @@ type ChangesRequest struct {
 	Continuation string
 	Now          bool
 	Since        time.Time
-	// MaxItems limits the page. It defaults to 1000 if it is not positive.
+	// MaxItems limits the page. MaxItems defaults to 1000 if it is not positive.
 	MaxItems int
 	RequestOptions
 }

@@ -13,7 +13,7 @@ import (
 
 // Definition is the definition of a container.
 type Definition struct {
-	// JSON is the complete object that the client sent, including members unknown to this build. It contains the
+	// JSON is the complete object that the client sent, including members unknown to this build. JSON contains the
 	// defaults that Cosmos DB adds, but no system properties.
 	JSON []byte
 	ID   string

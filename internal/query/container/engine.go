@@ -86,16 +86,16 @@ type Options struct {
 	Sched *sched.Scheduler
 	// Builds reports the progress of index builds. If it is nil, all indexes are complete.
 	Builds IndexBuilds
-	// Levels returns the feature level at which the cluster's nodes write. It defaults to feature.Newest.
+	// Levels returns the feature level at which the cluster's nodes write. Levels defaults to feature.Newest.
 	Levels Levels
 	// Restores may be nil if no table is being restored, and Sizes if no sizes are known.
 	Restores Restores
 	Sizes    Sizes
 	// Metadata is the metadata of the cluster. If it is nil, the schema is always current.
 	Metadata Metadata
-	// Clock is the clock. It defaults to Sched.
+	// Clock is the clock. Clock defaults to Sched.
 	Clock sched.Clock
-	// ReadTimeout limits the retries of a read whose result could not be confirmed. It defaults to 5 s.
+	// ReadTimeout limits the retries of a read whose result could not be confirmed. ReadTimeout defaults to 5 s.
 	ReadTimeout time.Duration
 	// QueryTime limits the execution of a query page and defaults to 5 s. PageBytesMax limits its size and defaults to
 	// 4 MiB.
@@ -115,7 +115,7 @@ type Options struct {
 // IndexLevel is the feature level from which items are indexed.
 const IndexLevel = 4
 
-// Engine serves all container clients of a node. It is safe for concurrent use.
+// Engine serves all container clients of a node. Engine is safe for concurrent use.
 type Engine struct {
 	opts Options
 

@@ -110,7 +110,7 @@ func (s *stored) quoted() string { return `"` + s.etag.String() + `"` }
 type Result struct {
 	// Status is 200, 201, 204, 304, or the status of Err.
 	Status int
-	// Item is the item after the operation. It is nil after Delete, 304 and errors. After a write with NoBodies,
+	// Item is the item after the operation. Item is nil after Delete, 304 and errors. After a write with NoBodies,
 	// Item.Body may be nil.
 	Item *Item
 	// Err is the reason for a failure. It has status 424 if another operation of the batch failed.

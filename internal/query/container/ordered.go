@@ -63,7 +63,7 @@ type ordered struct {
 	partitions []*topology.Partition
 }
 
-// stream reads the items of one physical partition. It implements command.Visitor.
+// stream reads the items of one physical partition. stream implements command.Visitor.
 type stream struct {
 	o     *ordered
 	q     command.Read

@@ -111,7 +111,7 @@ func passFields(r *codec.Reader, what string) error {
 	return r.Err()
 }
 
-// answer is the result of a program. It is stored with the rows and returned again if the request is repeated.
+// answer is the result of a program. answer is stored with the rows and returned again if the request is repeated.
 type answer struct {
 	failed int // -1 if no operation failed
 	of     []outcome

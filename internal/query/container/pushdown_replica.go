@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// aggregation evaluates a part of a query over the rows of a read. It implements partition.Aggregation.
+// aggregation evaluates a part of a query over the rows of a read. aggregation implements partition.Aggregation.
 type aggregation struct {
 	c       *Container
 	request pushdownRequest

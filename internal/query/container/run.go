@@ -96,7 +96,7 @@ func (r *directory) tableByID(id uint32) *schema.Table {
 	return t
 }
 
-// run is an execution of a request at the leader. It implements partition.Program.
+// run is an execution of a request at the leader. run implements partition.Program.
 type run struct {
 	request
 	t      *Transaction

@@ -66,7 +66,7 @@ func (t *Transaction) Now() int64 { return t.now }
 // Current is an item after an operation of a transaction. Its system properties are computed on demand.
 type Current struct {
 	ID string
-	// Body is the JSON without system properties. It must not be modified.
+	// Body is the JSON without system properties. Body must not be modified.
 	Body []byte
 	t    *Transaction
 	s    stored

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// directory is a data directory with rows and a log. It can be copied.
+// directory is a data directory with rows and a log. directory can be copied.
 type directory struct {
 	rows  map[string][]byte
 	label []byte

@@ -16,7 +16,7 @@ import (
 // sender passes the mutation of a request to a function and then sends the request to a replica.
 type sender = func(*Replica, func(*command.Mutation)) error
 
-// tally is the state of counters as known to clients. It holds the acknowledged additions and the additions with an
+// tally is the state of counters as known to clients. tally holds the acknowledged additions and the additions with an
 // unknown outcome.
 type tally struct{ sure, unsure [40]int64 }
 

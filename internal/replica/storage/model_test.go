@@ -24,7 +24,8 @@ import (
 
 const testTable, testIndex = keys.FirstTable, keys.FirstTable + 1
 
-// modelPartition is a logical partition of the model. It holds merged operands by clustering key, and index entries.
+// modelPartition is a logical partition of the model. modelPartition holds merged operands by clustering key, and
+// index entries.
 type modelPartition struct {
 	tok     token.Token
 	pk      string

@@ -17,8 +17,8 @@ import (
 // Gate authorizes requests. It does not apply to requests through the admin socket in the data directory. The owner of
 // this directory may use all endpoints.
 type Gate struct {
-	// Login returns the subject for a user name and a password. If Login is nil, no login is required. It returns the
-	// errors of logins, and dberr.Unauthorized.
+	// Login returns the subject for a user name and a password. If Login is nil, no login is required. Login returns
+	// the errors of logins, and dberr.Unauthorized.
 	Login func(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error)
 	// Open lists the endpoints that require no login, without the slash, such as metrics, status, or history.
 	Open []string

@@ -63,7 +63,7 @@ type Reports interface {
 	// ShowUsage and Users are served at /usage and /usage/history as JSON. Both endpoints accept ?table=ks.t.
 	ShowUsage(ctx context.Context, table string, history bool) []TableUsage
 	Users(ctx context.Context) []usage.User
-	// Table is served at /table?table=ks.t. It returns an error if the table does not exist.
+	// Table is served at /table?table=ks.t. Table returns an error if the table does not exist.
 	Table(ctx context.Context, table string) (*TableReport, error)
 	// Ring is served at /ring.
 	Ring() []catalog.RingNode

@@ -33,7 +33,7 @@ import (
 type Reporter struct {
 	Process
 
-	// Certificates reports the certificates of the node that have expired or expire soon. It may be nil.
+	// Certificates reports the certificates of the node that have expired or expire soon. Certificates may be nil.
 	Certificates interface{ Problems() []string }
 	Store        *storage.Statistics
 	Directory    *storage.Directory
@@ -44,11 +44,11 @@ type Reporter struct {
 	Catalog      *catalog.Catalog
 	Engine       *session.Engine
 	CQL          *cql.Server
-	// REST holds the counters of the REST server. It is nil if REST is disabled.
+	// REST holds the counters of the REST server. REST is nil if REST is disabled.
 	REST *rest.Stats
-	// Views updates materialized views. It is nil in some tests.
+	// Views updates materialized views. Views is nil in some tests.
 	Views *view.Keeper
-	// Logins counts the logins of clients. It is empty if no login is required.
+	// Logins counts the logins of clients. Logins is empty if no login is required.
 	Logins []LoginCounter
 	// Audit is the audit log, or nil if the audit log is disabled.
 	Audit interface{ Dropped() uint64 }
@@ -90,8 +90,8 @@ type Statistics interface {
 	Users(ctx context.Context) []usage.User
 	// Tables returns the statistics of tables by ID.
 	Tables(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats
-	// Latency returns the latency of requests coordinated by this node. It returns false for an operation that has not
-	// been executed.
+	// Latency returns the latency of requests coordinated by this node. Latency returns false for an operation that
+	// has not been executed.
 	Latency(table uint32, op catalog.LatencyOperation) (catalog.Latency, bool)
 	// BecameHot returns the number of times that a partition on this node became hot.
 	BecameHot() uint64

@@ -25,7 +25,7 @@ type Status struct {
 	DiskBytes uint64 `json:"disk_bytes"`
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
-	// Nodes lists the nodes of the cluster, including this node. It is empty for a single node.
+	// Nodes lists the nodes of the cluster, including this node. Nodes is empty for a single node.
 	Nodes []NodeStatus `json:"nodes,omitempty"`
 	// Problems describes conditions that need attention.
 	Problems []string `json:"problems"`

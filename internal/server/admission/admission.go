@@ -209,8 +209,8 @@ func (g *Gate) steer(waiting, running float64, pressed bool) {
 	g.saved.Store(int64(max(g.wants*grain.Seconds(), grainMin*float64(least))))
 }
 
-// less returns the factor by which to reduce the fraction of admitted requests if the wait exceeds the limit by the
-// factor over.
+// less returns the factor by which the fraction of admitted requests is multiplied if the wait is over times its
+// limit.
 func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
 
 // waiting returns the ratio of the queue delay to its limit. The limit is larger than bound if the floor alone takes

@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Log is an audit log. It is safe for concurrent use.
+// Log is an audit log. Log is safe for concurrent use.
 type Log struct {
 	o   Options
 	out io.WriteCloser

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// CQLAuditor records CQL requests. It implements session.Auditor.
+// CQLAuditor records CQL requests. CQLAuditor implements session.Auditor.
 type CQLAuditor struct {
-	// Log records all requests. It is nil if the audit log is disabled.
+	// Log records all requests. Log is nil if the audit log is disabled.
 	Log *Log
 	// Security logs changes of roles and denied requests. It is nil if authentication is disabled.
 	Security *SecurityLogger

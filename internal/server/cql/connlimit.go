@@ -19,7 +19,8 @@ type crowd struct {
 
 // slot is the state of a connection for the limits of this file.
 type slot struct {
-	// arriving is the connection's entry in the list of connections in their handshake. It is nil after the handshake.
+	// arriving is the connection's entry in the list of connections in their handshake. arriving is nil after the
+	// handshake.
 	arriving *list.Element
 	// seen is the number of requests at the last scan of endIdle. idle is the number of consecutive scans without
 	// requests.

@@ -28,8 +28,8 @@ const (
 	complete                   // a message
 )
 
-// frameReader decodes the messages in the input of a connection: unframed envelopes, or the segments of version 5. It
-// belongs to the goroutine of the connection.
+// frameReader decodes the messages in the input of a connection: unframed envelopes, or the segments of version 5.
+// frameReader belongs to the goroutine of the connection.
 type frameReader struct {
 	input
 	frameBytesMax int

@@ -16,7 +16,7 @@ import (
 // longer messages.
 const smallReadSize = 4 << 10
 
-// input reads from a connection into a pooled buffer, which it holds only while there is data. It belongs to the
+// input reads from a connection into a pooled buffer, which it holds only while there is data. input belongs to the
 // goroutine of the connection.
 type input struct {
 	nc net.Conn

@@ -156,8 +156,8 @@ func (p *processorWait) mean() time.Duration {
 	return time.Duration(seconds / float64(count) * float64(time.Second))
 }
 
-// socketDelay measures how long requests wait in the socket of a connection. It belongs to the goroutine of the
-// connection.
+// socketDelay measures how long requests wait in the socket of a connection. socketDelay belongs to the goroutine of
+// the connection.
 type socketDelay struct {
 	srv *Server
 	// waited is the maximum time that the data of the last read was in the socket. emptied is the time at which the

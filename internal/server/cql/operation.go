@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// operation describes an opcode that a session executes. It contains the function that decodes its body into a request,
-// and the method of the session. parse must not retain the body, because a request is parsed again when a worker
-// executes it.
+// operation describes an opcode that a session executes. operation contains the function that decodes its body into a
+// request, and the method of the session. parse must not retain the body, because a request is parsed again when a
+// worker executes it.
 type operation struct {
 	parse func(r *request, body []byte) error
 	run   func(s Session, ctx context.Context, call *session.Call) session.Status

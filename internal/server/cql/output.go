@@ -18,8 +18,8 @@ import (
 // ErrSlowClient is the reason for closing a connection whose client did not read, or did not complete a message.
 var ErrSlowClient = errors.New("the client is too slow")
 
-// output collects the responses of a connection and writes them. It is safe for concurrent use. Methods lock mu unless
-// they require the caller to hold it.
+// output collects the responses of a connection and writes them. output is safe for concurrent use. Methods lock mu
+// unless they require the caller to hold it.
 type output struct {
 	srv    *Server
 	sock   socketWriter

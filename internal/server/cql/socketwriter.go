@@ -16,8 +16,8 @@ import (
 // writeChunk is the number of bytes that are written under one deadline.
 const writeChunk = 256 << 10
 
-// socketWriter writes to the socket of a connection. It limits the time for which the client may block a write, and
-// records whether the client has blocked one. Calls of write must not be concurrent.
+// socketWriter writes to the socket of a connection. socketWriter limits the time for which the client may block a
+// write, and records whether the client has blocked one. Calls of write must not be concurrent.
 type socketWriter struct {
 	stats    *Stats
 	timeout  time.Duration

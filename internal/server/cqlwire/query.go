@@ -30,12 +30,12 @@ type Options struct {
 	// Serial is dberr.Serial unless HasSerial is set.
 	Serial    dberr.Consistency
 	HasSerial bool
-	// Timestamp is in microseconds. It is valid if HasTimestamp is set.
+	// Timestamp is in microseconds. Timestamp is valid if HasTimestamp is set.
 	Timestamp    int64
 	HasTimestamp bool
 	// Keyspace is nil if not specified (version 5).
 	Keyspace []byte
-	// Now is in seconds. It is valid if HasNow is set (version 5).
+	// Now is in seconds. Now is valid if HasNow is set (version 5).
 	Now    int32
 	HasNow bool
 }

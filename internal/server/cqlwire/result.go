@@ -113,7 +113,7 @@ type SchemaChange struct {
 	Change   string // is CREATED, UPDATED, or DROPPED
 	Target   string // is KEYSPACE, TABLE, TYPE, FUNCTION, or AGGREGATE
 	Keyspace string
-	// Name is the name of the changed object in the keyspace. It is empty if Target is KEYSPACE.
+	// Name is the name of the changed object in the keyspace. Name is empty if Target is KEYSPACE.
 	Name string
 	// Args are the argument types of a function or aggregate.
 	Args []string

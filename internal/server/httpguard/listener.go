@@ -23,8 +23,8 @@ type Options struct {
 	TLS *tls.Config
 }
 
-// Listener is a net.Listener that limits and checks its connections. It must be used with a server that Attach has
-// prepared.
+// Listener is a net.Listener that limits and checks its connections. Listener must be used with a server that Attach
+// has prepared.
 type Listener struct {
 	net.Listener
 	o Options

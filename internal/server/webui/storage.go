@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// storageBody is the storage view, which corresponds to Storage in the metrics of Cosmos DB. It contains a bar for
-// each physical partition of a table. For the selected bar, the view lists the largest logical partitions and the
-// share of the throughput.
+// storageBody is the storage view, which corresponds to Storage in the metrics of Cosmos DB. storageBody contains a
+// bar for each physical partition of a table. For the selected bar, the view lists the largest logical partitions and
+// the share of the throughput.
 type storageBody struct {
 	Names []string
 	Table string

@@ -71,7 +71,7 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 
 // outcome is the effect of a log entry on the archiver.
 type outcome struct {
-	// merged is a partition whose range was absorbed. It contains the index of the last entry of that partition.
+	// merged is a partition whose range was absorbed. merged contains the index of the last entry of that partition.
 	// Partition is 0 if the entry merged no partition.
 	merged archive.EntryRange
 	// never is set if the effect of the entry cannot be derived from the log.

@@ -17,7 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// NodeClient is a node of a cluster that executes requests such as backup/begin. It must be safe for concurrent use.
+// NodeClient is a node of a cluster that executes requests such as backup/begin. NodeClient must be safe for
+// concurrent use.
 type NodeClient interface {
 	Order(ctx context.Context, what string, body []byte) ([]byte, error)
 }

@@ -49,7 +49,7 @@ const (
 	confirmTries = 3
 )
 
-// Bucket is a bucket of a server. It is safe for concurrent use.
+// Bucket is a bucket of a server. Bucket is safe for concurrent use.
 type Bucket struct {
 	name string
 	base url.URL

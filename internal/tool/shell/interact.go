@@ -18,7 +18,7 @@ import (
 
 // Editor reads input from an interactive user.
 type Editor interface {
-	// Line reads a line. It returns ErrInterrupted for Ctrl-C and io.EOF for Ctrl-D.
+	// Line reads a line. Line returns ErrInterrupted for Ctrl-C and io.EOF for Ctrl-D.
 	Line(prompt string) (string, error)
 	// Secret reads a line without displaying it.
 	Secret(prompt string) (string, error)

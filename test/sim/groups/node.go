@@ -23,7 +23,7 @@ type node struct {
 	log   *raftlog.Store
 	store *ledger.Store
 	// shared holds, by group, the reads that reuse the response to the request of an earlier read (Bugs.SharedAnswer).
-	// It is nil if no request is in flight.
+	// shared is nil if no request is in flight.
 	shared map[uint64][]func(raftgroup.Outcome)
 	// tokens holds the latest token of Group.Lease by group.
 	tokens [groupCount + 1]uint64

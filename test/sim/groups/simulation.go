@@ -21,7 +21,7 @@ type Plan struct {
 	Bugs Bugs
 	// ChangeCrashes makes voters crash when a membership change is committed.
 	ChangeCrashes bool
-	// Print receives one line for each fault and each acknowledgement. It may be nil.
+	// Print receives one line for each fault and each acknowledgement. Print may be nil.
 	Print func(line string)
 }
 
@@ -31,7 +31,7 @@ type Report struct {
 	Trace    uint64
 	Duration time.Duration
 	Counts   Counts
-	// Failures holds the violations found. It is empty for a successful run.
+	// Failures holds the violations found. Failures is empty for a successful run.
 	Failures []string
 	// Unchecked is the number of keys whose histories porcupine could not check in time.
 	Unchecked int

@@ -21,8 +21,8 @@ type Task struct {
 	Machine *Machine
 	// run passes control to the task, and back returns control.
 	run, back chan struct{}
-	// ready is evaluated after every event. It is nil if the task waits only for a time. parked counts waits, so that
-	// the timer of an earlier wait has no effect.
+	// ready is evaluated after every event. ready is nil if the task waits only for a time. parked counts waits, so
+	// that the timer of an earlier wait has no effect.
 	ready  func() bool
 	parked int
 	// late is set when the wait has timed out, dead when the process has ended, and over when the task has ended.

@@ -34,7 +34,7 @@ type scope struct {
 	// groups is not nil if the expressions are evaluated once per group. In this case, only groups and aggregates have
 	// values.
 	groups *grouping
-	// items reports that names that are not inputs refer to the container. It is set for the FROM clause of the
+	// items reports that names that are not inputs refer to the container. items is set for the FROM clause of the
 	// outermost query.
 	items bool
 }

@@ -18,7 +18,7 @@ type Functions interface {
 	Call(ctx context.Context, name string, args []document.Value) (document.Value, error)
 }
 
-// function is a built-in function. It does not retain args.
+// function is a built-in function. function does not retain args.
 type function func(e *env, args []document.Value) document.Value
 
 // builtin describes a built-in function.

@@ -15,7 +15,7 @@ type node interface {
 	eval(e *env) document.Value
 }
 
-// env is the evaluation environment of an expression. It is used by one goroutine.
+// env is the evaluation environment of an expression. env is used by one goroutine.
 type env struct {
 	ctx context.Context
 	// slots holds the values of inputs, groups and aggregates. Each has a unique slot in the whole query.

@@ -21,7 +21,7 @@ type Parameter struct {
 	Value document.Value
 }
 
-// Query is a compiled query. It may be run repeatedly and concurrently.
+// Query is a compiled query. Query may be run repeatedly and concurrently.
 type Query struct {
 	tree  *Select
 	bound *boundQuery
@@ -85,7 +85,7 @@ type Row struct {
 // Source yields items in place order. An error ends the run. ErrPause ends only the page.
 type Source = iter.Seq2[Row, error]
 
-// ErrPause reports that a Source has reached the cost limit of a page. It is valid only for streaming queries.
+// ErrPause reports that a Source has reached the cost limit of a page. ErrPause is valid only for streaming queries.
 var ErrPause = errors.New("sql: the source is paused")
 
 // Pause is an ErrPause of a Source that has already advanced beyond the last item that it yielded. The next page begins
@@ -129,7 +129,7 @@ func (q *Query) newEnv(ctx context.Context, r *Run) *env {
 		functions: r.Functions, now: r.Now, bounds: r.Bounds}
 }
 
-// Collector evaluates a query over items that are added individually. It is used by one goroutine.
+// Collector evaluates a query over items that are added individually. Collector is used by one goroutine.
 type Collector struct {
 	q   *Query
 	c   *collector

@@ -22,7 +22,7 @@ type builder struct {
 	table  *schema.Table
 	schema *schema.Schema
 	info   *NodeInfo
-	// key is the only requested partition. It is nil if all partitions are requested.
+	// key is the only requested partition. key is nil if all partitions are requested.
 	key  []byte
 	rows []Row
 }

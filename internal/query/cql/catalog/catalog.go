@@ -17,11 +17,11 @@ import (
 // Publication notifies a listener of a schema change.
 type Publication struct {
 	Old, New *schema.Schema
-	// Events holds the results of Apply. It is empty if the schema was loaded or synchronized.
+	// Events holds the results of Apply. Events is empty if the schema was loaded or synchronized.
 	Events []schema.Event
 }
 
-// Catalog holds the schema to which statements are bound. It is safe for concurrent use.
+// Catalog holds the schema to which statements are bound. Catalog is safe for concurrent use.
 type Catalog struct {
 	snapshot atomic.Pointer[schema.Schema]
 	info     func() NodeInfo

@@ -99,7 +99,7 @@ type Latency struct {
 
 // Replica describes a local replica of a physical partition.
 type Replica struct {
-	// Leader is the node ID of the leader. It is zero if the leader is unknown or the node is standalone.
+	// Leader is the node ID of the leader. Leader is zero if the leader is unknown or the node is standalone.
 	Leader topology.NodeID
 	// DiskBytes and LogicalPartitions describe the size of the replica. Reads and Writes are the numbers of requests
 	// served since the node started.
@@ -123,7 +123,7 @@ type NodeInfo struct {
 	EffectiveReplication int
 	// Settings holds the effective options of the node.
 	Settings map[string]string
-	// Metadata is the cluster metadata: roles, partitions, and builds of indexes. It is nil if unknown.
+	// Metadata is the cluster metadata: roles, partitions, and builds of indexes. Metadata is nil if unknown.
 	Metadata *meta.State
 	// Statistics and Diagnostics provide the rows of other virtual tables. If one is nil, its tables are empty.
 	Statistics  Statistics
@@ -135,8 +135,8 @@ type Statistics interface {
 	// SizeEstimates returns size estimates of table ranges. Each range is reported by exactly one node, and the ranges
 	// of a table cover the ring.
 	SizeEstimates(ctx context.Context) []SizeEstimate
-	// Latency returns the latency of requests coordinated by this node. It returns false for an operation that has not
-	// been executed.
+	// Latency returns the latency of requests coordinated by this node. Latency returns false for an operation that
+	// has not been executed.
 	Latency(table uint32, op LatencyOperation) (Latency, bool)
 	// Advice returns design advice for tables. Tables that cannot be analyzed in time are omitted.
 	Advice(ctx context.Context, tables []*schema.Table) []advise.Report

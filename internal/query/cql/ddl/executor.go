@@ -76,7 +76,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Executor executes DDL and DESCRIBE. It is safe for concurrent use.
+// Executor executes DDL and DESCRIBE. Executor is safe for concurrent use.
 type Executor struct {
 	catalog *catalog.Catalog
 	store   Store
@@ -95,7 +95,7 @@ type Result struct {
 	Change *schema.Event
 	// Args holds the argument types of a changed function or aggregate, for the client.
 	Args []string
-	// Warnings holds warnings for the client. It may be set together with an error.
+	// Warnings holds warnings for the client. Warnings may be set together with an error.
 	Warnings []string
 }
 

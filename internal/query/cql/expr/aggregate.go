@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Aggregate is an aggregate call of a selection. It is immutable; an Accumulator holds the state of a group.
+// Aggregate is an aggregate call of a selection. Aggregate is immutable; an Accumulator holds the state of a group.
 type Aggregate struct {
 	fn   *function
 	args []Term
@@ -24,7 +24,7 @@ func (a *Aggregate) New() *Accumulator {
 	return &Accumulator{aggregate: a, state: a.fn.state(a.fn)}
 }
 
-// Accumulator is the state of an aggregate over one group of wire values. It must be used by one goroutine.
+// Accumulator is the state of an aggregate over one group of wire values. Accumulator must be used by one goroutine.
 type Accumulator struct {
 	aggregate *Aggregate
 	state     accumulator

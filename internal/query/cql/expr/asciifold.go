@@ -4,7 +4,7 @@ package expr
 
 import "unicode/utf8"
 
-// alike maps each ASCII replacement to the characters that it replaces. It contains the mappings of Lucene 9.7's
+// alike maps each ASCII replacement to the characters that it replaces. alike contains the mappings of Lucene 9.7's
 // ASCIIFoldingFilter, which Cassandra uses.
 var alike = map[string]string{
 	"!":    "！",

@@ -16,7 +16,7 @@ import (
 // defaultMask is the function of MASKED WITH DEFAULT.
 const defaultMask = "mask_default"
 
-// Mask is a column mask that is bound for the type of its column. It is immutable.
+// Mask is a column mask that is bound for the type of its column. Mask is immutable.
 type Mask struct {
 	fn *function
 	// args are the values of the arguments after the first one, which is the masked value.
@@ -72,7 +72,7 @@ func (m *Mask) Apply(v []byte, by *meter.Meter) ([]byte, error) {
 	return m.fn.call(b, args)
 }
 
-// Masks holds the bound masks of a table's columns. It is nil if the table has no masks.
+// Masks holds the bound masks of a table's columns. Masks is nil if the table has no masks.
 type Masks map[*schema.Column]*Mask
 
 // MasksOf binds the masks of all columns of the environment's table.
@@ -101,8 +101,8 @@ func MaskText(m *schema.Mask, ks *schema.Keyspace) string {
 	return cqltype.QuoteName(m.Keyspace) + "." + cqltype.QuoteName(m.Function) + "(" + strings.Join(args, ", ") + ")"
 }
 
-// maskedColumn is the scope of a mask. It contains only the value of the column. The name of this value is the name of
-// its type.
+// maskedColumn is the scope of a mask. maskedColumn contains only the value of the column. The name of this value is
+// the name of its type.
 type maskedColumn struct{ typ *cqltype.Type }
 
 // Column implements Scope.

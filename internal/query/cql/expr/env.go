@@ -66,13 +66,15 @@ func (r Receiver) Field(i int) Receiver {
 	return Receiver{Name: r.Name + "." + r.Type.Fields[i], Type: r.Type.Elems[i]}
 }
 
-// Env is the environment in which the terms of one statement are bound. It is used by one goroutine during preparation.
+// Env is the environment in which the terms of one statement are bound. Env is used by one goroutine during
+// preparation.
 type Env struct {
 	// Release is the Cassandra release whose behavior is implemented.
 	Release *compat.Release
-	// Keyspace is the keyspace of the statement's table, in which user-defined types are looked up. It may be nil.
+	// Keyspace is the keyspace of the statement's table, in which user-defined types are looked up. Keyspace may be
+	// nil.
 	Keyspace *schema.Keyspace
-	// Table is the statement's table, which token() and error texts use. It may be nil.
+	// Table is the statement's table, which token() and error texts use. Table may be nil.
 	Table *schema.Table
 	// References resolves names with a dot outside SELECT clauses. It may be nil.
 	References References

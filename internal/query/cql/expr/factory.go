@@ -30,7 +30,7 @@ type parameter struct {
 	fixed *cqltype.Type
 	// otherwise is the type of an argument whose type is unknown. If it is nil, such an argument is rejected.
 	otherwise *cqltype.Type
-	// like is the index of the argument that has the same type plus 1. It is 0 if there is no such argument.
+	// like is the index of the argument that has the same type plus 1. like is 0 if there is no such argument.
 	like int
 	// vector interprets a list literal as a vector of floats.
 	vector bool

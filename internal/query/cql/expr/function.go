@@ -26,8 +26,8 @@ type function struct {
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
 	// state creates the accumulator of an aggregate. It is nil for other functions.
 	state func(f *function) accumulator
-	// weigh returns the number of bytes that call allocates. It is set if call may allocate more than twice the size of
-	// its arguments.
+	// weigh returns the number of bytes that call allocates. weigh is set if call may allocate more than twice the
+	// size of its arguments.
 	weigh func(args [][]byte) int
 	// user is the user-defined function or aggregate, or nil. within is its keyspace. fold executes a user-defined
 	// aggregate.
@@ -59,8 +59,8 @@ func signatures(fs []*function) string {
 	return strings.Join(parts, ", ")
 }
 
-// callee is the target of a call. It holds the name for error texts, the operator if the target is an operator, the
-// overloads, and the arguments.
+// callee is the target of a call. callee holds the name for error texts, the operator if the target is an operator,
+// the overloads, and the arguments.
 type callee struct {
 	name  string
 	op    byte // one of + - * / %, 'n' for negation, or 0 for a function

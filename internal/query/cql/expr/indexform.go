@@ -16,7 +16,7 @@ const IndexFormMax = 1024
 // IndexForm is the form of values in an index. Storage-attached indexes contain analyzed values in a byte-comparable
 // form that is truncated to 1,024 bytes. Other indexes contain unmodified values.
 type IndexForm struct {
-	// types holds the types of the indexed values. It is nil for unmodified values.
+	// types holds the types of the indexed values. types is nil for unmodified values.
 	types    []*cqltype.Type
 	analysis schema.Analysis
 }

@@ -29,7 +29,7 @@ type Term interface {
 	Eval(b *Bindings) ([]byte, State, error)
 }
 
-// Bindings is the state of an execution of a bound statement. It must be used by one goroutine.
+// Bindings is the state of an execution of a bound statement. Bindings must be used by one goroutine.
 type Bindings struct {
 	// Values are the bound values in the order of the markers. The values refer to the request. A nil value is null.
 	// Unset is parallel to Values, or nil if no value is unset.

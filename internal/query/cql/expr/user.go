@@ -49,7 +49,7 @@ type Calls struct {
 	Masks []*schema.Function
 	// computed reports that the statement calls functions during execution.
 	computed bool
-	// constants limits the evaluation of the statement's constants. It is nil before the first constant.
+	// constants limits the evaluation of the statement's constants. constants is nil before the first constant.
 	constants *meter.Meter
 }
 

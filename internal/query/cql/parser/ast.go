@@ -268,9 +268,9 @@ type Relation struct {
 	// Key is the element in `c[key] op value`, or nil.
 	Key Term
 	Op  Operator
-	// Value is the right side. It is nil for IsNotNull and for IN with a list of values.
+	// Value is the right side. Value is nil for IsNotNull and for IN with a list of values.
 	Value Term
-	// Values is the list of IN (..), possibly empty. It is nil if IN has a single marker, in which case Value is a
+	// Values is the list of IN (..), possibly empty. Values is nil if IN has a single marker, in which case Value is a
 	// *Marker. In a MultiColumn relation, all values are *TupleLiteral or all are *Marker.
 	Values []Term
 }

@@ -15,7 +15,8 @@ type token struct {
 type lexError struct {
 	// at is the position that Cassandra reports: a byte offset, or the length of the text.
 	at int32
-	// expecting is the expected text in Cassandra's notation. It is empty for a character that does not start a token.
+	// expecting is the expected text in Cassandra's notation. expecting is empty for a character that does not start a
+	// token.
 	expecting string
 }
 

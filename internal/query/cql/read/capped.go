@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// capped limits the cost of a scan to Options.MaxCharge. It counts the examined rows in the same way as the replica.
-// Therefore, the read stops at the row that exceeds the limit, in any physical partition.
+// capped limits the cost of a scan to Options.MaxCharge. capped counts the examined rows in the same way as the
+// replica. Therefore, the read stops at the row that exceeds the limit, in any physical partition.
 type capped struct {
 	*scan
 	// c is the command. Its Continued flag applies to the current physical partition. meter counts the cost in that

@@ -18,8 +18,8 @@ type resultWriter struct {
 	options *Options
 	page    *Page
 	bind    *expr.Bindings
-	// paged reports whether the result is paged. It is false if the client does not page or if the result is a single
-	// row.
+	// paged reports whether the result is paged. paged is false if the client does not page or if the result is a
+	// single row.
 	paged bool
 	// lowMemory reports whether no memory is left for a larger page.
 	lowMemory bool

@@ -88,7 +88,7 @@ type Options struct {
 	Clock    sched.Clock
 	// Builds may be nil: then all indexes are complete.
 	Builds IndexBuilds
-	// Guard holds the guardrails of the client and collects their warnings. It may be nil.
+	// Guard holds the guardrails of the client and collects their warnings. Guard may be nil.
 	Guard *guardrail.Check
 	// MaxCharge limits the cost: an execution that exceeds it ends with ru.Exceeded. If it is 0, the cost is not
 	// limited.

@@ -11,7 +11,7 @@ import (
 
 // Shape describes a kind of read independently of its values.
 type Shape struct {
-	// Text is the WHERE clause without values. It is empty for a read of the whole table.
+	// Text is the WHERE clause without values. Text is empty for a read of the whole table.
 	Text string
 	// Index is the index that is read, or empty. Equal lists the columns compared for equality.
 	Index string

@@ -45,7 +45,7 @@ type Request struct {
 	Schema  *schema.Schema
 }
 
-// Executor executes statements about roles. It is safe for concurrent use.
+// Executor executes statements about roles. Executor is safe for concurrent use.
 type Executor struct {
 	store Store
 	// hashing limits the number of concurrent password hashes.

@@ -74,7 +74,7 @@ type Request struct {
 	Outcome string `json:"outcome"`
 }
 
-// Log keeps slow requests. It is safe for concurrent use. A nil Log keeps no requests.
+// Log keeps slow requests. Log is safe for concurrent use. A nil Log keeps no requests.
 type Log struct {
 	o Options
 	// recorded counts the requests recorded in second.

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Executor sends transactions to the leaders of their partitions. It is safe for concurrent use.
+// Executor sends transactions to the leaders of their partitions. Executor is safe for concurrent use.
 type Executor struct{ coordinator write.Coordinator }
 
 // NewExecutor returns an executor that sends transactions through c.

@@ -26,7 +26,7 @@ type Schemas interface {
 	Await(ctx context.Context, t *schema.Table)
 }
 
-// Programs executes transactions on leaders. It is safe for concurrent use.
+// Programs executes transactions on leaders. Programs is safe for concurrent use.
 type Programs struct {
 	schemas Schemas
 	writes  *write.Executor

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// run is one execution of a plan on the leader. It implements partition.Program.
+// run is one execution of a plan on the leader. run implements partition.Program.
 type run struct {
 	programs *Programs
 	plan     *Plan

@@ -52,14 +52,15 @@ type Options struct {
 	// Clock determines expiry and stamps.
 	Clock sched.Clock
 	Log   *slog.Logger
-	// Workers is the number of writes that are processed concurrently. It defaults to twice the number of processors.
+	// Workers is the number of writes that are processed concurrently. Workers defaults to twice the number of
+	// processors.
 	Workers int
 	// Sched is the scheduler of a simulation, or nil.
 	Sched *sched.Scheduler
 }
 
-// Keeper updates views after writes to partitions whose leader is on this node. It implements partition.Views and is
-// safe for concurrent use.
+// Keeper updates views after writes to partitions whose leader is on this node. Keeper implements partition.Views and
+// is safe for concurrent use.
 type Keeper struct {
 	o     Options
 	queue chan *task

@@ -166,12 +166,12 @@ func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 	return p, len(p.Key) <= keys.MaxLen
 }
 
-// Image is the view data of a base row. It is empty if the row has no place.
+// Image is the view data of a base row. Image is empty if the row has no place.
 type Image struct {
 	Place
 	Shown bool
-	// Value is the value of the view key column that is not a base key column, or nil. It may be set even if the view
-	// does not show the row.
+	// Value is the value of the view key column that is not a base key column, or nil. Value may be set even if the
+	// view does not show the row.
 	Value []byte
 	// Operand is the whole timestamped row, which replaces all earlier view data at the place.
 	Operand []byte

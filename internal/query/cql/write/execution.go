@@ -63,7 +63,7 @@ type Request struct {
 	// Timestamp is the default timestamp in microseconds, if HasTimestamp is true.
 	Timestamp    int64
 	HasTimestamp bool
-	// Guard holds the guardrails of the client and collects their warnings. It may be nil.
+	// Guard holds the guardrails of the client and collects their warnings. Guard may be nil.
 	Guard *guardrail.Check
 	// MaxCharge limits the cost. A write that exceeds it is rejected before any part is applied. If it is 0, the cost
 	// is not limited.
@@ -110,7 +110,7 @@ type Outcome struct {
 // only during the call.
 type Completion interface{ Written(o *Outcome) }
 
-// Executor executes plans. It is safe for concurrent use.
+// Executor executes plans. Executor is safe for concurrent use.
 type Executor struct {
 	coordinator Coordinator
 	opts        Options

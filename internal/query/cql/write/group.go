@@ -57,7 +57,7 @@ const groupMapMin = 16
 type groupSet struct {
 	list []group // the first used elements are in use
 	used int
-	// byKey holds indexes of list. It is used only if there are many groups.
+	// byKey holds indexes of list. byKey is used only if there are many groups.
 	byKey map[string]int
 }
 

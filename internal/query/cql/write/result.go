@@ -24,7 +24,7 @@ var (
 // conditionalResult encodes the result of a conditional execution.
 type conditionalResult struct {
 	*Outcome
-	// group is the only group, because conditions do not span partitions. It is nil if no partition is selected.
+	// group is the only group, because conditions do not span partitions. group is nil if no partition is selected.
 	group *group
 	// applied and found describe the columns of the result. See Plan.
 	applied, found []Column
@@ -99,7 +99,7 @@ func (r *conditionalResult) fillFirst() error {
 
 // shows reports whether a static row has a value in any of the static columns that are read. As in Cassandra, all
 // static columns are read if a conditional statement writes one of them. Otherwise only the static columns of
-// conditions are read. If no column has a value, the result does not show the static row.
+// conditions are read. If no column has a value, the result treats the partition as missing.
 func (r *conditionalResult) shows(static *row.Row) bool {
 	read := r.group.statics
 	if r.static {

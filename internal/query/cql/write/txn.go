@@ -49,7 +49,7 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	return keys[0], nil
 }
 
-// Staging collects the changes of a transaction in its logical partition. It does not use pooled memory.
+// Staging collects the changes of a transaction in its logical partition. Staging does not use pooled memory.
 type Staging struct {
 	opts    *Options
 	changes changes

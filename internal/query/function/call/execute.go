@@ -27,7 +27,7 @@ type Procedures interface {
 		o container.RequestOptions) (*script.Executed, container.Where, error)
 }
 
-// Executor executes plans. It is safe for concurrent use.
+// Executor executes plans. Executor is safe for concurrent use.
 type Executor struct {
 	containers Containers
 	procedures Procedures
@@ -40,7 +40,7 @@ func NewExecutor(c Containers, p Procedures) *Executor { return &Executor{c, p} 
 type Outcome struct {
 	// Cells holds the values of the single result row, in the order of Plan.Columns. A nil value is null.
 	Cells [][]byte
-	// Charge is the cost of the call in request units. It is set even if the procedure failed.
+	// Charge is the cost of the call in request units. Charge is set even if the procedure failed.
 	Charge ru.Units
 }
 

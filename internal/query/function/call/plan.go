@@ -20,8 +20,8 @@ type Plan struct {
 	table *schema.Table
 	// id is the ID of the procedure.
 	id string
-	// args holds all arguments. It starts with the values of the partition key, one for each partition key path of the
-	// container.
+	// args holds all arguments. args starts with the values of the partition key, one for each partition key path of
+	// the container.
 	args []argument
 	// types holds the types of the procedure's arguments, for errors.
 	types     []string

@@ -16,7 +16,7 @@ type expression struct {
 	constant bool
 	// nullReason describes the null value in a NullPointerException, for example "<parameter1>" in quotes.
 	nullReason string
-	// target returns the location of the value at run time. It is set for variables and array elements.
+	// target returns the location of the value at run time. target is set for variables and array elements.
 	target func(f *frame) *value
 }
 

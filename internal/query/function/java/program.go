@@ -21,7 +21,7 @@ type Signature struct {
 	Body  string
 }
 
-// Program is a compiled body. It is immutable and safe for concurrent use.
+// Program is a compiled body. Program is immutable and safe for concurrent use.
 type Program struct {
 	signature Signature
 	run       exec

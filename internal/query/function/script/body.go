@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
-// Body is the compiled body of a CQL user-defined function. It is immutable and safe for concurrent use.
+// Body is the compiled body of a CQL user-defined function. Body is immutable and safe for concurrent use.
 type Body struct {
 	program *Program
 	args    []*cqltype.Type

@@ -12,32 +12,32 @@ const BodyBytesMax = 256 << 10
 
 // Bounds are the limits of scripts. Zero fields have default values.
 type Bounds struct {
-	// Time is the maximum duration of a script. It defaults to 750 ms, which is less than the time for which a
+	// Time is the maximum duration of a script. Time defaults to 750 ms, which is less than the time for which a
 	// transaction may lock its logical partition. After AcceptTime (default 500 ms), operations are not accepted, and
 	// the script should return its intermediate result.
 	Time, AcceptTime time.Duration
-	// FunctionTime is the maximum duration of a call of a user-defined function. It defaults to 500 ms, which allows
-	// for a busy node.
+	// FunctionTime is the maximum duration of a call of a user-defined function. FunctionTime defaults to 500 ms,
+	// which allows for a busy node.
 	FunctionTime time.Duration
-	// Grace is the time that the engine waits for a script to stop. It defaults to 50 ms.
+	// Grace is the time that the engine waits for a script to stop. Grace defaults to 50 ms.
 	Grace time.Duration
-	// CompileTime is the maximum CPU time of the compilation of a script. It defaults to 2 s.
+	// CompileTime is the maximum CPU time of the compilation of a script. CompileTime defaults to 2 s.
 	CompileTime time.Duration
-	// MemoryBytes is the maximum growth of the process heap during a script that runs for more than a few milliseconds.
-	// It defaults to MemoryBytesMax. The limit applies to the heap of the whole process without garbage, because Go
-	// does not attribute memory to goroutines.
+	// MemoryBytes is the maximum growth of the process heap during a script that runs for more than a few
+	// milliseconds. MemoryBytes defaults to MemoryBytesMax. The limit applies to the heap of the whole process without
+	// garbage, because Go does not attribute memory to goroutines.
 	MemoryBytes uint64
-	// Depth is the maximum call depth. It defaults to 1,000.
+	// Depth is the maximum call depth. Depth defaults to 1,000.
 	Depth int
-	// Operations is the maximum number of item operations of a script. It defaults to 4,000.
+	// Operations is the maximum number of item operations of a script. Operations defaults to 4,000.
 	Operations int
-	// ResultBytes is the maximum size of a script's JSON result. It defaults to 256 KiB minus the size of the log and
-	// the envelope.
+	// ResultBytes is the maximum size of a script's JSON result. ResultBytes defaults to 256 KiB minus the size of the
+	// log and the envelope.
 	ResultBytes int
 	// LogBytes and LogLines limit the log and default to 8 KiB and 500 lines. Excess output is discarded.
 	LogBytes, LogLines int
-	// Scripts is the maximum number of concurrent scripts in a process. It defaults to the number of processors minus
-	// one, with a minimum of 1.
+	// Scripts is the maximum number of concurrent scripts in a process. Scripts defaults to the number of processors
+	// minus one, with a minimum of 1.
 	Scripts int
 	// Programs and ProgramBytes limit the cache of compiled scripts. They default to 500 scripts with 16 MiB of text.
 	Programs, ProgramBytes int

@@ -11,7 +11,7 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
-// Program is the compiled body of a script. It is immutable and safe for concurrent use.
+// Program is the compiled body of a script. Program is immutable and safe for concurrent use.
 type Program struct {
 	name string
 	code *goja.Program

@@ -75,7 +75,7 @@ type Call struct {
 	// clients.
 	Who fairshare.Principal
 
-	// cql is the CQL function that is called with wire values. It is nil for container scripts.
+	// cql is the CQL function that is called with wire values. cql is nil for container scripts.
 	cql  *Body
 	wire [][]byte
 }

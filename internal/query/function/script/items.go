@@ -26,7 +26,7 @@ type Operation struct {
 	Kind Kind
 	// ID or the resource ID RID identifies the item. Create and Upsert have neither.
 	ID, RID string
-	// Body is the JSON of the item without system members. It must not be modified.
+	// Body is the JSON of the item without system members. Body must not be modified.
 	Body []byte
 	// IfMatch and IfNoneMatch are etags. Both are empty if the operation has no condition.
 	IfMatch, IfNoneMatch string
@@ -65,7 +65,7 @@ type Item interface {
 // Items gives access to the items of one logical partition in a transaction. Reads see the transaction's own writes.
 // The engine uses Items on one goroutine at a time, and never after the Engine call that received them has returned.
 type Items interface {
-	// Do executes an operation and returns the resulting item. It returns nil after a Delete and if IfNoneMatch
+	// Do executes an operation and returns the resulting item. Do returns nil after a Delete and if IfNoneMatch
 	// matches in a Read.
 	Do(ctx context.Context, op *Operation) (item Item, failure *Failure)
 	// Query executes one page of a query.

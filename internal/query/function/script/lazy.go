@@ -17,14 +17,14 @@ import (
 // object, except that it cannot be frozen and supports only plain properties. It implements goja.DynamicObject.
 type lazy struct {
 	realm *realm
-	// of is the item of the object. It is nil for a part of an item or for a query result. In this case, text is the
+	// of is the item of the object. of is nil for a part of an item or for a query result. In this case, text is the
 	// JSON. looked reports that members is set.
 	of     Item
 	text   string
 	looked bool
 	// glances is the number of member accesses before members was set.
 	glances int
-	// system holds the system members of the item. It is nil until a script accesses one.
+	// system holds the system members of the item. system is nil until a script accesses one.
 	system *document.System
 	// members holds the members in order.
 	members []member
@@ -32,8 +32,8 @@ type lazy struct {
 	index map[string]int
 }
 
-// member is a member of a lazy object. It holds the JSON that was read and the JavaScript value that was created from
-// the JSON or set by the script. The value is nil before the first access. The JSON of an item's system member is
+// member is a member of a lazy object. member holds the JSON that was read and the JavaScript value that was created
+// from the JSON or set by the script. The value is nil before the first access. The JSON of an item's system member is
 // empty.
 type member struct {
 	name, text string

@@ -121,7 +121,7 @@ func (l *leader) Accepts() bool { return l.writes < l.writesMax && l.bytes < rea
 var kinds = map[Kind]container.Kind{Create: container.Create, Read: container.Read, Replace: container.Replace,
 	Upsert: container.Upsert, Delete: container.Delete}
 
-// seen is an item that a script has received. It implements Item.
+// seen is an item that a script has received. seen implements Item.
 type seen struct {
 	*container.Current
 	leader *leader

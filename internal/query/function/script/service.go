@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// Service executes the scripts of containers for clients. It runs each script at the leader of the logical partition
-// as one transaction. It is safe for concurrent use.
+// Service executes the scripts of containers for clients. Service runs each script at the leader of the logical
+// partition as one transaction. Service is safe for concurrent use.
 type Service struct {
 	engine     *Engine
 	containers *container.Engine

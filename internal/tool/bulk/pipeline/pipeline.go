@@ -31,8 +31,8 @@ const (
 	backoffMax = 5 * time.Second
 	// silenceMax is the maximum time without a response while requests are in flight.
 	silenceMax = 2 * time.Minute
-	// turnMax is the maximum time for which rejected requests are retried while other requests succeed. It counts from
-	// the last success or from the start. At the start, other clients may use all of the throughput.
+	// turnMax is the maximum time for which rejected requests are retried while other requests succeed. turnMax counts
+	// from the last success or from the start. At the start, other clients may use all of the throughput.
 	turnMax = 30 * time.Second
 )
 

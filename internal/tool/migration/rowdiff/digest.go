@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Digest is the sum of the hashes of rows, keys, and values. It does not depend on the order of the rows. It does not
-// include timestamps, because a rewritten list has other timestamps.
+// Digest is the sum of the hashes of rows, keys, and values. Digest does not depend on the order of the rows. Digest
+// does not include timestamps, because a rewritten list has other timestamps.
 type Digest [2]uint64
 
 // Add adds another digest.

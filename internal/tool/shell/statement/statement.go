@@ -19,7 +19,7 @@ const SizeMax = 16 << 20
 
 // Statement is one statement or command of an input.
 type Statement struct {
-	// Text is the text from the first to the last token, without the final semicolon. It includes comments between
+	// Text is the text from the first to the last token, without the final semicolon. Text includes comments between
 	// them.
 	Text string
 	// Line is the line of the input, from 1, in which the statement starts.
