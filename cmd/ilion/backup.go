@@ -196,7 +196,7 @@ func (c *backupVerifyCommand) chosen(ctx context.Context, target backup.Target) 
 	return list, nil
 }
 
-// verifyLog verifies the archive, if there is one.
+// verifyLog verifies the archive if the repository contains an archive.
 func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *progressLine) error {
 	log, err := backup.LoadLog(ctx, target)
 	if err != nil || len(log.Chains) == 0 {

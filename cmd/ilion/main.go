@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ilion is the database and its tools in one binary. `ilion start` runs a node; `ilion help` lists the other
-// commands.
+// Command ilion is the database and its tools in one binary. `ilion start` runs a node, and `ilion help` lists the
+// other commands.
 package main
 
 import (

@@ -26,8 +26,8 @@ type refreshOptions struct {
 	Watch refreshInterval `name:"watch" placeholder:"TIME" help:"Refresh until Ctrl-C, every 2s or every --watch=TIME"`
 }
 
-// refreshInterval is the time between two reports; 0 means that there is one report. The flag takes a value only after
-// an equal sign.
+// refreshInterval is the time between two reports. The value 0 means that there is one report. The flag takes a value
+// only after an equal sign.
 type refreshInterval time.Duration
 
 const (

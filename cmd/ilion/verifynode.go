@@ -39,7 +39,7 @@ const (
 
 // verifyNode verifies a backup by restoring it into a temporary node.
 type verifyNode struct {
-	// dir is the parent of the node's data directory; empty means the system's directory for temporary files.
+	// dir is the parent of the node's data directory. Empty means the system's directory for temporary files.
 	dir      string
 	target   backup.Target
 	manifest *archive.Manifest

@@ -42,7 +42,7 @@ func New(t testing.TB, pageOf int) *Server {
 	return s
 }
 
-// Bad sets a function that handles requests instead of the server when it returns true; nil removes it. Requests are
+// Bad sets a function that handles requests instead of the server when it returns true. Nil removes it. Requests are
 // handled one at a time.
 func (s *Server) Bad(bad func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()

@@ -40,7 +40,7 @@ const (
 
 // Options describes a cluster. The zero value describes a cluster of four nodes in memory.
 type Options struct {
-	// Nodes is the number of nodes; 0 means 4.
+	// Nodes is the number of nodes. The value 0 means 4.
 	Nodes int
 	// Dir, if set, is the directory of the nodes' data directories. A node in memory cannot be restarted.
 	Dir string

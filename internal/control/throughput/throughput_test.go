@@ -22,7 +22,7 @@ import (
 const firstTable = 100
 
 // state returns the state of a keyspace with a throughput. Tables without their own throughput share it. Each table
-// has its initial number of partitions. Throughputs are in request units per second; 0 means none.
+// has its initial number of partitions. Throughputs are in request units per second. The value 0 means none.
 func state(t rapid.TB, shared int, own ...int) *meta.State {
 	option := func(units int) map[string]string {
 		if units == 0 {

@@ -43,7 +43,7 @@ func (w *Writer) Fixed(v uint64) { *w = binary.BigEndian.AppendUint64(*w, v) }
 // Flag appends v as 1 byte.
 func (w *Writer) Flag(v bool) { *w = append(*w, Bit(v)) }
 
-// Bytes appends the length of v, then v. Bytes does not distinguish nil from an empty slice; see Null.
+// Bytes appends the length of v, then v. Bytes does not distinguish nil from an empty slice. Null does.
 func (w *Writer) Bytes(v []byte) { *w = AppendBytes(*w, v) }
 
 // Text is like Bytes, but appends a string.

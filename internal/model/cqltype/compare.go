@@ -87,7 +87,7 @@ func (k Kind) wellFormed(v []byte) bool {
 	return k != Decimal || len(v) > 4
 }
 
-// widths holds the lengths of values by kind; see width.
+// widths holds the lengths of values by kind (see width).
 var widths = [256]uint8{
 	Boolean: 1, Tinyint: 1, Smallint: 2, Int: 4, Float: 4, Date: 4, Bigint: 8, Counter: 8, Timestamp: 8, Time: 8,
 	Double: 8, UUID: 16, Timeuuid: 16,

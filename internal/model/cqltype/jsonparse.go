@@ -78,7 +78,7 @@ func ParseJSON(text string) (any, error) {
 	return v, nil
 }
 
-// jsonBuilder builds the values of ParseJSON. jsonBuilder holds the arrays and objects around the next value; the
+// jsonBuilder builds the values of ParseJSON. jsonBuilder holds the arrays and objects around the next value. The
 // first element holds the result.
 type jsonBuilder []jsonContainer
 

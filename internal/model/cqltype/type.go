@@ -10,7 +10,7 @@
 package cqltype
 
 // Kind is the kind of a type. The zero Kind is invalid. The methods of Kind contain the rules for values without
-// components; the methods of Type add the rules for components.
+// components. The methods of Type add the rules for components.
 type Kind uint8
 
 // The native kinds precede the composed kinds.

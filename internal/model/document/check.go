@@ -43,7 +43,7 @@ type checker struct {
 	depthMax   int
 	numberMax  int // the maximum length of a number; 0 means that a number must be in the range of a double
 	lone       rune
-	visitor    Visitor // or nil
+	visitor    Visitor // the visitor, or nil
 	duplicates bool
 	// names holds the names of the objects around i, one object after the other.
 	names []string

@@ -16,8 +16,8 @@ const PatchMax = 10
 type Operation struct {
 	Op    string // add, set, replace, remove, incr, or move
 	Path  string // a JSON pointer: /a/b, with ~1 for / and ~0 for ~ in a name
-	From  string // for move
-	Value Value  // for add, set, replace, and incr
+	From  string // only for move
+	Value Value  // only for add, set, replace, and incr
 }
 
 // PatchError reports an operation of a patch that cannot be applied.

@@ -174,7 +174,7 @@ func viewString(s string) Value {
 	for end > begin && s[end-1] <= ' ' {
 		end--
 	}
-	// A container is not scanned to find its end, because the text contains nothing else.
+	// The end of an array or object is known without a scan, because the text contains nothing else.
 	if s = s[begin:end]; len(s) >= 2 {
 		switch {
 		case s[0] == '{' && s[len(s)-1] == '}':

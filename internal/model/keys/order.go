@@ -78,8 +78,8 @@ func Successor(dst, a []byte) []byte {
 	return append(dst, a...)
 }
 
-// SplitOrdered splits the key of an ordered index's entry into the value and the rest: the position and keys of the
-// row. The value must not contain zero bytes. ok is false for any other bytes.
+// SplitOrdered splits the key of an ordered index's entry into the value and the remaining part, which contains the
+// position and the keys of the row. The value must not contain zero bytes. ok is false for any other bytes.
 func SplitOrdered(key []byte) (value, place []byte, ok bool) {
 	n := bytes.IndexByte(key[min(idLen, len(key)):], 0) + idLen
 	if n < idLen || n+1 >= len(key) || key[n+1] != valueEnd {

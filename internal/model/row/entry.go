@@ -21,7 +21,7 @@ const (
 	flagMoreRanges   = 32
 	flagLifetime     = 64
 	flagsKnown       = 127
-	headLen          = 9 // for the flags and the base
+	headLen          = 9 // size of the flags and the base
 	rangeUnbounded   = 1
 	entryKindMask    = 3
 	entryTimeShift   = 2

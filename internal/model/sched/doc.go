@@ -2,8 +2,8 @@
 
 // Package sched is the interface between the product and the machine's clock and scheduler. All code uses it to read
 // the time, start goroutines, and wait. A nil *Scheduler uses the real implementations: package time, go statements,
-// and channels, at the cost of one comparison. A driven scheduler (see Driven) delegates to a simulator, which runs one
-// goroutine at a time and selects which.
+// and channels, at the cost of one comparison. A driven scheduler (see Driven) delegates to a simulator, which selects
+// one goroutine to run at a time.
 //
 // The following table lists the functions to use instead of the standard library. s is the *Scheduler in a package's
 // options, which is nil outside simulations.

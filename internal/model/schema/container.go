@@ -136,9 +136,9 @@ type Database struct {
 
 // These are the columns of a container other than the partition key columns, which are named after their paths.
 const (
-	ItemID   = "id"   // of type text; the clustering key
-	ItemBody = "body" // of type text; the JSON as received
-	ItemEtag = "etag" // of type uuid; changes with every write
+	ItemID   = "id"   // the clustering key, of type text
+	ItemBody = "body" // the JSON as received, of type text
+	ItemEtag = "etag" // of type uuid, changes with every write
 	ItemTime = "ts"   // timestamp of the last change, in seconds
 )
 

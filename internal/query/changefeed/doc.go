@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package changefeed reads the change log of a table page by page (RFC 0024). It serves change feeds over HTTP and in
-// CQL.
+// Package changefeed reads the change log of a table page by page (RFC 0024). The package serves change feeds over
+// HTTP and in CQL.
 //
 // A feed proceeds in rounds. At the beginning of a round, it reads the horizon of each physical partition in its
 // scope: all commits up to the horizon have been applied, and later commits have greater stamps. Then it reads the

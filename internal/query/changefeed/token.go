@@ -39,8 +39,8 @@ type Token struct {
 	// scope is the part of the ring that the marks describe: the scope of the last page. The zero interval is the
 	// whole ring.
 	scope interval
-	// until is the end of the current round, and roundAt is its start time; until is nil between rounds. place is the
-	// last change that the round has read, or nil.
+	// until is the end of the current round, or nil between rounds. roundAt is the start time of the round. place is
+	// the last change that the round has read, or nil.
 	until   marks
 	roundAt int64
 	place   *place

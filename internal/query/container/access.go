@@ -17,7 +17,7 @@ type access struct {
 	index *command.IndexLookup
 	first int
 	// id is the ID of the index. Each element of intervals finds the items by a range of values. The intervals are
-	// tried in order; if none is efficient enough, the items are scanned.
+	// tried in order. If no interval is efficient enough, the items are scanned.
 	id        uint32
 	intervals []*interval
 	// any reports that the query has a single page, which may contain any matching items up to the requested number.

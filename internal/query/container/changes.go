@@ -41,10 +41,10 @@ type ChangesPage struct {
 
 // Changes reads a page of the change feed.
 //
-// The continuation is never empty. It resumes after the page. If the feed has ended, it waits for new changes. Changes
-// of a logical partition are in commit order, and a sequence of continuations returns each change once (see package
-// changefeed). The order of the changes in a page is the commit order if the clocks of the nodes agree. A page may be
-// empty before the end of the feed; Ended reports the end.
+// The continuation is never empty. It resumes the feed after the page, even if the page has reached the end of the
+// feed. Changes of a logical partition are in commit order, and a sequence of continuations returns each change once
+// (see package changefeed). The order of the changes in a page is the commit order if the clocks of the nodes agree. A
+// page may be empty before the end of the feed; Ended reports the end.
 func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (*ChangesPage, error) {
 	x, err := e.newScan(c, &r.Scope, "", &r.RequestOptions)
 	if err != nil {

@@ -60,7 +60,7 @@ const (
 	defaultGeometry  = `{"type":"Geography"}`
 )
 
-// systemMembers are set by the server; values that a client sends are ignored.
+// systemMembers are the members that the server sets. The server ignores the values that a client sends.
 var systemMembers = []string{"_rid", "_ts", "_self", "_etag", "_docs", "_sprocs", "_triggers", "_udfs", "_conflicts",
 	"statistics"}
 

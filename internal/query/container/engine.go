@@ -101,7 +101,7 @@ type Options struct {
 	// 4 MiB.
 	QueryTime    time.Duration
 	PageBytesMax int
-	// Memory is the memory pool of evaluations; nil means unlimited. Slots limits concurrent evaluations; nil means
+	// Memory is the memory pool of evaluations. Nil means unlimited. Slots limits concurrent evaluations. Nil means
 	// unlimited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots

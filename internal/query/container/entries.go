@@ -16,8 +16,8 @@ import (
 const (
 	// pathEnd is less than any byte of a path's text.
 	pathEnd = 1
-	// entriesMax is the maximum number of entries of an item. Repeated values are counted; composite index entries are
-	// not.
+	// entriesMax is the maximum number of entries of an item. Repeated values are counted, but composite index entries
+	// are not.
 	entriesMax = 1000
 	// largeEntry is the value of the only entry of an item that exceeds entriesMax.
 	largeEntry = "\x02"

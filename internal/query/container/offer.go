@@ -63,8 +63,8 @@ type Offer struct {
 	// the container or database, and ResourceRID is its resource ID.
 	ID, Resource, ResourceRID, Etag string
 	TS                              int64
-	// Throughput is the reported throughput. It is 400 for a container that has neither dedicated nor shared
-	// throughput; this value is not enforced.
+	// Throughput is the reported throughput. For a container without dedicated or shared throughput, it is 400, which
+	// is not enforced.
 	Throughput
 
 	database  *Database

@@ -53,8 +53,8 @@ func (x *composite) prefix(eq equals) (out []byte, n int) {
 	return out, n
 }
 
-// interval returns the interval of all entries that begin with a prefix. It is narrowed by the conditions on property
-// n, which follows the prefix. narrowed reports whether there are such conditions.
+// interval returns the interval of all entries that begin with a prefix. The conditions on property n, which follows
+// the prefix, narrow the interval. narrowed reports whether such conditions exist.
 func (x *composite) interval(prefix []byte, n int, parts []*sql.Filter) (in *interval, narrowed bool) {
 	in = &interval{prefix: x.text, from: prefix, to: keys.After(bytes.Clone(prefix))}
 	if n == len(x.paths) {

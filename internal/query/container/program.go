@@ -30,7 +30,7 @@ type request struct {
 	// table and revision identify the container version that the client's node has used.
 	table    uint32
 	revision uint64
-	now      int64 // in Unix seconds
+	now      int64 // current time in Unix seconds
 	noBodies bool
 	ops      []Operation
 	// program is a Runner's program. It replaces the operations.
@@ -101,7 +101,7 @@ func decodeRequest(src []byte) (q request, err error) {
 	return q, r.End()
 }
 
-// passFields skips the fields of a record. This build knows no fields.
+// passFields skips the fields of a record. This build defines no fields.
 func passFields(r *codec.Reader, what string) error {
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		if f.Must {

@@ -30,7 +30,7 @@ type Scope struct {
 
 // Parameter is a parameter of a query.
 type Parameter struct {
-	Name  string // with its @
+	Name  string // name, including the @
 	Value []byte // JSON
 }
 

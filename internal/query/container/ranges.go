@@ -90,8 +90,8 @@ func (e *Engine) rangeOf(c *Container, at token.Token, key []byte) string {
 }
 
 // sequences holds the log sequence numbers that a node reports. A number increases by one with each write through this
-// node. It never falls below numbers that other nodes have reported. The numbers do not affect reads: a read always
-// sees all writes acknowledged before it began.
+// node. It never falls below numbers that other nodes have reported. The numbers do not affect reads, because a read
+// always reflects all writes that were acknowledged before it began.
 type sequences struct {
 	mu      sync.Mutex
 	numbers map[string]int64

@@ -341,7 +341,7 @@ func (t *Transaction) live(b *row.Builder, s *stored) (ttl int32, expiry int64) 
 const neverExpires = 0
 
 // ownLifetime returns the lifetime that an item's ttl sets in a container with a time to live. An invalid ttl is
-// ignored; it may have been stored before the container had a time to live.
+// ignored, because it may have been stored before the container had a time to live.
 func ownLifetime(body []byte) int32 {
 	v := document.View(body).Get("ttl")
 	seconds, ok := ttlOf(v)

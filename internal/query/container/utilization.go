@@ -9,7 +9,7 @@ import (
 )
 
 // IndexUtilization holds the indexes that a query has used and the indexes that it could use if the policy included
-// them. Single indexes are sorted paths such as /a/?; composite indexes are lists of properties such as /a ASC.
+// them. Single indexes are sorted paths such as /a/?. Composite indexes are lists of properties such as /a ASC.
 type IndexUtilization struct {
 	UtilizedSingle, PotentialSingle       []string
 	UtilizedComposite, PotentialComposite [][]string

@@ -273,7 +273,7 @@ func (c *conn) enter() {
 	client.Version, client.Account = c.out.version, c.handshake.keys != nil
 	c.exec.sess = c.srv.newSession(client)
 	c.exec.client, c.exec.claimant = &client, client.Claimant()
-	c.client.Store(&client) // this also publishes the session
+	c.client.Store(&client) // storing the client also publishes the session
 	c.out.charges.user = c.srv.users.Connect(client.Identity())
 	c.handshake.phase, c.in.trusted = ready, true
 	c.srv.mu.Lock()

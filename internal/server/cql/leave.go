@@ -58,7 +58,8 @@ func (s *Server) interrupt() bool {
 	now := time.Now()
 	for c := range s.conns {
 		if !c.shutdown.notified.Load() {
-			_ = c.nc.SetReadDeadline(now) // this must be repeated, because the end of a handshake resets the deadline
+			// the deadline must be set repeatedly, because the end of a handshake resets the deadline
+			_ = c.nc.SetReadDeadline(now)
 		}
 	}
 	return len(s.conns) > 0

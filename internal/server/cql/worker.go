@@ -27,7 +27,7 @@ func (w *workers) submit(r *request) bool {
 	defer w.mu.Unlock()
 	if n := len(w.idle); n > 0 {
 		w.running++
-		w.idle[n-1] <- r // this does not block, because the channel of an idle worker is empty
+		w.idle[n-1] <- r // the send does not block, because the channel of an idle worker is empty
 		w.idle = w.idle[:n-1]
 		return true
 	}

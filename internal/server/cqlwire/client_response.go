@@ -33,14 +33,14 @@ type Error struct {
 	Message string
 
 	Level                        dberr.Consistency
-	Required, Alive              int // for unavailable
-	Received, BlockFor, Failures int // for timeouts and failures
+	Required, Alive              int // set for unavailable
+	Received, BlockFor, Failures int // set for timeouts and failures
 	DataPresent                  bool
 	WriteType                    string
 	Contentions                  int
 	Keyspace, Table, Function    string
 	ArgTypes                     []string
-	ID                           []byte // for unprepared
+	ID                           []byte // set for unprepared
 }
 
 // Error returns the code and the text.

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the flags of query parameters. The flags are a byte in versions 3 and 4, and an int in version 5.
+// These are the flags of query parameters. The flags are a byte in versions 3 and 4, and an int only in version 5.
 const (
 	flagValues       = 0x01
 	flagSkipMetadata = 0x02
@@ -17,8 +17,8 @@ const (
 	flagSerial       = 0x10
 	flagTimestamp    = 0x20
 	flagNames        = 0x40
-	flagKeyspace     = 0x80  // in version 5
-	flagNow          = 0x100 // in version 5
+	flagKeyspace     = 0x80  // only in version 5
+	flagNow          = 0x100 // only in version 5
 )
 
 // NoPaging is the page size of a request for all rows in one response.

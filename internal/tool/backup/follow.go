@@ -26,7 +26,7 @@ type Follower struct {
 	Node   NodeClient
 	Target Target
 	// Every is the interval between restore points, and BaseEvery is the interval between bases. Keep is the retention
-	// period of restore points; 0 means unlimited.
+	// period of restore points. The value 0 means unlimited.
 	Every, BaseEvery, Keep time.Duration
 	// Parallel and Rate are passed to the Maker of bases.
 	Parallel int

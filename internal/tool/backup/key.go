@@ -62,7 +62,7 @@ func ReadKey(path string) (*Key, error) {
 // MakeKey generates a key in a new file that only its owner can read.
 func MakeKey(path string) (*Key, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) { // it may be the only key for old backups
+	if errors.Is(err, fs.ErrExist) { // do not replace the file, because it may be the only key for old backups
 		return nil, fmt.Errorf("cannot write the key: %s exists. Specify another file", path)
 	}
 	if err != nil {

@@ -40,8 +40,8 @@ type Display interface{ Show(p Progress) }
 type Maker struct {
 	Node   NodeClient
 	Target Target
-	// Parallel is the number of partitions that are read concurrently; 0 means 4. Rate is the maximum read rate in
-	// bytes per second before compression; 0 means unlimited.
+	// Parallel is the number of partitions that are read concurrently. The value 0 means 4. Rate is the maximum read
+	// rate in bytes per second before compression. The value 0 means unlimited.
 	Parallel int
 	Rate     int64
 	// Display shows the progress. It may be nil.

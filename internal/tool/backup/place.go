@@ -34,8 +34,8 @@ type listed interface {
 	top(ctx context.Context) ([]string, error)
 }
 
-// Open returns the target of a repository. If create is set, it initializes an empty repository; an encrypted one
-// receives a marker file.
+// Open returns the target of a repository. If create is set, it initializes an empty repository. An encrypted
+// repository receives a marker file.
 func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 	t, err := p.open(create)
 	if err != nil {

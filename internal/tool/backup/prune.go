@@ -16,7 +16,7 @@ import (
 )
 
 // Pruner removes expired data: backups, data that an archive no longer needs, and then files that no manifest refers
-// to. It may be killed at any time; the next run removes the rest.
+// to. A Pruner may be killed at any time. The next run removes the remaining data.
 type Pruner struct {
 	Target Target
 	Clock  sched.Clock
@@ -24,7 +24,7 @@ type Pruner struct {
 	// remove. Backups of archives are not counted. If both are 0, no backup is removed.
 	KeepLast  int
 	OlderThan time.Duration
-	// Keep is the retention period of an archive's restore points; 0 means unlimited.
+	// Keep is the retention period of an archive's restore points. The value 0 means unlimited.
 	Keep time.Duration
 	// Dry reports files instead of removing them.
 	Dry bool

@@ -20,12 +20,12 @@ type Restorer struct {
 	// Point, if not nil, is the point in time to which Manifest belongs: the changes since its base are restored as
 	// well.
 	Point *Point
-	// Tables are the tables to restore, with their new names; see Select.
+	// Tables are the tables to restore, with their new names (see Select).
 	Tables []archive.RestoredTable
 	// Roles restores missing roles as well.
 	Roles bool
 	// Parallel is the number of files that are sent concurrently. Rate is the maximum rate in bytes per second before
-	// compression; 0 means unlimited.
+	// compression. The value 0 means unlimited.
 	Parallel int
 	Rate     int64
 	// Display shows the progress. It may be nil.

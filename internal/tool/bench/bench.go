@@ -30,12 +30,12 @@ type Options struct {
 	Addr     string
 	User     string
 	Password string
-	// TLS encrypts connections; nil disables encryption.
+	// TLS encrypts connections. Nil disables encryption.
 	TLS *tls.Config
 	// Connections times InFlight requests are in flight at any time.
 	Connections, InFlight int
-	// Rate is the number of scheduled requests per second on all connections; 0 means a closed loop. In an open loop,
-	// InFlight limits the requests in flight per connection. Requests above that limit are not sent.
+	// Rate is the number of scheduled requests per second on all connections. The value 0 means a closed loop. In an
+	// open loop, InFlight limits the requests in flight per connection. Requests above that limit are not sent.
 	Rate int
 	// RowSize is the total size of the five columns of a row, in bytes.
 	RowSize int
@@ -56,7 +56,7 @@ type Options struct {
 	// Verify compares every row that is read with the row that was written. Each key is then used by a single
 	// connection.
 	Verify bool
-	// Progress receives a line per second; nil disables it.
+	// Progress receives a line per second. Nil disables it.
 	Progress io.Writer
 }
 
@@ -97,8 +97,8 @@ type Open struct {
 	// Rate is the scheduled rate, and Goodput is the number of successful requests per second.
 	Rate    int     `json:"rate"`
 	Goodput float64 `json:"goodput_per_second"`
-	// Refused is the number of requests that received OVERLOADED; RefusedLatency contains their latencies. Unsent is
-	// the number of requests that were not sent because too many were in flight.
+	// Refused is the number of requests that received OVERLOADED. RefusedLatency contains the latencies of these
+	// requests. Unsent is the number of requests that were not sent because too many were in flight.
 	Refused int64   `json:"refused"`
 	Refusal Latency `json:"refusal_latency_us"`
 	Unsent  int64   `json:"unsent"`

@@ -23,7 +23,7 @@ type loader struct {
 	conn    *rawclient.Conn
 	next    func(dst []byte, stream int16) []byte
 	begin   time.Time
-	started []atomic.Int64 // by stream, in nanoseconds since begin
+	started []atomic.Int64 // start times by stream, in nanoseconds since begin
 	out, in []byte
 	skip    int // missing bytes of the current response
 	// pace is nil in a closed loop.

@@ -21,14 +21,14 @@ import (
 
 // Options configures access to a bucket.
 type Options struct {
-	// Endpoint is the URL of the server without the bucket; empty means AWS in the region.
+	// Endpoint is the URL of the server without the bucket. Empty means AWS in the region.
 	Endpoint string
-	// Region is the region for request signatures; empty means us-east-1.
+	// Region is the region for request signatures. Empty means us-east-1.
 	Region string
 	// Style is the position of the bucket name: "path" for the path of the URL, "host" for the host name. "" selects
 	// path if an endpoint is configured, and host otherwise.
 	Style string
-	// Roots are the certificate authorities of the server; nil means the system's authorities.
+	// Roots are the certificate authorities of the server. Nil means the system's authorities.
 	Roots *x509.CertPool
 	// Credentials is called for each request.
 	Credentials func() (Credentials, error)

@@ -22,8 +22,8 @@ import (
 
 // Format is the format of rows in files.
 type Format struct {
-	// JSON selects JSON lines. Otherwise the format is CSV in the dialect; the first record contains the column names
-	// if Header is true.
+	// JSON selects JSON lines. Otherwise, the format is CSV in the dialect. If Header is true, the first record
+	// contains the column names.
 	JSON    bool
 	Dialect text.Dialect
 	Header  bool

@@ -19,7 +19,7 @@ import (
 // Client configures the connections to a server.
 type Client struct {
 	rawclient.Options
-	// Addrs are nodes; connections are distributed among them.
+	// Addrs holds the addresses of nodes. Connections are distributed among the nodes.
 	Addrs []string
 	// At most Connections times InFlight requests are in flight. Retries is the maximum number of retries of a
 	// request.
@@ -38,21 +38,22 @@ type LoadOptions struct {
 	// Columns are the columns of the CSV fields in order. nil means the columns of the header, or all columns of the
 	// table.
 	Columns []string
-	// TTL is in seconds; 0 means none. Timestamp is in microseconds since 1970; 0 means the server's time.
+	// TTL is in seconds. The value 0 means none. Timestamp is in microseconds since 1970. The value 0 means the
+	// server's time.
 	TTL       int
 	Timestamp int64
 	// NullsDelete writes nulls, which delete stored values. Otherwise a null does not change the stored value.
 	NullsDelete bool
-	// Rate is the maximum number of rows per second; 0 means unlimited.
+	// Rate is the maximum number of rows per second. The value 0 means unlimited.
 	Rate int
-	// Checkpoint and Errors are files; "" disables them. Restart ignores a checkpoint.
+	// Checkpoint and Errors are files. "" disables them. Restart ignores a checkpoint.
 	Checkpoint, Errors string
 	Restart            bool
-	// MaxErrors is the maximum number of rejected rows; -1 means unlimited.
+	// MaxErrors is the maximum number of rejected rows. The value -1 means unlimited.
 	MaxErrors int64
 	// DryRun reads all rows and writes none.
 	DryRun bool
-	// Progress shows the progress; nil disables it. Notice receives a line if the load resumes.
+	// Progress shows the progress. Nil disables it. Notice receives a line if the load resumes.
 	Progress *Progress
 	Notice   io.Writer
 }

@@ -12,7 +12,7 @@ import (
 // Pace limits the rate of all goroutines that share it. The zero Pace is unlimited. After a pause, it allows the work
 // of 100 ms without waiting.
 type Pace struct {
-	// Rate is the number of rows per second; 0 means unlimited.
+	// Rate is the number of rows per second. The value 0 means unlimited.
 	Rate int
 
 	once    sync.Once

@@ -17,7 +17,7 @@ import (
 // Name is the name of a table.
 type Name struct{ Keyspace, Table string }
 
-// ParseName parses KEYSPACE.TABLE. A part in double quotes is unchanged; other parts are converted to lower case.
+// ParseName parses KEYSPACE.TABLE. A part in double quotes is unchanged. Other parts are converted to lower case.
 func ParseName(s string) (Name, error) {
 	i := strings.IndexByte(s, '.')
 	if strings.HasPrefix(s, `"`) {

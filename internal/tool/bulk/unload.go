@@ -27,11 +27,11 @@ type UnloadOptions struct {
 	Stdout      io.Writer
 	Format      Format
 	Compression Compression
-	// Columns are the columns to export; nil means all.
+	// Columns are the columns to export. Nil means all.
 	Columns []string
 	// Ranges is the number of token ranges, 1 to 65536.
 	Ranges int
-	// Rate is the maximum number of rows per second; 0 means unlimited.
+	// Rate is the maximum number of rows per second. The value 0 means unlimited.
 	Rate int
 	// Restart overwrites the files in a directory.
 	Restart  bool

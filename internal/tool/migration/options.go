@@ -22,14 +22,14 @@ type Options struct {
 	Roles bool
 	// DryRun reports the plan without executing it.
 	DryRun bool
-	// RangeBytes is the approximate size of a token range; 0 means 64 MiB.
+	// RangeBytes is the approximate size of a token range. The value 0 means 64 MiB.
 	RangeBytes int64
-	// Rate and ByteRate limit the rows and bytes read from the source per second; 0 means unlimited.
+	// Rate and ByteRate limit the rows and bytes read from the source per second. The value 0 means unlimited.
 	Rate, ByteRate int
 	// Checkpoint and Errors are files. Restart ignores a checkpoint.
 	Checkpoint, Errors string
 	Restart            bool
-	// MaxErrors is the maximum number of rejected rows; -1 means unlimited.
+	// MaxErrors is the maximum number of rejected rows. The value -1 means unlimited.
 	MaxErrors int64
 	// Verify compares all rows after copying. VerifyOnly only compares rows and copies nothing. Repair makes rows that
 	// differ equal to the source, even if they are newer.
@@ -40,7 +40,7 @@ type Options struct {
 	// no difference.
 	Follow, UntilEqual bool
 	Pause              time.Duration
-	// Progress returns a progress display for a pass; nil disables it. Out receives messages.
+	// Progress returns a progress display for a pass. Nil disables it. Out receives messages.
 	Progress func() *bulk.Progress
 	Out      io.Writer
 }

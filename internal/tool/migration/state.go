@@ -46,7 +46,7 @@ type Difference struct{ Table, Key, What string }
 type rangeState struct {
 	// Pass is the last pass that has completed the range.
 	Pass int `json:"pass"`
-	// Bound is the time up to which data in the target may be copied data, in microseconds; see rowdiff.Differ.
+	// Bound is the time up to which data in the target may be copied data, in microseconds (see rowdiff.Differ).
 	Bound int64 `json:"bound"`
 	Tally Tally `json:"tally"`
 }

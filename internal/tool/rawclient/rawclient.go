@@ -31,12 +31,12 @@ const (
 type Options struct {
 	// User and Password are used if the server requires a login.
 	User, Password string
-	// TLS encrypts the connection; nil disables encryption. An empty ServerName is replaced by the host of the
+	// TLS encrypts the connection. Nil disables encryption. An empty ServerName is replaced by the host of the
 	// address.
 	TLS *tls.Config
-	// Name is the driver name that the client reports; "" means ilion-raw.
+	// Name is the driver name that the client reports. "" means ilion-raw.
 	Name string
-	// Timeout is the time limit of each Call; 0 means 30 seconds.
+	// Timeout is the time limit of each Call. The value 0 means 30 seconds.
 	Timeout time.Duration
 }
 

@@ -3,9 +3,10 @@
 // Package shell is the CQL shell. It reads statements and commands from a terminal or a file, executes them on a
 // server, and prints the results.
 //
-// It works with any CQL server; only EXPLAIN is specific to Ilion. A shell has one connection and reconnects when the
-// connection is lost. A statement that was running then is never sent again, because its outcome is unknown. Start
-// reading at Shell.Run for files and at Shell.Interact for interactive use. A Shell is not safe for concurrent use.
+// The shell works with any CQL server. Only EXPLAIN is specific to Ilion. A shell has one connection and reconnects
+// when the connection is lost. A statement that was running when the connection was lost is never sent again, because
+// its outcome is unknown. Start reading at Shell.Run for files and at Shell.Interact for interactive use. A Shell is
+// not safe for concurrent use.
 package shell
 
 import (
@@ -42,7 +43,7 @@ type Options struct {
 	Keyspace string
 	// Consistency is the consistency level of statements.
 	Consistency dberr.Consistency
-	// Format is the output format; "" means display.Table.
+	// Format is the output format. "" means display.Table.
 	Format display.Format
 	// Color enables colors in formats for people.
 	Color bool

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// historyLines is the maximum number of lines in the history. The history file may contain twice as many.
+	// historyLines is the maximum number of lines in the history. The history file may contain twice as many lines.
 	historyLines = liner.HistoryLimit
 	// historyLineMax is the maximum length of a saved line, in bytes.
 	historyLineMax = 64 << 10

@@ -13,7 +13,8 @@ import (
 // Plan describes a simulation. The zero value with a Seed is the usual run.
 type Plan struct {
 	Seed uint64
-	// Length is the duration of the phase with faults in virtual time; 0 means 20 s. A calm phase follows this phase.
+	// Length is the duration of the phase with faults in virtual time. The value 0 means 20 s. A calm phase follows
+	// this phase.
 	Length time.Duration
 	// Wait is synctest.Wait. It waits for the background work of the file systems before a crash.
 	Wait func()

@@ -36,9 +36,9 @@ func (n *Network) Wire(from, to int, rough *Rough) *Wire {
 	return &Wire{n: n, from: from, to: to, rough: rough}
 }
 
-// Rough holds the frequencies of connection faults. A value n means that one in n frames has the fault; 0 disables the
-// fault. A break closes the connection in the middle of a frame. A flip changes one bit of a frame. A stall delays a
-// frame and all later frames for a long time, like repeated packet loss.
+// Rough holds the frequencies of connection faults. A value n means that one in n frames has the fault. The value 0
+// disables the fault. A break closes the connection in the middle of a frame. A flip changes one bit of a frame. A
+// stall delays a frame and all later frames for a long time, like repeated packet loss.
 type Rough struct{ Breaks, Flips, Stalls int }
 
 // Usual holds the faults of every seed on connections for Raft and for snapshots. Requests holds the faults of every

@@ -95,7 +95,7 @@ func (a *aggregate) plus(f float64) {
 	a.sum = s
 }
 
-// result returns the value of the aggregate. The sum of no values is 0; their average, minimum and maximum are
+// result returns the value of the aggregate. Without values, the sum is 0, and the average, minimum, and maximum are
 // undefined.
 func (a *aggregate) result(kind aggregateKind) document.Value {
 	if a.undefinedResult {

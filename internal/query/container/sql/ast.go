@@ -59,7 +59,7 @@ type (
 	// Placeholder is a query parameter: @name.
 	Placeholder struct {
 		span
-		Name string // with @
+		Name string // name, including the @
 	}
 	// Name is an input.
 	Name struct {

@@ -17,7 +17,7 @@ import (
 
 // Parameter is a query parameter.
 type Parameter struct {
-	Name  string // with @
+	Name  string // name, including the @
 	Value document.Value
 }
 
@@ -99,15 +99,15 @@ func (Pause) Is(target error) bool { return target == ErrPause }
 
 // Run configures the execution of a query.
 type Run struct {
-	// Page is the maximum number of results; 0 means all.
+	// Page is the maximum number of results. The value 0 means all.
 	Page int
 	// After is the end of the previous page, or nil.
 	After     *Continuation
 	Functions Functions // may be nil
 	Now       time.Time // current time of date functions
 	Bounds    Bounds
-	// Meter limits the evaluation. If it is nil, only the work is limited. PageBytes is the approximate maximum size of
-	// a page's results in bytes; 0 means no limit.
+	// Meter limits the evaluation. If it is nil, only the work is limited. PageBytes is the approximate maximum size
+	// of a page's results in bytes. The value 0 means no limit.
 	Meter     *meter.Meter
 	PageBytes int
 }

@@ -4,8 +4,8 @@ package catalog
 
 import "time"
 
-// Cluster-wide diagnostics, which keyspace ilion, HTTP, and the command-line tools show. Nodes and IDs are in hex.
-// Silent lists the nodes that did not respond in time; their data is missing.
+// This file defines the cluster-wide diagnostics that keyspace ilion, HTTP, and the command-line tools show. Nodes and
+// IDs are in hex. Silent lists the nodes that did not respond in time. The data of these nodes is missing.
 
 // Session is the connection of a client, over CQL or over REST.
 type Session struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Aggregate is an aggregate call of a selection. Aggregate is immutable; an Accumulator holds the state of a group.
+// Aggregate is an aggregate call of a selection. Aggregate is immutable. An Accumulator holds the state of a group.
 type Aggregate struct {
 	fn   *function
 	args []Term

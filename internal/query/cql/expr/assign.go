@@ -320,7 +320,7 @@ func (in *inference) exactLiteralType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// asUDT converts a map literal whose keys are names to a UDT literal; see parser.MapLiteral.
+// asUDT converts a map literal whose keys are names to a UDT literal (see parser.MapLiteral).
 func asUDT(t *parser.MapLiteral) (*parser.UDTLiteral, bool) {
 	u := &parser.UDTLiteral{}
 	for _, e := range t.Entries {

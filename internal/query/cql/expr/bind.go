@@ -69,7 +69,7 @@ func bindConstant(t *parser.Constant, r Receiver) (Term, error) {
 	return &constant{r.Type, v}, nil
 }
 
-// bindHint binds (type)term. The hint only selects an interpretation of the term; the term is bound for the receiver.
+// bindHint binds (type)term. The hint only selects an interpretation of the term. The term is bound for the receiver.
 func (b *binder) bindHint(t *parser.TypeHint, r Receiver) (Term, error) {
 	hint, err := b.env.ResolveType(t.Type)
 	if err != nil {

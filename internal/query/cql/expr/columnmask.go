@@ -55,7 +55,7 @@ func (e *Env) maskFunction(c *schema.Column) (*function, error) {
 		c.Name, MaskText(m, ks))
 }
 
-// Apply returns the masked form of a value; nil is null.
+// Apply returns the masked form of a value. A nil value is null.
 func (m *Mask) Apply(v []byte, by *meter.Meter) ([]byte, error) {
 	if m.err != nil {
 		return nil, m.err

@@ -21,8 +21,8 @@ type Scope interface {
 	CellMetas(kind parser.CellMetaKind, name parser.Ident) (CellMetas, error)
 }
 
-// BindSelector binds a term of a SELECT clause. BindSelector appends aggregate calls to env.Aggregates; the term reads
-// their results from Bindings.Aggregates.
+// BindSelector binds a term of a SELECT clause. BindSelector appends aggregate calls to env.Aggregates. The term reads
+// the results of these calls from Bindings.Aggregates.
 func BindSelector(t parser.Term, scope Scope, env *Env) (Term, error) {
 	return (&binder{inference: inference{env: env, scope: scope}}).selector(t, nil)
 }

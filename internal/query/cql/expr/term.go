@@ -39,13 +39,13 @@ type Bindings struct {
 	Now time.Time
 	// UUIDs generates the results of now(). Each call returns a different value.
 	UUIDs *cqltype.TimeUUIDs
-	// Row holds the values of the slots that the Scope has assigned, for terms of BindSelector; nil is null.
+	// Row holds the values of the slots that the Scope has assigned, for terms of BindSelector. A nil value is null.
 	Row [][]byte
-	// References holds the values of the slots that References has assigned; nil is null.
+	// References holds the values of the slots that References has assigned. A nil value is null.
 	References [][]byte
 	// Aggregates holds the results of Env.Aggregates for terms of BindSelector.
 	Aggregates [][]byte
-	// Meter limits the evaluation; nil means no limit.
+	// Meter limits the evaluation. Nil means no limit.
 	Meter *meter.Meter
 }
 

@@ -261,7 +261,7 @@ const (
 	ChangeFeedRelation
 )
 
-// Relation is one relation of a WHERE clause; relations are joined by AND.
+// Relation is one relation of a WHERE clause. Relations are joined by AND.
 type Relation struct {
 	Kind    RelationKind
 	Columns []Ident
@@ -275,7 +275,7 @@ type Relation struct {
 	Values []Term
 }
 
-// Condition is one condition of an IF clause; conditions are joined by AND.
+// Condition is one condition of an IF clause. Conditions are joined by AND.
 type Condition struct {
 	Column Ident
 	// Key is the element of `c[key] op value`, or nil. Field is the name in `c.field op value`, or empty.

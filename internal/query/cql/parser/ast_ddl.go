@@ -196,7 +196,7 @@ type CreateIndex struct {
 	Name       QualifiedName
 	Table      QualifiedName
 	Targets    []IndexTarget
-	Class      string // of USING 'class'
+	Class      string // class in USING 'class'
 	HasClass   bool
 	Properties []Property
 }

@@ -31,8 +31,8 @@ const (
 // Describe is DESCRIBE (DESC). Name is empty if the kind has no name. The name of a keyspace is in Name.Name.
 type Describe struct {
 	Kind      DescribeKind
-	Full      bool // of DescribeSchema
-	Only      bool // of DescribeKeyspace
+	Full      bool // set only for DescribeSchema
+	Only      bool // set only for DescribeKeyspace
 	Name      QualifiedName
 	Internals bool
 }

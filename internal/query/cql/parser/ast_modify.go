@@ -3,7 +3,7 @@
 package parser
 
 // Insert is INSERT INTO .. VALUES, or INSERT INTO .. JSON if JSON is not nil. The numbers of columns and values may
-// differ; the planner checks them.
+// differ. The planner checks them.
 type Insert struct {
 	Table   QualifiedName
 	Columns []Ident

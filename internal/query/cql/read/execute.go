@@ -304,7 +304,7 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 		more = !s.cursor.at.afterPartition && s.resumeKey(&s.cursor.at)
 		s.request.cmd.Continued = true
 	}
-	s.request.cmd.Continued = false // for the next partition
+	s.request.cmd.Continued = false // reset for the next partition
 	return s.endPartition()
 }
 

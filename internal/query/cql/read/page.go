@@ -30,7 +30,7 @@ type Column = expr.Column
 type Memory interface {
 	// Take reserves bytes for an unpaged result. It returns an error for the client if the memory is exhausted.
 	Take(bytes int) error
-	// Spare reserves bytes for a page. It returns false if the memory is exhausted; the page must then end.
+	// Spare reserves bytes for a page. It returns false if the memory is exhausted. In this case, the page must end.
 	Spare(bytes int) bool
 	// Give releases bytes.
 	Give(bytes int)
@@ -83,7 +83,7 @@ type Options struct {
 	// data. A page that reaches the limit ends early, possibly without rows. The default is 500000.
 	PageVisitsMax int
 	// Deadline ends an execution that requires several commands: aggregates over a whole table, unpaged results, and
-	// many keys. Clock returns the current time. If it is nil, there is no deadline.
+	// many keys. Clock returns the current time. If Clock is nil, the execution has no deadline.
 	Deadline time.Time
 	Clock    sched.Clock
 	// Builds may be nil: then all indexes are complete.

@@ -59,7 +59,7 @@ func tupleIntervals(prefix []byte, columns []*schema.Column, values [][]byte, ab
 	return Normalize(out)
 }
 
-// Normalize sorts intervals, merges adjacent intervals, and removes empty ones.
+// Normalize sorts intervals, merges adjacent intervals, and removes empty intervals.
 func Normalize(list []command.Slice) []command.Slice {
 	list = slices.DeleteFunc(list, func(s command.Slice) bool { return emptyInterval(s) })
 	slices.SortFunc(list, func(a, b command.Slice) int { return bytes.Compare(a.Start, b.Start) })

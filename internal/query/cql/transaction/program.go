@@ -27,7 +27,7 @@ type programBody struct {
 	// table and revision identify the table to which the client's node has bound the statement.
 	table    uint32
 	revision uint64
-	now      int64 // in Unix nanoseconds
+	now      int64 // current time in Unix nanoseconds
 	// guarded reports whether the guardrails apply to the client. clear reports whether the client may see unmasked
 	// values.
 	guarded, clear bool
@@ -78,8 +78,8 @@ func decodeProgram(src []byte) (p programBody, err error) {
 	return p, r.End()
 }
 
-// checkVersion reads a version and the fields that follow it. known accepts the fields that this build knows. It may be
-// nil.
+// checkVersion reads a version and the fields that follow it. known accepts the fields that this build knows. known
+// may be nil.
 func checkVersion(r *codec.Reader, what string, newest byte, known func(codec.Field) bool) error {
 	if v := r.Byte(); v > newest {
 		return &feature.Newer{What: what, Unit: "version", Has: uint64(v), Newest: uint64(newest)}

@@ -146,7 +146,7 @@ func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows
 			err = fmt.Errorf("hint %x is malformed", hint)
 			continue
 		case v == nil:
-			err = errBehind // or the view was dropped, and its hints will be removed
+			err = errBehind // if the view was dropped instead, its hints will be removed
 			continue
 		case due.Range:
 			ranges = append(ranges, wantedRange{v, stamp, hint, e.Token, e.Key, due})

@@ -25,7 +25,7 @@ func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []co
 	return append(dst, v.op(keys.HintStale, keys.AppendStaleRow(make([]byte, 0, n+1), clustering)))
 }
 
-// Range appends the hint of a deletion of the rows in [start, end); a nil end is unbounded.
+// Range appends the hint of a deletion of the rows in [start, end). A nil end is unbounded.
 func (v *View) Range(dst []command.Op, start, end []byte) []command.Op {
 	return append(dst, v.op(keys.HintStale, keys.AppendStaleRange(nil, start, end)))
 }

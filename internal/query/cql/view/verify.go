@@ -51,8 +51,8 @@ type At struct {
 
 // Page is the result of a page.
 type Page struct {
-	// Rows counts the compared rows, and Repaired counts the differences that have been repaired. Busy counts rows that
-	// never agreed and changed during the last pause; their state is unknown.
+	// Rows counts the compared rows, and Repaired counts the differences that have been repaired. Busy counts rows
+	// that never agreed and changed during the last pause. The state of these rows is unknown.
 	Rows, Busy, Repaired int
 	Differences          []Difference
 	// Next is the beginning of the next page, or nil after the last page.

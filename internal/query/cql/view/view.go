@@ -178,7 +178,7 @@ type Image struct {
 }
 
 // image computes the view data of a base row at a stamp. r is nil if the row does not exist. Expired cells of r are
-// included and are also expired in the image. now is the time, in seconds, at which r was read; it is used only to
+// included and are also expired in the image. now is the time, in seconds, at which r was read. It is used only to
 // compute the remaining TTLs.
 func (v *View) image(b *row.Builder, w *values, r *row.Row, stamp, now int64) Image {
 	var out Image

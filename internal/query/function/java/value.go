@@ -318,7 +318,7 @@ func (f *frame) equalityKey(r any) any {
 	case *entry:
 		return [2]string{"Entry", f.string(r)}
 	}
-	return r // by identity
+	return r // other objects are compared by identity
 }
 
 func (f *frame) keys(elems []any) string {

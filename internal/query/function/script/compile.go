@@ -29,7 +29,7 @@ const (
 	repeatsMax = 20_000
 )
 
-// head is the beginning of each script's program. guardName replaces the name of its parameter; a script cannot
+// head is the beginning of each script's program. guardName replaces the name of its parameter. A script cannot
 // contain this name.
 const (
 	head      = "(function(guard){return "
@@ -64,7 +64,7 @@ func finish(name string, prg *ast.Program) (*Program, error) {
 	return &Program{name, code}, nil
 }
 
-// parse parses a body that is a function expression. If that fails, it parses statements; the first function
+// parse parses a body that is a function expression. If that fails, it parses statements. The first function
 // declaration is then the entry point.
 func parse(name, body string) (*ast.Program, error) {
 	expression := strings.TrimRight(body, "; \t\r\n")

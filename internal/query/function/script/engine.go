@@ -89,8 +89,8 @@ type Outcome struct {
 	Log string
 }
 
-// Procedure executes a stored procedure. Errors are of type *Failure; the outcome then contains only the log. After an
-// error, the caller must roll back all changes made through Items.
+// Procedure executes a stored procedure. Errors are of type *Failure. After an error, the outcome contains only the
+// log. After an error, the caller must roll back all changes made through Items.
 func (e *Engine) Procedure(ctx context.Context, c *Call) (*Outcome, error) {
 	return e.outcome(ctx, procedure, c)
 }
@@ -190,7 +190,7 @@ func (e *Engine) pooled() *realm {
 	return r
 }
 
-// give returns a realm to the pool. The pool holds as many realms as there are slots.
+// give returns a realm to the pool. The size of the pool is the number of slots.
 func (e *Engine) give(r *realm) {
 	r.end()
 	e.mu.Lock()

@@ -43,7 +43,7 @@ type Query struct {
 
 // Parameter is a query parameter.
 type Parameter struct {
-	Name  string // with its @
+	Name  string // name, including the @
 	Value []byte // JSON
 }
 

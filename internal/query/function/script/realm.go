@@ -52,7 +52,7 @@ type realm struct {
 	newError                                           goja.Value
 	// scratch is the buffer of written.
 	scratch []byte
-	// within calls carryAll from a JavaScript function; see drain.
+	// within calls carryAll from a JavaScript function (see drain).
 	within goja.Callable
 	// lists, maps and records are the prototypes of CQL values.
 	lists, maps, records *goja.Object

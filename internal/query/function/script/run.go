@@ -27,7 +27,7 @@ type run struct {
 	role   role
 
 	begun, accept, end time.Time
-	// stopped is the reason why the script must end; see stop.
+	// stopped is the reason why the script must end (see stop).
 	stopped atomic.Pointer[Failure]
 	// mu protects over and abandoned. A run holds mu while it uses Items, because Items must not be used after the run
 	// has been abandoned.
@@ -40,7 +40,7 @@ type run struct {
 	pending    []pending
 	operations int
 	log        logged
-	// body is the response body. requestBody is the request body of a trigger; see response.go.
+	// body is the response body. requestBody is the request body of a trigger (see response.go).
 	body, requestBody goja.Value
 	// broken reports that the engine ended the script without an exception. Its state cannot be trusted.
 	broken bool

@@ -71,7 +71,7 @@ func (d *Differ) gone(target *Row) Change {
 	case at == unknown && d.Bound == 0 && d.Force:
 		at = d.Now
 	case at == unknown:
-		at = d.Bound // if it is 0, nothing may be deleted
+		at = d.Bound // if Bound is 0, nothing may be deleted
 	}
 	if at == 0 && !d.Force || at > d.Bound && !d.Force {
 		c.Kept, c.Deletes = true, false
@@ -122,7 +122,7 @@ func (d *Differ) ofRow(r *Row) (newest int64, ttl int32) {
 	return newest, ttl
 }
 
-// left returns the remaining TTL of a cell in seconds; 0 means that it does not expire.
+// left returns the remaining TTL of a cell in seconds. The value 0 means that it does not expire.
 func left(ttl int32, at time.Time) int32 {
 	if ttl == 0 {
 		return 0
@@ -338,7 +338,7 @@ func newest(cells []Cell) int64 {
 // pairs returns the cells of both sides, matched by their keys. A missing cell is nil.
 func pairs(source, target []Cell) func(yield func(s, t *Cell) bool) {
 	return func(yield func(s, t *Cell) bool) {
-		if len(source) <= 1 && len(target) <= 1 { // for example, plain columns
+		if len(source) <= 1 && len(target) <= 1 { // this applies to plain columns, for example
 			switch {
 			case len(source) == 0 && len(target) == 0:
 				return

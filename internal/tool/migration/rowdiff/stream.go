@@ -22,10 +22,10 @@ const unknown = math.MinInt64
 
 // Cell is the unit of a write: a value, an element of a collection, or a field.
 type Cell struct {
-	// key is the key of a map entry, the element of a set, or the number of a field; nil otherwise.
+	// key is the key of a map entry, the element of a set, or the number of a field. It is nil for all other cells.
 	key, value []byte
-	// time is in microseconds since 1970. ttl is the remaining lifetime in seconds when the cell was read; 0 means
-	// that it does not expire.
+	// time is in microseconds since 1970. ttl is the remaining lifetime in seconds when the cell was read. The value 0
+	// means that it does not expire.
 	time int64
 	ttl  int32
 }

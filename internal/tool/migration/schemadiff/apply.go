@@ -17,7 +17,7 @@ import (
 func late(kind string) bool { return kind == Index || kind == View }
 
 // Apply creates keyspaces, types, functions, aggregates, and tables, and determines which indexes and views of the
-// created tables the target rejects. It records rejections in the plan; other errors end it.
+// created tables the target rejects. Apply records rejections in the plan and returns at the first other error.
 func (p *Plan) Apply(ctx context.Context, target *bulk.Reader) error {
 	made := map[bulk.Name]bool{}
 	if err := p.run(ctx, target, func(s *Step) bool { return !late(s.Kind) }, func(s *Step) {

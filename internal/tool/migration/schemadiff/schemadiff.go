@@ -51,9 +51,9 @@ func (o Object) name() bulk.Name { return bulk.Name{Keyspace: o.Keyspace, Table:
 
 // Selection selects a part of a schema.
 type Selection struct {
-	// Keyspaces are the selected keyspaces; empty means all except system keyspaces.
+	// Keyspaces are the selected keyspaces. Empty means all except system keyspaces.
 	Keyspaces []string
-	// Tables are the selected tables; empty means all tables of the keyspaces. Exclude contains tables to omit.
+	// Tables are the selected tables. Empty means all tables of the keyspaces. Exclude contains tables to omit.
 	Tables, Exclude []bulk.Name
 }
 

@@ -187,8 +187,8 @@ func (r *Rows) json(rows [][][]byte) error {
 	return err
 }
 
-// csv prints rows below a line of column names. Null and an empty string are both empty fields; JSON distinguishes
-// them.
+// csv prints rows below a line of column names. Null and the empty string are both empty fields. Only the JSON format
+// distinguishes them.
 func (r *Rows) csv(rows [][][]byte) error {
 	w := csv.NewWriter(r.out)
 	if r.count == 0 && r.widths == nil {

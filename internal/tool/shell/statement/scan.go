@@ -124,7 +124,7 @@ func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= utf8.RuneSelf
 }
 
-// Tokens splits a complete text. An unterminated string or quoted name is also a token; open reports it.
+// Tokens splits a complete text. An unterminated string or quoted name is also a token. open reports such a token.
 func Tokens(text string) (tokens []Token, open bool) {
 	b := []byte(text)
 	var s scanner
