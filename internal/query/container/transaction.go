@@ -34,7 +34,7 @@ type Transaction struct {
 	token    token.Token
 	now      int64 // in Unix seconds
 	txn      *partition.Txn
-	// items holds the items that were read or changed. They override the stored items.
+	// items holds the items that were read or changed. These items override the stored items.
 	items map[string]*state
 	// fatal is the error that has ended the transaction.
 	fatal error

@@ -130,8 +130,8 @@ func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 // Conditional reports whether the statement has an IF clause. If so, its outcome has rows.
 func (p *Plan) Conditional() bool { return p.conditional }
 
-// NeedsLeader reports whether an execution depends on the stored row or changes a table with a change log. Such an
-// execution may wait for other writes of the same partition key.
+// NeedsLeader reports whether an execution depends on the stored row or changes a table with a change log. An
+// execution that needs the leader may wait for other writes of the same partition key.
 func (p *Plan) NeedsLeader() bool { return p.conditional || p.readsRow || p.table.Logged() }
 
 // finish checks the statement as a whole and computes the data that executions share.
