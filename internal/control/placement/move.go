@@ -81,7 +81,7 @@ func (v *View) checkTarget(n *meta.Node, id topology.NodeID) error {
 	case v.down(id):
 		return fmt.Errorf("node %s is down", id.Short())
 	case !v.takes(n):
-		return fmt.Errorf("node %s has less than %d %% free disk space and cannot take replicas", id.Short(), FreeMin)
+		return fmt.Errorf("node %s has less than %d%% free disk space and cannot take replicas", id.Short(), FreeMin)
 	}
 	return nil
 }

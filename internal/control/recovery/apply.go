@@ -33,7 +33,7 @@ const (
 
 // unfinishedText is the refusal text of a directory while a plan is being applied. The node does not start with it.
 func unfinishedText(digest string) string {
-	return "the recovery of this directory is incomplete: run ilion recover apply again with the same plan (" +
+	return "the recovery of this directory is incomplete: run \"ilion recover apply\" again with the same plan (" +
 		digest + ")"
 }
 

@@ -178,7 +178,7 @@ func (s *Sessions) cancelLocal(ctx context.Context, id rpc.Bytes) (out cancelRes
 	number, overREST := strings.CutPrefix(number, restSession)
 	at, err := strconv.ParseUint(number, 36, 64)
 	if !ok || err != nil || len(id) > nameMax {
-		return out, errors.New("invalid session ID: see ilion sessions")
+		return out, errors.New("invalid session ID: to list the IDs, run \"ilion sessions\"")
 	}
 	if node != s.self.Short() {
 		return out, nil

@@ -39,7 +39,7 @@ func (t Throughput) properties() ([]schema.Property, *Error) {
 	case t == Throughput{}:
 		return nil, nil
 	case t.Manual != 0 && t.Autoscale != 0:
-		return nil, Errorf(400, 0, "A throughput must be either manual or an autoscale maximum, not both.")
+		return nil, Errorf(400, 0, "Specify either a manual throughput or an autoscale maximum, not both.")
 	case t.Autoscale != 0:
 		if t.Autoscale < 1000 || t.Autoscale%1000 != 0 || t.Autoscale > most {
 			return nil, Errorf(400, 0, "The autoscale maximum throughput must be a multiple of 1000 from 1000 to %d, not %d.",

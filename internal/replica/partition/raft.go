@@ -116,7 +116,7 @@ func (g *ReplicaSets) load(metas []keys.Meta) ([]replicaInit, error) {
 		delete(byID, record.Partition)
 	}
 	for id := range byID {
-		return nil, fmt.Errorf("open partition %d: it has rows but is missing in the node's registry", id)
+		return nil, fmt.Errorf("open partition %d: it has rows but is missing from the node's registry", id)
 	}
 	return list, g.destroyOrphans(list)
 }

@@ -332,7 +332,7 @@ func (q *Quota) report(ctx context.Context, table uint32, tok token.Token, t *tr
 	t.reported = over
 	text := ""
 	if over != "" {
-		text = fmt.Sprintf("The logical partition %s has %d bytes and %d values, which exceeds %d %s",
+		text = fmt.Sprintf("The logical partition %s has %d bytes and %d values, which exceeds the limit of %d %s",
 			q.Names.Describe(table, w.Key), w.Bytes, w.Values, limit, what)
 		q.Log.LogAttrs(ctx, slog.LevelWarn, "logical partition is large", slog.String("key", q.Names.Describe(table,
 			w.Key)),

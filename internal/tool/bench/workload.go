@@ -70,7 +70,7 @@ func newWorkload(o Options) (*workload, error) {
 		return nil, fmt.Errorf("the rate must be positive, or 0 for a closed loop")
 	}
 	if o.Keys < 1 || o.InFlight < 1 || o.InFlight > 32768 || o.Connections < 1 || o.RowSize < columns {
-		return nil, fmt.Errorf("keys and connections must be at least 1, inflight 1 to 32768, row-size at least %d",
+		return nil, fmt.Errorf("keys and connections must be at least 1, inflight must be 1 to 32768, and row-size must be at least %d",
 			columns)
 	}
 	if o.Zeros < 0 || o.Zeros > 100 {

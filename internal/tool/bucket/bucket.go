@@ -217,7 +217,7 @@ func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, 
 		for _, key := range these {
 			// A server that repeats pages would cause an endless loop (OB3).
 			if !strings.HasPrefix(key, prefix) || key <= last {
-				return nil, fmt.Errorf("invalid list of bucket %s: the server returned %q after %q", b.name, key, last)
+				return nil, fmt.Errorf("invalid listing of bucket %s: the server returned %q after %q", b.name, key, last)
 			}
 			last = key
 			keys = append(keys, key)
@@ -229,7 +229,7 @@ func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, 
 		case !a.page.Truncated:
 			return keys, nil
 		case token == "" || empty > emptyMax:
-			return nil, fmt.Errorf("invalid list of bucket %s: the server repeated a page", b.name)
+			return nil, fmt.Errorf("invalid listing of bucket %s: the server repeated a page", b.name)
 		case len(keys) > listMax:
 			return nil, fmt.Errorf("bucket %s contains more than %d objects with the prefix %s", b.name, listMax, prefix)
 		}
