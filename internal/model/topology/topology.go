@@ -154,7 +154,8 @@ type Partition struct {
 	Level feature.Level
 	// Moves is the number of changes of the members since the partition was created.
 	Moves uint64
-	// Sets holds one replica set per region. There is currently one region.
+	// Sets holds one replica set per region, in no particular order. New partitions currently get one set. The meta
+	// partition always has one set, whose members may be in several regions.
 	Sets []ReplicaSet
 	// Split is the pending split, or nil.
 	Split *PendingSplit
@@ -188,6 +189,26 @@ func (p *Partition) Set(region string) *ReplicaSet {
 		}
 	}
 	return nil
+}
+
+// SetOn returns the replica set with a member on a node, or nil if no set has one. The members of one set form a Raft
+// group.
+func (p *Partition) SetOn(node NodeID) *ReplicaSet {
+	for i := range p.Sets {
+		if p.Sets[i].On(node) != nil {
+			return &p.Sets[i]
+		}
+	}
+	return nil
+}
+
+// GroupSet returns the replica set to which the replicas on the nodes of a region belong, or nil if the partition has
+// none there. All replicas of the meta partition belong to one set.
+func (p *Partition) GroupSet(region string) *ReplicaSet {
+	if p.ID == MetaPartition && len(p.Sets) > 0 {
+		return &p.Sets[0]
+	}
+	return p.Set(region)
 }
 
 // On returns the member on a node, or nil if the node has none.
