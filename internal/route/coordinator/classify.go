@@ -93,22 +93,22 @@ func classifySentinel(err error) retryReason {
 // invalid. The caller must discard the rows and restart the read.
 var ErrRepeat = errors.New("the read must be restarted")
 
-// quorum returns the number of voters of a partition that a read or write needs.
-func quorum(p *topology.Partition) int {
-	if len(p.Sets) == 0 {
+// quorum returns the number of voters of a replica set that a read or write needs. A nil set has one.
+func quorum(set *topology.ReplicaSet) int {
+	if set == nil {
 		return 1
 	}
-	return topology.Quorum(p.Sets[0].Voters())
+	return topology.Quorum(set.Voters())
 }
 
-// alive returns the number of voters that are up.
-func (cl *cluster) alive(p *topology.Partition) int {
-	if len(p.Sets) == 0 {
+// alive returns the number of voters of a replica set, which may be nil, that are up.
+func (cl *cluster) alive(set *topology.ReplicaSet) int {
+	if set == nil {
 		return 0
 	}
 	n := 0
-	for i := range p.Sets[0].Replicas {
-		if r := &p.Sets[0].Replicas[i]; r.State.Votes() && (r.Node == cl.Node || cl.isAlive(r.Node)) {
+	for i := range set.Replicas {
+		if r := &set.Replicas[i]; r.State.Votes() && (r.Node == cl.Node || cl.isAlive(r.Node)) {
 			n++
 		}
 	}

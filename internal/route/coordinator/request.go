@@ -157,6 +157,7 @@ func (e *routedRequest) attemptDeadline() time.Time {
 func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, error) {
 	cl := e.c.cluster
 	t := target{sched: e.c.sched, cluster: cl, id: p.ID, local: cl.local.Replica(p.ID), route: v.routes[p.ID]}
+	home := topology.HomeSet(v.snapshot, p)
 	if t.route == nil {
 		t.route = new(route) // the partition does not belong to the ring of any table
 	}
@@ -169,7 +170,7 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 		}
 	}
 	if e.useRelay(&t, avoid) {
-		return t.viaRelay(cl, e, p), nil
+		return t.viaRelay(cl, e, home), nil
 	}
 	node, known := e.knownLeader(&t, avoid)
 	if known && e.localFollower && !e.anyReplica && !e.localRefused && t.local != nil && node != cl.Node &&
@@ -177,12 +178,12 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 		t.follower, node = true, cl.Node
 	}
 	if !e.anyReplica || !known {
-		required := quorum(p)
+		required := quorum(home)
 		if !e.anyReplica {
 			e.required = required
 		}
 		if !known && !e.maybeApplied {
-			if alive := cl.alive(p); alive < required {
+			if alive := cl.alive(home); alive < required {
 				if e.anyReplica {
 					alive = 0 // the living replicas cannot respond without a leader
 				}
@@ -191,7 +192,7 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 		}
 	}
 	if !known {
-		if node, known = e.voterInOrder(&t, p, avoid); !known {
+		if node, known = e.voterInOrder(&t, home, avoid); !known {
 			return t, errNoReplica
 		}
 	}
@@ -242,12 +243,12 @@ func (e *routedRequest) useRelay(t *target, avoid topology.NodeID) bool {
 }
 
 // viaRelay returns a target with the replica on leaderHint, reached through relay.
-func (t target) viaRelay(cl *cluster, e *routedRequest, p *topology.Partition) target {
+func (t target) viaRelay(cl *cluster, e *routedRequest, home *topology.ReplicaSet) target {
 	t.node, t.via, t.remote = e.leaderHint, e.relay, true
-	t.member = cl.Relays.Via(t.via, t.node, p.ID)
+	t.member = cl.Relays.Via(t.via, t.node, t.id)
 	e.leaderHint, e.relay, e.unreachable = topology.NodeID{}, topology.NodeID{}, topology.NodeID{}
 	if !e.anyReplica {
-		e.required = quorum(p)
+		e.required = quorum(home)
 	}
 	return t
 }
@@ -289,12 +290,13 @@ func (e *routedRequest) eligible(t *target, node, avoid topology.NodeID) bool {
 	return !cl.singleNode() && cl.isAlive(node)
 }
 
-// voterInOrder returns the next voter in the order of the topology, starting with the leader recorded there.
-func (e *routedRequest) voterInOrder(t *target, p *topology.Partition, avoid topology.NodeID) (topology.NodeID, bool) {
-	if len(p.Sets) == 0 {
+// voterInOrder returns the next voter of a replica set in the order of the topology, starting with the leader recorded
+// there. set may be nil.
+func (e *routedRequest) voterInOrder(t *target, set *topology.ReplicaSet, avoid topology.NodeID) (topology.NodeID,
+	bool) {
+	if set == nil {
 		return topology.NodeID{}, false
 	}
-	set := &p.Sets[0]
 	n := len(set.Replicas)
 	first := 0
 	for i := range set.Replicas {
