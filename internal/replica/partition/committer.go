@@ -310,7 +310,11 @@ func replicaInitOf(meta *keys.Meta) replicaInit {
 // initialReplicas implements sequencers. All partitions of the topology are on this node.
 func (c *committer) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 	for _, p := range ps {
-		meta := initialMeta(p, c.host.store.Level())
+		var set *topology.ReplicaSet
+		if len(p.Sets) == 1 {
+			set = &p.Sets[0]
+		}
+		meta := initialMeta(p, set, c.host.store.Level())
 		list = append(list, replicaInitOf(&meta))
 	}
 	return list

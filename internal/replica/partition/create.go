@@ -22,17 +22,18 @@ type replicaInit struct {
 	leads, listed bool
 }
 
-// initialMeta returns the first meta of a partition. Its feature level comes from the topology, so it is the same on
+// initialMeta returns the first meta of a partition whose replicas form a set, which is nil for a partition without
+// replica sets. Its feature level comes from the topology, so it is the same on
 // all replicas. On a single node, where the topology has none, it is the level of the directory.
-func initialMeta(p *topology.Partition, alone feature.Level) keys.Meta {
+func initialMeta(p *topology.Partition, set *topology.ReplicaSet, alone feature.Level) keys.Meta {
 	m := keys.NewMeta(uint64(p.ID), p.Span.Keys(p.Table))
 	m.Epoch, m.Feature = p.Epoch, p.Level
 	if p.Level == 0 {
 		m.Feature = alone
 	}
-	if len(p.Sets) > 0 {
-		m.Region = p.Sets[0].Region
-		for _, r := range p.Sets[0].Replicas {
+	if set != nil {
+		m.Region = set.Region
+		for _, r := range set.Replicas {
 			member := keys.Member{Replica: uint64(r.ID), Node: r.Node}
 			if r.State == topology.Joining {
 				m.Learners = append(m.Learners, member)
@@ -46,7 +47,7 @@ func initialMeta(p *topology.Partition, alone feature.Level) keys.Meta {
 
 // Create durably creates the replicas of new partitions that the topology places on this node, in one step. Existing
 // replicas are not changed, so it can be repeated after a crash. The voters in the stored meta are the partition's
-// members in its first region.
+// members in the region of this node.
 func (h *Host) Create(ps ...*topology.Partition) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -32,7 +32,7 @@ func BenchmarkApply(b *testing.B) {
 			var metas []keys.Meta
 			batch := s.NewBatch()
 			for _, p := range m.Partitions(testTable) {
-				meta := initialMeta(p, feature.Oldest)
+				meta := initialMeta(p, p.SetOn(nodeID(0)), feature.Oldest)
 				meta.Voters = make([]keys.Member, 4)
 				metas = append(metas, meta)
 				batch.PutMeta(&meta)

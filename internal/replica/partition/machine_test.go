@@ -41,7 +41,7 @@ func newBench(t *testing.T) *bench {
 	ps := append(testMap(t, 2).Partitions(testTable), &topology.Partition{ID: topology.MetaPartition,
 		Table: topology.MetaTable, Epoch: 1})
 	for _, p := range ps {
-		m := initialMeta(p, feature.Oldest)
+		m := initialMeta(p, p.SetOn(nodeID(0)), feature.Oldest)
 		batch.PutMeta(&m)
 	}
 	if err := errors.Join(batch.Commit(), b.store.Sync()); err != nil {

@@ -250,12 +250,13 @@ func (g *ReplicaSets) close() error {
 // campaigns immediately.
 func (g *ReplicaSets) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 	for _, p := range ps {
-		if len(p.Sets) == 0 {
+		set := p.SetOn(g.opts.Node)
+		if set == nil {
 			continue
 		}
-		for i, r := range p.Sets[0].Replicas {
+		for i, r := range set.Replicas {
 			if r.Node == g.opts.Node && r.State == topology.Voter {
-				meta := initialMeta(p, g.host.store.Level())
+				meta := initialMeta(p, set, g.host.store.Level())
 				list = append(list, replicaInit{id: p.ID, replica: r.ID, meta: &meta, leads: i == 0, listed: true})
 			}
 		}
