@@ -198,7 +198,7 @@ func (c *cluster) removed() {
 func (c *cluster) start() {
 	n := c.n
 	c.reconcilers = &reconcile.Manager{
-		Node: c.self, Keeper: n.metadata, Host: n.host, Member: c.member, Log: n.log,
+		Node: c.self, Region: n.opts.Region, Keeper: n.metadata, Host: n.host, Member: c.member, Log: n.log,
 		Local: n.local, Store: n.store,
 	}
 	c.events = &nodeevents.Notifier{Self: c.self, Address: n.info.RPC, Metadata: n.metadata, Peers: c.peers,

@@ -75,7 +75,7 @@ func newModelCluster(t testing.TB, seed uint64, nodes, zones, partitions int) *m
 	}
 	for table := range uint32(10) {
 		t := placement.Table{ID: 1024 + table, Parts: partitions / 10, Whole: true}
-		m, err := w.state.Topology.CutTable(t.ID, placement.Place(w.state, &w.view, region, t))
+		m, err := w.state.Topology.CutTable(t.ID, placement.Place(w.state, &w.view, []string{region}, t))
 		w.must(err)
 		w.state = w.state.WithTopology(m)
 		skew := math.Exp(w.rng.NormFloat64()) // the sizes of tables differ more than the sizes of a table's partitions
@@ -101,7 +101,7 @@ func (w *modelCluster) join(zone string, capacity uint64) topology.NodeID {
 	n := len(w.state.Nodes) + 1
 	id := topology.NodeID{byte(n >> 8), byte(n)}
 	w.state = w.state.WithNode(&meta.Node{
-		ID: id, Region: region, Zone: zone, Tokens: []token.Token{placement.NextToken(w.state.Nodes)},
+		ID: id, Region: region, Zone: zone, Tokens: []token.Token{placement.NextToken(w.state.Nodes, region)},
 	})
 	w.view.Capacity[id] = capacity
 	return id

@@ -438,6 +438,7 @@ func (w *simulation) checkConverged() {
 		}
 		w.Note("partition %d converged at %d: %016x", id, s.Applied, want)
 	}
+	w.checkRegions()
 	w.checkSplits()
 	w.checkSpending()
 	w.checkCount()

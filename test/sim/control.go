@@ -199,7 +199,7 @@ func (n *node) run(*simenv.Task) {
 		n.install(first, seen)
 	}
 	n.loops = &reconcile.Manager{
-		Node: n.self(), Keeper: keeper, Host: n.parts, Member: n.member, Sched: s,
+		Node: n.self(), Region: n.region(), Keeper: keeper, Host: n.parts, Member: n.member, Sched: s,
 		Log: n.log(), Local: replicas, Replicas: countedReplicas{n},
 	}
 	s.Go(func() { n.peers.Run(ctx) })
@@ -245,7 +245,7 @@ type placer struct{ *node }
 // Place implements the placer of schemachange.Changer.
 func (n placer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, error) {
 	view := n.member.View()
-	return placement.Place(s, &view, region, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
+	return placement.Place(s, &view, []string{region}, placement.Table{ID: t.ID, Parts: 2, Whole: true}), nil
 }
 
 // notes writes the node's log to the trace and counts completed builds and replayed batches.
@@ -449,7 +449,7 @@ func (n *node) record() *meta.Node {
 // firstRecord returns the node's record before its first start.
 func (n *node) firstRecord() *meta.Node {
 	return &meta.Node{
-		ID: n.self(), Internal: n.name(), CQL: n.name(), Region: region, Zone: fmt.Sprint(n.ID), State: meta.Up,
+		ID: n.self(), Internal: n.name(), CQL: n.name(), Region: n.region(), Zone: fmt.Sprint(n.ID), State: meta.Up,
 		Levels: feature.Known, Joined: n.Wall().UTC().Truncate(time.Millisecond), CreationID: n.creations + 1,
 	}
 }
@@ -504,7 +504,7 @@ func (w *simulation) firstRecords() (err error) {
 	}
 	for _, n := range w.nodes {
 		r := n.firstRecord()
-		r.Tokens = append(r.Tokens, placement.NextToken(s.Nodes))
+		r.Tokens = append(r.Tokens, placement.NextToken(s.Nodes, r.Region))
 		s = s.WithNode(r)
 	}
 	w.records, err = meta.Empty().Diff(s)
@@ -568,8 +568,8 @@ func (n *node) moveSomething(*simenv.Task) {
 		p := ps[w.Rand.IntN(len(ps))]
 		set := p.Sets[0].Replicas
 		for _, other := range s.Nodes {
-			if p.Sets[0].On(other.ID) == nil && w.nodeOf(other.ID) != nil {
-				a := placement.Action{Partition: p.ID, Region: region, Steps: []placement.Step{
+			if p.SetOn(other.ID) == nil && w.nodeOf(other.ID) != nil && other.Region == p.Sets[0].Region {
+				a := placement.Action{Partition: p.ID, Region: other.Region, Steps: []placement.Step{
 					{Kind: placement.Add, Node: other.ID}, {Kind: placement.Remove,
 						Replica: set[w.Rand.IntN(len(set))].ID},
 				}}

@@ -73,6 +73,8 @@ type Hardships struct {
 	Containers bool
 	// Views enables materialized views of a table, and clients that write to the table with all kinds of statements.
 	Views bool
+	// Regions puts one node into a distant region without replicas, whose requests go to the nodes of the home region.
+	Regions bool
 }
 
 // Usual holds the faults and workloads of every seed.
@@ -292,6 +294,7 @@ func (w *simulation) begin() {
 	for _, m := range w.Machines {
 		w.nodes = append(w.nodes, newNode(w, m))
 	}
+	w.beginRegions()
 	if err := w.firstMap(); err != nil {
 		w.Fail("first map: %v", err)
 		return
@@ -331,7 +334,7 @@ func (w *simulation) firstMap() (err error) {
 func (w *simulation) placesFrom(first, n int) []topology.Place {
 	p := topology.Place{Region: region}
 	for i := range n {
-		p.Nodes = append(p.Nodes, w.nodes[(first+i)%nodeCount].self())
+		p.Nodes = append(p.Nodes, w.nodes[(first+i)%w.homeNodes()].self())
 	}
 	return []topology.Place{p}
 }

@@ -61,11 +61,11 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 		case !levelsOf(&who).Has(s.Topology.Level()):
 			return nil, rejectf("the cluster uses feature level %d, but the node supports only %s",
 				s.Topology.Level(), levelsOf(&who))
-		case s.Topology.Meta() == nil:
+		case topology.MetaSet(s.Topology) == nil:
 			return nil, errors.New("this node does not belong to a cluster")
-		case s.Topology.Meta().Sets[0].Region != who.Region:
+		case topology.MetaSet(s.Topology).Region != who.Region:
 			// The node would hold no replica, and EACH_QUORUM would ignore it.
-			region := s.Topology.Meta().Sets[0].Region
+			region := topology.MetaSet(s.Topology).Region
 			return nil, rejectf("the node is in region %q, but the cluster is in region %q, and this version "+
 				"supports one region per cluster: "+
 				"start the node with --region %s, or create another cluster", who.Region, region, region)
@@ -78,10 +78,10 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 		if known != nil {
 			node.Tokens, node.Joined = known.Tokens, known.Joined
 		} else {
-			node.Tokens = []token.Token{placement.NextToken(s.Nodes)}
+			node.Tokens = []token.Token{placement.NextToken(s.Nodes, who.Region)}
 		}
 		next := s.WithNode(node)
-		set := &s.Topology.Meta().Sets[0]
+		set := topology.MetaSet(s.Topology)
 		if set.On(who.Node) != nil {
 			return next, nil
 		}
@@ -94,7 +94,7 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 	if err != nil {
 		return peers.JoinResponse{}, err
 	}
-	w := peers.JoinResponse{Replica: s.Topology.Meta().Sets[0].On(who.Node).ID, Nodes: map[string]topology.NodeID{}}
+	w := peers.JoinResponse{Replica: topology.MetaSet(s.Topology).On(who.Node).ID, Nodes: map[string]topology.NodeID{}}
 	for _, node := range s.Nodes {
 		if node.State != meta.Left {
 			w.Nodes[node.Internal] = node.ID

@@ -66,7 +66,7 @@ func Bootstrap(store *storage.Store, self *meta.Node) error {
 	}
 	b.Set(keys.MetaID, []byte(keys.MetadataVersionKey), binary.BigEndian.AppendUint64(nil, s.Version+1))
 	for p := range next.Topology.All() {
-		r := p.Sets[0].On(self.ID)
+		r := p.SetOn(self.ID).On(self.ID)
 		b.PutReplica(&keys.Replica{Partition: uint64(p.ID), Replica: uint64(r.ID), Created: time.Now().Unix()})
 		if p.ID != topology.MetaPartition {
 			continue
@@ -85,10 +85,11 @@ func Bootstrap(store *storage.Store, self *meta.Node) error {
 // checkReplicas checks that all replicas are on the node.
 func checkReplicas(m *topology.Snapshot, region string, node topology.NodeID) (*topology.Snapshot, error) {
 	for p := range m.All() {
-		if len(p.Sets) != 1 || len(p.Sets[0].Replicas) != 1 || p.Sets[0].Replicas[0].Node != node {
+		set := p.SetOn(node)
+		if set == nil || len(set.Replicas) != 1 || len(p.Sets) != 1 {
 			return nil, fmt.Errorf("partition %d has replicas on other nodes", p.ID)
 		}
-		if r := p.Sets[0].Region; r != region {
+		if r := set.Region; r != region {
 			return nil, fmt.Errorf("the data belongs to region %q: start the node with --region %s", r, r)
 		}
 	}

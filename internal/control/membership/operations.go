@@ -39,7 +39,7 @@ func (o *NodeOperations) SetState(ctx context.Context, name string, to meta.Node
 			return nil, fmt.Errorf("node %s is being decommissioned, which includes draining", found.ID.Short())
 		}
 		if to == meta.Leaving && found.State != meta.Leaving {
-			if err := checkDecommission(s, found.ID); err != nil {
+			if err := checkDecommission(s, found); err != nil {
 				return nil, err
 			}
 		}
@@ -100,10 +100,10 @@ func Find(s *meta.State, name string) (*meta.Node, error) {
 	return nil, fmt.Errorf("cannot find node: no node ID starts with %q. Run \"ilion status\" to list the nodes", name)
 }
 
-// countRemaining returns the number of nodes that remain when a node has left.
-func countRemaining(s *meta.State, leaver topology.NodeID) (n int) {
+// countRemaining returns the number of nodes of a node's region that remain when the node has left.
+func countRemaining(s *meta.State, leaver *meta.Node) (n int) {
 	for _, o := range s.Nodes {
-		if o.ID != leaver && (o.State == meta.Up || o.State == meta.Draining) {
+		if o.ID != leaver.ID && o.Region == leaver.Region && (o.State == meta.Up || o.State == meta.Draining) {
 			n++
 		}
 	}
@@ -116,23 +116,34 @@ func checkCancel(s *meta.State, n *meta.Node) error {
 	switch p := s.Topology.Meta(); {
 	case n.State == meta.Up:
 		return fmt.Errorf("node %s is neither being drained nor decommissioned", n.ID.Short())
-	case p == nil || len(p.Sets) == 0 || p.Sets[0].On(n.ID) == nil:
+	case p == nil || p.SetOn(n.ID) == nil:
 		return fmt.Errorf("cannot cancel the decommission: node %s has already moved all its replicas", n.ID.Short())
 	}
 	return nil
 }
 
 // checkDecommission rejects a decommission that could never finish: replica sets of three or four voters keep at least
-// three.
-func checkDecommission(s *meta.State, leaver topology.NodeID) error {
+// three, on nodes of their regions.
+func checkDecommission(s *meta.State, leaver *meta.Node) error {
 	stay := countRemaining(s, leaver)
-	if stay == 0 {
+	voters, sets := votersIn(s.Topology, leaver.Region)
+	switch {
+	case stay == 0 && sets:
 		return errors.New("cannot decommission the last node of the cluster")
-	}
-	if p := s.Topology.Meta(); stay < 3 && p != nil && len(p.Sets) > 0 && p.Sets[0].Count(topology.Voter) >= 3 {
+	case stay < 3 && voters >= 3:
 		return fmt.Errorf("cannot decommission node: only %d nodes would remain, and replica sets need three. Start "+
 			"another node first",
 			stay)
 	}
 	return nil
+}
+
+// votersIn returns the largest number of voters of a replica set in a region, and whether the region has replica sets.
+func votersIn(m *topology.Snapshot, region string) (most int, sets bool) {
+	for p := range m.All() {
+		if set := p.Set(region); set != nil {
+			most, sets = max(most, set.Count(topology.Voter)), true
+		}
+	}
+	return most, sets
 }

@@ -13,7 +13,7 @@ import (
 func withNodes(states map[topology.NodeID]meta.NodeState) *meta.State {
 	s := meta.Empty()
 	for id, state := range states {
-		s = s.WithNode(&meta.Node{ID: id, State: state})
+		s = s.WithNode(&meta.Node{ID: id, Region: "r", State: state})
 	}
 	return s
 }
@@ -81,8 +81,35 @@ func TestMayLeave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := checkDecommission(s.WithTopology(m), id(0)); (err == nil) != c.may {
+		if err := checkDecommission(s.WithTopology(m), s.Node(id(0))); (err == nil) != c.may {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// TestMayLeaveRegion checks that the nodes of a region decide whether one of them may leave. The last node of a region
+// without replica sets may leave.
+func TestMayLeaveRegion(t *testing.T) {
+	id := func(i byte) topology.NodeID { return topology.NodeID{i} }
+	s := meta.Empty()
+	for i := byte(1); i <= 3; i++ {
+		s = s.WithNode(&meta.Node{ID: id(i), Region: "us"}).WithNode(&meta.Node{ID: id(10 + i), Region: "eu"})
+	}
+	m, err := s.Topology.AddMeta([]topology.Place{{Region: "us", Nodes: []topology.NodeID{id(1), id(2), id(3)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, _, err = m.AddMember(topology.MetaPartition, "us", id(11), topology.Learner); err != nil {
+		t.Fatal(err)
+	}
+	s = s.WithTopology(m)
+	if err := checkDecommission(s, s.Node(id(1))); err == nil {
+		t.Error("one of three nodes of us may leave because eu has nodes")
+	}
+	for _, n := range []byte{12, 13} {
+		s = s.WithoutNode(id(n))
+	}
+	if err := checkDecommission(s, s.Node(id(11))); err != nil {
+		t.Errorf("the last node of eu: %v", err)
 	}
 }

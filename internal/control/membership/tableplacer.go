@@ -35,5 +35,5 @@ func (p *TablePlacer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, e
 		return topology.Equal(parts, here), nil
 	}
 	view := p.Member.View()
-	return placement.Place(s, &view, p.Region, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
+	return placement.Place(s, &view, []string{p.Region}, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }

@@ -26,7 +26,7 @@ type balancer struct {
 	*scheduler
 	homes []*setInfo // sets with a replica on a node that the ring does not prefer
 	count map[uint32][]int32
-	moved map[topology.PartitionID]bool
+	moved map[setKey]bool
 	out   []Action
 	// unfair reports whether a node is above the tolerance or must be filled.
 	unfair bool
@@ -43,7 +43,7 @@ func (b *balancer) actions() []Action {
 		if b.busy >= b.most {
 			break
 		}
-		if !b.moved[s.p.ID] {
+		if !b.moved[s.key()] {
 			b.homeward(s)
 		}
 	}
@@ -61,9 +61,9 @@ func (b *balancer) move(s *setInfo, from, to *node) {
 	from.give(s.size)
 	b.busy++
 	if b.moved == nil {
-		b.moved = map[topology.PartitionID]bool{}
+		b.moved = map[setKey]bool{}
 	}
-	b.moved[s.p.ID] = true
+	b.moved[s.key()] = true
 }
 
 // homeward moves one replica of a set to a node that the ring prefers, if the node has room.
@@ -151,7 +151,7 @@ func (b *balancer) relieve(dim dimension) {
 			if dim.of(n.has) <= limit || b.busy >= b.most || tries >= triesMax {
 				break
 			}
-			if b.moved[s.p.ID] || dim == loadOf && !b.spares(s.region, n, s.size) {
+			if b.moved[s.key()] || dim == loadOf && !b.spares(s.region, n, s.size) {
 				continue
 			}
 			tries++
@@ -223,7 +223,7 @@ func (b *balancer) fill() {
 			for tries := 0; next < len(from.gives) && tries < triesMax && b.busy < b.most; tries++ {
 				s := from.gives[next]
 				next++
-				if b.moved[s.p.ID] || s.set.On(to.ID) != nil || from.has.Bytes-s.size.Bytes < share(from) ||
+				if b.moved[s.key()] || s.set.On(to.ID) != nil || from.has.Bytes-s.size.Bytes < share(from) ||
 					to.has.Bytes+s.size.Bytes > share(to) || from.region != to.region || !b.room(to, s.size) ||
 					!b.keepsZones(s, from, to) || !cold(s, from, to) {
 					continue

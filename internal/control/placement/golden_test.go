@@ -74,7 +74,7 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 	case "node":
 		n := &meta.Node{ID: nodeID(t, arg(0)), Region: here}
 		d.MaybeScanArgs(t, "zone", &n.Zone)
-		n.Tokens = append(n.Tokens, NextToken(s.state.Nodes))
+		n.Tokens = append(n.Tokens, NextToken(s.state.Nodes, here))
 		s.state = s.state.WithNode(n)
 		if s.state.Topology.Meta() == nil {
 			m, err := s.state.Topology.AddMeta([]topology.Place{{Region: here, Nodes: []topology.NodeID{n.ID}}})
@@ -108,7 +108,7 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		}
 		table := Table{ID: uint32(id), Parts: 1, Whole: d.HasArg("whole")}
 		d.MaybeScanArgs(t, "parts", &table.Parts)
-		m, err := s.state.Topology.CutTable(table.ID, Place(s.state, &s.view, here, table))
+		m, err := s.state.Topology.CutTable(table.ID, Place(s.state, &s.view, []string{here}, table))
 		if err != nil {
 			return "", err
 		}

@@ -60,14 +60,14 @@ func (w *modelCluster) join() {
 	node := &meta.Node{
 		ID: topology.NodeID{byte(n + 1)}, Region: here,
 		Zone:   fmt.Sprint("zone", rapid.IntRange(0, 2).Draw(w.t, "zone")),
-		Tokens: []token.Token{NextToken(w.state.Nodes)},
+		Tokens: []token.Token{NextToken(w.state.Nodes, here)},
 	}
 	w.state = w.state.WithNode(node)
 }
 
 func (w *modelCluster) create(parts int, whole bool) {
 	w.table++
-	m, err := w.state.Topology.CutTable(w.table, Place(w.state, &w.view, here, Table{w.table, parts, whole}))
+	m, err := w.state.Topology.CutTable(w.table, Place(w.state, &w.view, []string{here}, Table{w.table, parts, whole}))
 	w.must(err)
 	w.install(m)
 }

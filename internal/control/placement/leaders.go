@@ -23,17 +23,18 @@ const (
 // follow within seconds. The preference is removed when the first node on the ring has room again. The gap of half of
 // the tolerance makes the algorithm terminate, as for bytes (PL5).
 //
-// While a node is stopping or restarting no leadership moves, because the current distribution is not representative.
+// While a node of a region is stopping or restarting no leadership moves in the region, because the current
+// distribution is not representative. A partition has one preferred leader, in its home region.
 func (d *scheduler) leaders() []Action {
 	b := leading{scheduler: d}
+	for _, r := range d.regions {
+		r.led, r.leads, r.unsteady = 0, 0, false
+	}
 	for _, n := range d.nodes {
 		n.led, n.leads = 0, d.view.MayLead(n.Node)
 		if n.stays && (d.view.down(n.ID) || d.view.Stopping[n.ID] || d.view.RecentlyRestarted[n.ID]) {
-			return nil
+			n.region.unsteady = true
 		}
-	}
-	for _, r := range d.regions {
-		r.led, r.leads = 0, 0
 	}
 	for i := range d.sets {
 		s := &d.sets[i]
@@ -92,8 +93,11 @@ func (s *setInfo) voter(n *node) bool {
 	return m != nil && m.State == topology.Voter
 }
 
-// rests reports whether no replica of a set moves. The leader of a moving set is decided afterward.
-func (b *leading) rests(s *setInfo) bool { return s.settled && !b.balancer.moved[s.p.ID] }
+// rests reports whether the leader of a set may move: it is the home set, no replica of the set moves, and the nodes of
+// its region are steady. The leader of a moving set is decided afterward.
+func (b *leading) rests(s *setInfo) bool {
+	return s.settled && !s.region.unsteady && !b.balancer.moved[s.key()] && topology.HomeSet(b.known, s.p) == s.set
+}
 
 // give prefers another node as the leader of a set. It removes the preference if that node is the first on the ring.
 func (b *leading) give(s *setInfo, from, to *node) {

@@ -75,6 +75,8 @@ type region struct {
 	nodes []*meta.Node
 	// target is the number of voters of a set.
 	target int
+	// away reports whether no node of the region answers. Its replica sets stay unchanged.
+	away bool
 	// has is the size of all replicas in the region, and weight is the sum of the weights of its nodes in use.
 	has    Size
 	weight float64
@@ -82,6 +84,8 @@ type region struct {
 	slack float64
 	// led is the sum of led of its nodes, and leads is the number of nodes that may lead.
 	led, leads float64
+	// unsteady reports whether a node of the region is down, stopping, or restarting.
+	unsteady bool
 }
 
 // survey computes the load of each node.
@@ -117,7 +121,7 @@ func (d *scheduler) survey() {
 			}
 			n.replicas++
 			n.has = n.has.plus(s.size)
-			s.region.has = s.region.has.plus(s.size)
+			n.region.has = n.region.has.plus(s.size)
 			if state == topology.Joining {
 				n.coming = n.coming.plus(s.size)
 			}

@@ -32,8 +32,11 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 		return nil, fmt.Errorf("the table has no partition %d. Run \"ilion partition list\" to list its partitions",
 			o.Partition)
 	}
-	set := &p.Sets[0]
-	from, to := set.On(o.From), set.On(o.To)
+	set := p.SetOn(o.From)
+	if set == nil {
+		set = &topology.ReplicaSet{} // the error is returned below
+	}
+	from, to, target := set.On(o.From), set.On(o.To), s.Node(o.To)
 	switch {
 	case p.Split != nil:
 		return nil, fmt.Errorf("partition %d is being split: retry when the split has finished", p.ID)
@@ -48,8 +51,11 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 			o.To.Short())
 	case !p.AtRest():
 		return nil, fmt.Errorf("the replica set of partition %d is changing: retry later", p.ID)
+	case target != nil && target.Region != set.Region:
+		return nil, fmt.Errorf("node %s is in region %q, but the replica on node %s is in region %q: specify a node of "+
+			"region %q", o.To.Short(), target.Region, o.From.Short(), set.Region, set.Region)
 	}
-	if err := view.checkTarget(s.Node(o.To), o.To); err != nil {
+	if err := view.checkTarget(target, o.To); err != nil {
 		return nil, err
 	}
 	nodes := votersOf(set)
@@ -67,7 +73,11 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 
 // MoveDone reports whether a move is complete in the topology.
 func MoveDone(p *topology.Partition, o *Move) bool {
-	to, from := p.Sets[0].On(o.To), p.Sets[0].On(o.From)
+	set := p.SetOn(o.To)
+	if set == nil {
+		return false
+	}
+	to, from := set.On(o.To), set.On(o.From)
 	return to != nil && to.State == topology.Voter && (from == nil || from.State == topology.Learner)
 }
 
@@ -109,9 +119,16 @@ func Colocate(m *topology.Snapshot, fixed, moving topology.PartitionID, cause to
 	if !l.AtRest() {
 		return nil, fmt.Errorf("the replica set of partition %d is changing: retry later", fixed)
 	}
-	nodes := votersOf(&l.Sets[0])
-	if len(nodes) == 0 || len(votersOf(&r.Sets[0])) != len(nodes) {
-		return nil, errors.New("the two partitions have different numbers of replicas: retry later")
+	if len(l.Sets) != len(r.Sets) {
+		return nil, fmt.Errorf("partitions %d and %d do not have replicas in the same regions", fixed, moving)
+	}
+	var nodes []topology.NodeID
+	for i := range l.Sets {
+		there, other := votersOf(&l.Sets[i]), r.Set(l.Sets[i].Region)
+		if other == nil || len(there) == 0 || len(votersOf(other)) != len(there) {
+			return nil, errors.New("the two partitions have different numbers of replicas: retry later")
+		}
+		nodes = append(nodes, there...)
 	}
 	w := topology.PlacementPin{Nodes: nodes, Until: until.UnixMilli(), MergeWith: moving, Cause: cause}
 	m, err := m.WithPin(fixed, &w)

@@ -141,8 +141,8 @@ func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
 	if p.Lead != (topology.NodeID{}) {
 		s.lead = d.at[p.Lead]
 	}
-	if p.Split != nil || p.Merge != nil {
-		s.fixed = true // its members stay until the split or merge has ended
+	if p.Split != nil || p.Merge != nil || s.region.away {
+		s.fixed = true // its members stay until the split or merge has ended, or a node of its region answers
 		return s
 	}
 	s.count(d.view)
@@ -163,7 +163,7 @@ func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
 func (d *scheduler) rebuildNodes() {
 	d.nodes, d.at = make([]*node, 0, len(d.nodeInfo)), make(map[topology.NodeID]*node, len(d.nodeInfo))
 	d.regions = map[string]*region{}
-	zones := map[string]int{}
+	zones, alive := map[string]int{}, map[string]bool{}
 	for i, n := range d.state.Nodes {
 		zone, ok := zones[n.Zone]
 		if !ok {
@@ -172,10 +172,12 @@ func (d *scheduler) rebuildNodes() {
 		}
 		at := &node{Node: n, index: i, zone: zone, stays: d.view.stays(n)}
 		d.nodes, d.at[n.ID] = append(d.nodes, at), at
+		alive[n.Region] = alive[n.Region] || n.State != meta.Left && !d.nodeInfo[i].down
 	}
 	d.zones = len(zones)
 	for _, n := range d.nodes {
 		n.region = d.region(n.Region)
+		n.region.away = !alive[n.Region]
 	}
 }
 

@@ -14,18 +14,32 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NextToken returns the token of a joining node: the middle of the largest gap between the tokens of all nodes. Among
-// equal gaps the first in ring order is used. The first node gets the smallest token.
-func NextToken(nodes []*meta.Node) token.Token {
+// NextToken returns the token of a node that joins in a region: the middle of the largest gap between the tokens of the
+// region's nodes, or the next token that no node of any region has. Among equal gaps the first in ring order is used.
+// The first node gets the smallest token.
+func NextToken(nodes []*meta.Node, region string) token.Token {
 	var at []uint64
+	taken := map[token.Token]bool{}
 	for _, n := range nodes {
 		if n.State == meta.Left {
 			continue
 		}
 		for _, t := range n.Tokens {
-			at = append(at, t.Position())
+			taken[t] = true
+			if n.Region == region {
+				at = append(at, t.Position())
+			}
 		}
 	}
+	next := middleOfGap(at)
+	for taken[next] {
+		next = token.AtPosition(next.Position() + 1)
+	}
+	return next
+}
+
+// middleOfGap returns the middle of the largest gap between positions on the ring.
+func middleOfGap(at []uint64) token.Token {
 	if len(at) == 0 {
 		return token.Min
 	}

@@ -18,7 +18,7 @@ import (
 func TestNextToken(t *testing.T) {
 	var nodes []*meta.Node
 	for i := range 64 {
-		n := &meta.Node{ID: topology.NodeID{byte(i + 1)}, Tokens: []token.Token{NextToken(nodes)}}
+		n := &meta.Node{ID: topology.NodeID{byte(i + 1)}, Tokens: []token.Token{NextToken(nodes, "")}}
 		for _, o := range nodes {
 			if o.Tokens[0] == n.Tokens[0] {
 				t.Fatalf("nodes %x and %x have the token %s", o.ID[0], n.ID[0], n.Tokens[0])
@@ -89,7 +89,7 @@ func TestWalk(t *testing.T) {
 		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 			n := &meta.Node{ID: topology.NodeID{byte(i + 1)}, Zone: fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "zone"))}
 			for range rapid.IntRange(1, 3).Draw(t, "tokens") {
-				n.Tokens = append(n.Tokens, NextToken(append(nodes, n)))
+				n.Tokens = append(n.Tokens, NextToken(append(nodes, n), ""))
 			}
 			nodes = append(nodes, n)
 		}
@@ -113,9 +113,9 @@ func TestPlaceFollowsTheRing(t *testing.T) {
 	state := meta.Empty()
 	for i := range 7 {
 		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here, Zone: fmt.Sprint(i % 3),
-			Tokens: []token.Token{NextToken(state.Nodes)}})
+			Tokens: []token.Token{NextToken(state.Nodes, here)}})
 	}
-	m, err := state.Topology.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
+	m, err := state.Topology.CutTable(1024, Place(state, &View{}, []string{here}, Table{ID: 1024, Parts: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestHomeSpreads(t *testing.T) {
 	}
 	join := func() {
 		nodes = append(nodes, &meta.Node{ID: topology.NodeID{byte(len(nodes) + 1)},
-			Tokens: []token.Token{NextToken(nodes)}})
+			Tokens: []token.Token{NextToken(nodes, "")}})
 	}
 	for range 8 {
 		join()
@@ -231,9 +231,9 @@ func TestStrayReplicas(t *testing.T) {
 	state := meta.Empty()
 	for i := range 3 {
 		state = state.WithNode(&meta.Node{ID: topology.NodeID{byte(i + 1)}, Region: here,
-			Tokens: []token.Token{NextToken(state.Nodes)}})
+			Tokens: []token.Token{NextToken(state.Nodes, here)}})
 	}
-	m, err := state.Topology.CutTable(1024, Place(state, &View{}, here, Table{ID: 1024, Parts: 1}))
+	m, err := state.Topology.CutTable(1024, Place(state, &View{}, []string{here}, Table{ID: 1024, Parts: 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestFreshClusterSpreads(t *testing.T) {
 		var nodes []*meta.Node
 		for i := range n {
 			nodes = append(nodes, &meta.Node{ID: topology.NodeID{byte(i + 1)}, Zone: fmt.Sprint(i),
-				Tokens: []token.Token{NextToken(nodes)}})
+				Tokens: []token.Token{NextToken(nodes, "")}})
 		}
 		ring, leads := NewRing(nodes), map[topology.NodeID]int{}
 		for _, table := range []uint32{1000, 1001, 1002, 1024} {

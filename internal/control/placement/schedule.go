@@ -77,6 +77,14 @@ type setInfo struct {
 	lead          *node
 }
 
+// setKey identifies a replica set by its partition and its index in the partition.
+type setKey struct {
+	partition topology.PartitionID
+	index     int
+}
+
+func (s *setInfo) key() setKey { return setKey{s.p.ID, s.index} }
+
 func (s *setInfo) count(view *View) {
 	for _, m := range s.set.Replicas {
 		switch m.State {
@@ -145,8 +153,8 @@ func (s *setInfo) step() ([]Step, Reason) {
 	return nil, Balance
 }
 
-// pinned moves one replica to a pinned node, or deletes an expired pin. Replicas on leaving and dead nodes have been
-// replaced before, whether pinned or not.
+// pinned moves one replica to a pinned node of the set's region, or deletes an expired pin. Replicas on leaving and
+// dead nodes have been replaced before, whether pinned or not.
 func (s *setInfo) pinned() []Step {
 	w := s.p.Pin
 	if !w.Active(s.view.Now) {
@@ -155,7 +163,16 @@ func (s *setInfo) pinned() []Step {
 	if s.alive < s.votes {
 		return nil
 	}
-	return s.toward(w.Nodes)
+	nodes := make([]topology.NodeID, 0, len(w.Nodes))
+	for _, id := range w.Nodes {
+		if n := s.at[id]; n != nil && n.region == s.region {
+			nodes = append(nodes, id)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil // the pin determines only the replicas in another region
+	}
+	return s.toward(nodes)
 }
 
 // repair helps a change that cannot complete: a joining replica has lost its node; a leaving replica has no
@@ -247,8 +264,8 @@ func (s *setInfo) grow() []Step {
 	return nil
 }
 
-// learners adds and removes learners: for the meta partition on all nodes, and for other partitions on the second of
-// two nodes.
+// learners adds and removes learners: for the meta partition on the nodes of all regions, and for other partitions on
+// the second of two nodes.
 func (s *setInfo) learners() []Step {
 	var steps []Step
 	every := s.p.ID == topology.MetaPartition
@@ -269,8 +286,8 @@ func (s *setInfo) learners() []Step {
 		return steps
 	}
 	if every {
-		for _, n := range s.region.nodes {
-			if s.set.On(n.ID) == nil && s.view.takes(n) {
+		for _, n := range s.nodes {
+			if n.stays && s.set.On(n.ID) == nil && s.view.takes(n.Node) {
 				steps = append(steps, Step{Kind: AddLearner, Node: n.ID})
 			}
 		}

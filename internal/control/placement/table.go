@@ -20,15 +20,21 @@ type Table struct {
 // replicas in a set the table is partitioned at the tokens of the nodes, so that rows are where drivers compute them.
 // Replicas are in ring order, the leader first. Down nodes get replicas only if fewer than three would remain without
 // them; those replicas are created when the nodes are back.
-func Place(state *meta.State, view *View, region string, t Table) []topology.Piece {
-	ring := RingOf(state, view, region)
-	if len(ring.nodes) == 0 {
-		// No node can take replicas now; the replicas move later.
-		ring = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left })
+//
+// Each partition gets a replica set in every region. The first region is the home, and its nodes determine the
+// partitions.
+func Place(state *meta.State, view *View, regions []string, t Table) []topology.Piece {
+	rings := make([]*Ring, len(regions))
+	for i, region := range regions {
+		rings[i] = RingOf(state, view, region)
+		if len(rings[i].nodes) == 0 {
+			// No node can take replicas now; the replicas move later.
+			rings[i] = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left })
+		}
 	}
 	var pieces []topology.Piece
-	if len(ring.nodes) > Replicas && !t.Whole {
-		pieces = ring.pieces()
+	if len(rings[0].nodes) > Replicas && !t.Whole {
+		pieces = rings[0].pieces()
 	}
 	if len(pieces) == 0 || len(pieces) > topology.PartitionsMax {
 		pieces = topology.Equal(min(max(t.Parts, 1), topology.PartitionsMax), nil)
@@ -38,8 +44,11 @@ func Place(state *meta.State, view *View, region string, t Table) []topology.Pie
 		if i+1 < len(pieces) {
 			span.Limit = pieces[i+1].Begin
 		}
-		nodes := newSetNodes(view, ring, t.ID, span)
-		pieces[i].Places = []topology.Place{{Region: region, Nodes: nodes}}
+		pieces[i].Places = nil
+		for k, region := range regions {
+			pieces[i].Places = append(pieces[i].Places, topology.Place{Region: region,
+				Nodes: newSetNodes(view, rings[k], t.ID, span)})
+		}
 	}
 	return pieces
 }

@@ -12,14 +12,17 @@ import (
 // Replicas is the number of voters of a replica set with enough nodes.
 const Replicas = 4
 
-// EffectiveReplicas returns the number of voters that every replica set has or will have. It assumes that no region has
-// fewer nodes than the others.
-func EffectiveReplicas(s *meta.State) int {
+// EffectiveReplicas returns the number of voters that every replica set in a region has or will have. It is 0 if the
+// region has no nodes.
+func EffectiveReplicas(s *meta.State, region string) int {
 	nodes := 0
 	for _, n := range s.Nodes {
-		if n.State == meta.Up || n.State == meta.Draining {
+		if n.Region == region && (n.State == meta.Up || n.State == meta.Draining) {
 			nodes++
 		}
+	}
+	if nodes == 0 {
+		return 0
 	}
 	return voters(nodes)
 }

@@ -117,12 +117,14 @@ func initial(p *topology.Partition, m *topology.Replica) *topology.Partition {
 		return nil
 	case p.Moves == 0:
 		return p
-	case len(p.Sets) != 1 || p.Sets[0].Voters() != 1:
+	}
+	set := p.SetOn(m.Node)
+	if set.Voters() != 1 {
 		return nil
 	}
-	first := *p
-	first.Sets = slices.Clone(p.Sets)
-	first.Sets[0].Replicas = []topology.Replica{*m}
+	first, only := *p, *set
+	only.Replicas = []topology.Replica{*m}
+	first.Sets = []topology.ReplicaSet{only}
 	return &first
 }
 

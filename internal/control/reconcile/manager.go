@@ -31,7 +31,9 @@ type Replicas interface {
 // Manager runs a MembershipReconciler, LeaderBalancer, and PlacementReconciler for the replicas of one node. Set its
 // fields before use.
 type Manager struct {
-	Node   topology.NodeID
+	Node topology.NodeID
+	// Region is the region of the node.
+	Region string
 	Keeper *meta.Keeper
 	Host   *partition.Host
 	Member Member
@@ -58,10 +60,12 @@ func (l *Manager) MetadataChanged(old, next *meta.State) { l.members.MetadataCha
 func (l *Manager) Start(ctx context.Context, run func(f func())) {
 	m := &l.members
 	m.Keeper, m.Sched, m.Replicas, m.Store, m.Log = l.Keeper, l.Sched, l.Replicas, l.Store, l.Log
+	m.Region = l.Region
 	if m.Replicas == nil {
 		m.Replicas = HostReplicas{l.Host}
 	}
-	balance := &LeaderBalancer{Node: l.Node, Keeper: l.Keeper, Host: l.Host, Member: l.Member, Sched: l.Sched}
+	balance := &LeaderBalancer{Node: l.Node, Region: l.Region, Keeper: l.Keeper, Host: l.Host, Member: l.Member,
+		Sched: l.Sched}
 	placer := &PlacementReconciler{Keeper: l.Keeper, Member: l.Member, Log: l.Log, Sched: l.Sched}
 	for _, r := range l.Host.Replicas() {
 		m.Enqueue(r.ID())

@@ -38,6 +38,8 @@ const (
 // MembershipReconciler makes the replica sets that this node leads match the topology. Set its fields before calling
 // Run.
 type MembershipReconciler struct {
+	// Region is the region of this node.
+	Region   string
 	Keeper   *meta.Keeper
 	Replicas Replicas
 	// Store may be nil.
@@ -240,7 +242,9 @@ func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partitio
 
 // LeaderBalancer transfers leaderships to the preferred nodes. Set its fields before calling Run.
 type LeaderBalancer struct {
-	Node   topology.NodeID
+	Node topology.NodeID
+	// Region is the region of this node.
+	Region string
 	Keeper *meta.Keeper
 	Host   *partition.Host
 	Member Member
@@ -258,10 +262,13 @@ func (b *LeaderBalancer) round() {
 	given := 0
 	for _, r := range b.Host.Replicas() {
 		p := s.Topology.Partition(r.ID())
-		if !r.Leading() || p == nil || len(p.Sets) == 0 || given >= transfersMax {
+		if !r.Leading() || p == nil || given >= transfersMax {
 			continue
 		}
-		set := &p.Sets[0]
+		set := p.GroupSet(b.Region)
+		if set == nil {
+			continue
+		}
 		ring := rings[set.Region]
 		if ring == nil {
 			ring = placement.RingOf(s, &view, set.Region)

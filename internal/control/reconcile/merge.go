@@ -180,7 +180,7 @@ func (j *MergeReconciler) notify(done bool, p *topology.Partition, recalled bool
 func (m *MembershipReconciler) stepMerge(ctx context.Context, r Replica, p *topology.Partition,
 	s *raftgroup.Status) error {
 	j := &MergeReconciler{Keeper: m.Keeper, Store: m.Store, Log: m.Log, Sched: m.Sched}
-	leads := r.Leading() && areMembers(&p.Sets[0], s.Members)
+	leads := r.Leading() && areMembers(p.GroupSet(m.Region), s.Members)
 	switch stage := p.Merge.Stage; {
 	case p.Merge.Left == p.ID:
 		right := m.Keeper.State().Topology.Partition(p.Merge.Right)

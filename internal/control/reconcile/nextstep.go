@@ -125,10 +125,10 @@ type Replica interface {
 func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.Partition,
 	level feature.Level) (converged bool,
 	err error) {
-	if len(p.Sets) == 0 {
+	set := p.GroupSet(m.Region)
+	if set == nil {
 		return true, nil
 	}
-	set := &p.Sets[0]
 	agreed := set.Count(topology.Joining)+set.Count(topology.Leaving) == 0
 	s, err := r.Status()
 	if err != nil {
@@ -160,8 +160,8 @@ func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.
 		}
 		return false, nil
 	case p.Split != nil && (p.Split.Canceled || areMembers(set, s.Members)):
-		return false, (&SplitReconciler{Keeper: m.Keeper, Store: m.Store, Log: m.Log, Sched: m.Sched}).Run(ctx, r,
-			p)
+		return false, (&SplitReconciler{Region: m.Region, Keeper: m.Keeper, Store: m.Store, Log: m.Log,
+			Sched: m.Sched}).Run(ctx, r, p)
 	}
 	return agreed && p.Split == nil, nil
 }

@@ -98,7 +98,7 @@ func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 		}
 		ps := m.Partitions(600)
 		first, second := &stuck{still: leads(ps[0]), begun: make(chan struct{})}, leads(ps[1])
-		members := MembershipReconciler{Keeper: keeperOf(t, m), Log: slog.New(slog.DiscardHandler),
+		members := MembershipReconciler{Region: "r", Keeper: keeperOf(t, m), Log: slog.New(slog.DiscardHandler),
 			Replicas: replicasByID{ps[0].ID: first, ps[1].ID: &second}}
 		members.Enqueue(ps[0].ID, ps[1].ID)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -23,7 +23,8 @@ func (viewer) LeadsMeta() bool        { return true }
 func TestEmptyNodeLeaves(t *testing.T) {
 	s := meta.Empty()
 	for i := range byte(5) {
-		n := &meta.Node{ID: topology.NodeID{i + 1}, Region: "r", Tokens: []token.Token{placement.NextToken(s.Nodes)}}
+		n := &meta.Node{ID: topology.NodeID{i + 1}, Region: "r",
+			Tokens: []token.Token{placement.NextToken(s.Nodes, "r")}}
 		if i == 4 {
 			n.State = meta.Leaving
 		}

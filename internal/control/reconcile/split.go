@@ -22,6 +22,8 @@ import (
 // accepts one entry at the epoch of the topology: the split or its cancellation. The topology records the result once
 // the replica has reached the next epoch.
 type SplitReconciler struct {
+	// Region is the region of this node.
+	Region string
 	Keeper *meta.Keeper
 	// Store may be nil.
 	Store Store
@@ -51,7 +53,7 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 		}
 	case epoch == p.Epoch:
 		ceded = s.Sched.Now()
-		if err := r.Split(ctx, epoch, splitEntry(p)); err != nil {
+		if err := r.Split(ctx, epoch, splitEntry(p, s.Region)); err != nil {
 			return fmt.Errorf("cannot split partition %d: %w", p.ID, err)
 		}
 	}
@@ -88,10 +90,14 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 	return nil
 }
 
-// splitEntry returns the log entry of a pending split.
-func splitEntry(p *topology.Partition) *command.Split {
+// splitEntry returns the log entry of a pending split for the replica set in a region. It contains the child's members
+// in that region. A partition without replica sets has none.
+func splitEntry(p *topology.Partition, region string) *command.Split {
 	s := &command.Split{Child: uint64(p.Split.Child), At: p.Split.At.Boundary(p.Table)}
 	for _, set := range p.ChildSets() {
+		if set.Region != region {
+			continue
+		}
 		for _, m := range set.Replicas {
 			member := keys.Member{Replica: uint64(m.ID), Node: m.Node}
 			if m.State == topology.Learner {

@@ -62,6 +62,9 @@ func (s *Standalone) ApplySplits(ctx context.Context) error {
 		if r == nil {
 			return fmt.Errorf("partition %d has no replica on this node", p.ID)
 		}
+		for i := range p.Sets {
+			splitter.Region = p.Sets[i].Region // the node's region; there is one set
+		}
 		if err := splitter.Run(ctx, newLocalReplica(r), p); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func (p *planner) buildMeta() *topology.Partition {
 	part := *p.base.Topology.Meta()
 	part.Moves++
 	part.Reason, part.Pin = nil, nil
-	p.plan.Region = part.Sets[0].Region
+	p.plan.Region = topology.MetaSet(p.base.Topology).Region
 	part.Sets = []topology.ReplicaSet{setOf(p.plan.Region, g)}
 	return &part
 }
@@ -169,7 +169,9 @@ func (p *planner) buildPartition(id topology.PartitionID, f *found) (*topology.P
 	region := f.meta.Region
 	if was := p.base.Topology.Partition(id); was != nil {
 		part = *was
-		region = was.Sets[0].Region
+		if home := topology.HomeSet(p.base.Topology, was); home != nil && was.Set(region) == nil {
+			region = home.Region
+		}
 	}
 	if n := len(f.meta.Parents); n > 0 {
 		part.Parent = topology.PartitionID(f.meta.Parents[n-1].Partition)
@@ -183,7 +185,13 @@ func (p *planner) buildPartition(id topology.PartitionID, f *found) (*topology.P
 	if p.lost[part.Lead] {
 		part.Lead = topology.NodeID{}
 	}
-	part.Sets = []topology.ReplicaSet{setOf(region, f.group)}
+	set := setOf(region, f.group)
+	part.Sets = slices.Clone(part.Sets)
+	if old := part.Set(region); old != nil {
+		*old = set
+	} else {
+		part.Sets = append(part.Sets, set)
+	}
 	return &part, nil
 }
 
@@ -215,8 +223,10 @@ func (p *planner) placeChild(id uint64, f *found) bool {
 func (p *planner) fill(table uint32, ps []*topology.Partition, next *meta.State) ([]*topology.Partition, error) {
 	var out []*topology.Partition
 	at := topology.Position{}
+	var failed error
 	gap := func(until topology.Position) {
-		out = append(out, p.pieces(table, topology.Span{Begin: at, Limit: until}, next)...)
+		pieces, err := p.pieces(table, topology.Span{Begin: at, Limit: until}, next)
+		out, failed = append(out, pieces...), cmp.Or(failed, err)
 	}
 	for i, part := range ps {
 		c := part.Span.Begin.Compare(at)
@@ -233,11 +243,12 @@ func (p *planner) fill(table uint32, ps []*topology.Partition, next *meta.State)
 	if len(ps) == 0 || !at.IsZero() {
 		gap(topology.Position{})
 	}
-	return out, nil
+	return out, failed
 }
 
-// pieces returns empty partitions for a gap, with the boundaries of the previous topology.
-func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out []*topology.Partition) {
+// pieces returns empty partitions for a gap, with the boundaries and regions of the previous topology. The home region
+// must have a survivor.
+func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out []*topology.Partition, err error) {
 	for _, was := range p.base.Topology.Partitions(table) {
 		if !was.Span.Overlaps(gap) {
 			continue
@@ -252,12 +263,21 @@ func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out
 		part := &topology.Partition{ID: p.nextPartition, Table: table, Span: span, Epoch: keys.InitialEpoch,
 			Level: next.Topology.Level()}
 		p.nextPartition++
-		set := topology.ReplicaSet{Region: was.Sets[0].Region}
-		for _, node := range p.homes(next, set.Region, uint64(part.ID)) {
-			set.Replicas = append(set.Replicas, topology.Replica{ID: p.newReplica(), Node: node})
+		home := topology.HomeSet(p.base.Topology, was)
+		for i := range was.Sets {
+			set := topology.ReplicaSet{Region: was.Sets[i].Region}
+			for _, node := range p.homes(next, set.Region, uint64(part.ID)) {
+				set.Replicas = append(set.Replicas, topology.Replica{ID: p.newReplica(), Node: node})
+			}
+			switch {
+			case len(set.Replicas) > 0:
+				set.Leader = set.Replicas[0].ID
+				part.Sets = append(part.Sets, set)
+			case home == nil || &was.Sets[i] == home:
+				return nil, fmt.Errorf("no remaining node is in region %q, which held partition %d of %s: restore a "+
+					"backup", set.Region, was.ID, p.name(table))
+			}
 		}
-		set.Leader = set.Replicas[0].ID
-		part.Sets = []topology.ReplicaSet{set}
 		out = append(out, part)
 		width := float64(span.Limit.Ring-span.Begin.Ring) / (1 << 64)
 		if span.Begin.Ring == span.Limit.Ring && span.Limit.IsZero() {
@@ -267,9 +287,9 @@ func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out
 			Share: width})
 		p.plan.Groups = append(p.plan.Groups, Group{Partition: uint64(was.ID), Table: table, Name: p.name(table),
 			Loss:   Gone,
-			Voters: was.Sets[0].Voters()})
+			Voters: was.Set(part.Sets[0].Region).Voters()})
 	}
-	return out
+	return out, nil
 }
 
 // homes returns the nodes of an empty partition, in rotation: as many as for a new partition.
@@ -280,7 +300,7 @@ func (p *planner) homes(next *meta.State, region string, turn uint64) (out []top
 			all = append(all, n.ID)
 		}
 	}
-	for i := range min(max(placement.EffectiveReplicas(next), 1), len(all)) {
+	for i := range min(max(placement.EffectiveReplicas(next, region), 1), len(all)) {
 		out = append(out, all[(turn+uint64(i))%uint64(len(all))])
 	}
 	return out

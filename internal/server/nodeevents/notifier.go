@@ -57,7 +57,8 @@ func (n *Notifier) MetadataChanged(old, next *meta.State) {
 			}
 		}
 	}
-	if placement.EffectiveReplicas(old) != placement.EffectiveReplicas(next) {
+	replicas := func(s *meta.State) int { return placement.EffectiveReplicas(s, topology.HomeRegion(next.Topology)) }
+	if replicas(old) != replicas(next) {
 		n.announceReplication()
 	}
 }

@@ -25,13 +25,19 @@ type Network struct {
 	wires   [][]*raftWire
 	// slow marks machines with long delays.
 	slow []bool
+	// distance[a][b] is added to the latency of frames from a to b.
+	distance [][]time.Duration
 }
+
+// SetDistance adds a latency to the frames between two machines, in both directions, as between two regions.
+func (n *Network) SetDistance(a, b int, d time.Duration) { n.distance[a][b], n.distance[b][a] = d, d }
 
 func (n *Network) init(w *Environment, machines int) {
 	n.w, n.slow = w, make([]bool, machines)
 	for from := range machines {
 		n.blocked = append(n.blocked, make([]bool, machines))
 		n.wires = append(n.wires, nil)
+		n.distance = append(n.distance, make([]time.Duration, machines))
 		for to := range machines {
 			n.wires[from] = append(n.wires[from], &raftWire{Wire: *n.Wire(from, to, &n.Rough)})
 		}
@@ -45,10 +51,10 @@ func (n *Network) Delay(from, to int) time.Duration {
 	if from == to {
 		return 1
 	}
-	d := w.Between(100*time.Microsecond, time.Millisecond)
+	d := w.Between(100*time.Microsecond, time.Millisecond) + n.distance[from][to]
 	if w.OneIn(200) && !w.Calm {
 		w.Faults.Delayed++
-		d = w.Between(time.Millisecond, 300*time.Millisecond)
+		d = w.Between(time.Millisecond, 300*time.Millisecond) + n.distance[from][to]
 	}
 	if n.slow[from] || n.slow[to] {
 		d += w.Between(0, 400*time.Millisecond)
@@ -107,7 +113,7 @@ func (c *raftWire) post(frame []byte, deliver func(frame []byte)) {
 func (n *Network) Stream(from, to int, end func(whole bool)) {
 	w := n.w
 	life := w.Machines[from].Life
-	w.After(w.Between(time.Millisecond, 200*time.Millisecond), func() {
+	w.After(w.Between(time.Millisecond, 200*time.Millisecond)+n.distance[from][to], func() {
 		end(!n.Parted(from, to) && w.Machines[to].Up && w.Machines[from].Life == life && (w.Calm || !w.OneIn(20)))
 	})
 }

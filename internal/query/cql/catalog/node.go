@@ -261,7 +261,7 @@ func NodeEndpoint(node *meta.Node) *Endpoint {
 
 // WithNodes returns the information with the nodes of the cluster added. self is this node.
 func (n NodeInfo) WithNodes(s *meta.State, self topology.NodeID, p *peers.Peers) NodeInfo {
-	n.Metadata, n.Peers, n.EffectiveReplication = s, nil, placement.EffectiveReplicas(s)
+	n.Metadata, n.Peers, n.EffectiveReplication = s, nil, placement.EffectiveReplicas(s, n.datacenter())
 	for _, node := range s.Nodes {
 		switch {
 		case node.State == meta.Left:
