@@ -125,14 +125,21 @@ func learns(m *keys.Meta, replica uint64) bool {
 // votersMax is the number of voters of a replica set.
 const votersMax = 4
 
-// forceRecords makes all survivors members of the meta partition. They restart with the same records.
+// forceRecords makes all survivors members of the meta partition. They restart with the same records. Survivors in the
+// region of the meta partition vote, or all survivors if none is in the region.
 func (p *planner) forceRecords(g *Group) {
-	for i, s := range p.states {
+	region := topology.MetaSet(p.base.Topology).Region
+	inside := func(s *NodeState) bool {
+		n := p.base.Node(topology.NodeID(s.Node))
+		return n != nil && n.Region == region
+	}
+	anywhere := !slices.ContainsFunc(p.states, inside)
+	for _, s := range p.states {
 		m := Member{Node: s.Node}
 		if r := s.of(keys.MetaPartition); r != nil {
 			m.Replica = r.Replica
 		}
-		if i < votersMax {
+		if len(g.Votes) < votersMax && (anywhere || inside(s)) {
 			g.Votes = append(g.Votes, m)
 		} else {
 			g.Learns = append(g.Learns, m)

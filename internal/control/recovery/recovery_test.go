@@ -27,7 +27,7 @@ func nodeID(n int) (id topology.NodeID) {
 
 // membersOn returns the members of a set in the order of the topology.
 func membersOn(part *topology.Partition) (out []keys.Member) {
-	for _, r := range part.Sets[0].Replicas {
+	for _, r := range part.Set("r").Replicas {
 		out = append(out, keys.Member{Replica: uint64(r.ID), Node: r.Node})
 	}
 	return out
@@ -80,7 +80,7 @@ func (w *testCluster) survey(n int) *NodeState {
 		s.Records = append(s.Records, Record(r))
 	}
 	for part := range w.state.Topology.All() {
-		r := part.Sets[0].On(nodeID(n))
+		r := part.Set("r").On(nodeID(n))
 		if r == nil {
 			continue
 		}
@@ -230,7 +230,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("a lost node is %s", got)
 	}
 	votes := func(part *topology.Partition) (out []int) {
-		for _, r := range part.Sets[0].Replicas {
+		for _, r := range part.Set("r").Replicas {
 			out = append(out, int(r.Node[0]))
 		}
 		slices.Sort(out)
