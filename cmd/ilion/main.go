@@ -37,6 +37,7 @@ type commands struct {
 	Advise      adviseCommand      `cmd:"" group:"inspect" help:"Analyze table keys and suggest changes"`
 
 	Node         nodeCommand         `cmd:"" group:"operate" help:"Drain, decommission, or resume a node"`
+	Region       regionCommand       `cmd:"" group:"operate" help:"Add, list, and remove regions"`
 	Partition    partitionCommand    `cmd:"" group:"operate" help:"List, split, merge, and move physical partitions"`
 	Verify       verifyCommand       `cmd:"" group:"operate" help:"Check views and indexes and repair them"`
 	Upgrade      upgradeCommand      `cmd:"" group:"operate" help:"Enable the features of the installed version (irreversible)"`

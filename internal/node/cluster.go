@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/control/regions"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
@@ -67,6 +68,7 @@ type cluster struct {
 	rejections *membership.Rejections
 	member     *membership.Member
 	operations *membership.NodeOperations
+	regions    *regions.Operations
 	// events notifies clients. It is nil before start.
 	events *nodeevents.Notifier
 }
@@ -166,6 +168,7 @@ func (c localNode) Fail(reason error) { c.n.life.Fail(reason) }
 func (c *cluster) setMetadata(k *meta.Keeper) {
 	c.member.Metadata = k
 	c.operations = &membership.NodeOperations{Metadata: k}
+	c.regions = &regions.Operations{Metadata: k}
 	c.attachKeeper(k)
 }
 

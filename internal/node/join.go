@@ -39,7 +39,10 @@ func (c *cluster) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.joining().Run(ctx, known)
+	if err := c.joining().Run(ctx, known); err != nil {
+		return err
+	}
+	return membership.CheckRegion(c.n.metadata.State(), c.n.opts.Region, c.n.store)
 }
 
 // ensureTables creates the stored system tables.

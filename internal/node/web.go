@@ -46,7 +46,7 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 		Profile: true,
 	}
 	if n.cluster != nil {
-		pages.Nodes = n.cluster.operations
+		pages.Nodes, pages.Regions = n.cluster.operations, n.cluster.regions
 	}
 	gate := &admin.Gate{Open: n.opts.Auth.AnonymousEndpoints, Log: n.log}
 	if l := listenAdmin(n.opts.Data, n.log); l != nil {

@@ -105,6 +105,7 @@ var withinLayer = map[string]string{
 	"internal/control/lograte":      "",
 	"internal/node/stats":           "",
 	"internal/control/clusterquery": "internal/control/meta internal/control/peers",
+	"internal/control/regions":      "internal/control/meta",
 	"internal/control/membership": "internal/control/lograte internal/control/meta " +
 		"internal/control/peers internal/control/placement internal/control/throughput",
 	"internal/control/recovery": "internal/control/meta internal/control/membership internal/control/placement",

@@ -186,6 +186,8 @@ func records() []record {
 				Dropped: []cqltype.Dropped{{Column: 3, Upto: 1_700_000_000_000_000},
 					{Column: 5, Upto: cqltype.AllDropped}},
 				Expired: row.Expired{Own: 1 << 31, Default: 1 << 30}}})},
+		record{"region", (&meta.Region{Name: "eu", Number: 300}).Append(nil)},
+		record{"region", (&meta.Region{Name: "eu", Number: 1, State: meta.RegionRemoved}).Append(nil)},
 	)
 }
 
@@ -226,6 +228,12 @@ func (r record) again() ([]byte, error) {
 		return v.Append(nil), err
 	case "node":
 		v, err := meta.DecodeNode(topology.NodeID{7}, r.bytes)
+		if err != nil {
+			return nil, err
+		}
+		return v.Append(nil), nil
+	case "region":
+		v, err := meta.DecodeRegion("eu", r.bytes)
 		if err != nil {
 			return nil, err
 		}

@@ -502,6 +502,9 @@ func (w *simulation) firstRecords() (err error) {
 		}
 		w.born = s.Topology
 	}
+	if w.plan.With.Regions {
+		s = s.WithRegion(&meta.Region{Name: region}).WithRegion(&meta.Region{Name: distant, Number: 1})
+	}
 	for _, n := range w.nodes {
 		r := n.firstRecord()
 		r.Tokens = append(r.Tokens, placement.NextToken(s.Nodes, r.Region))

@@ -63,12 +63,12 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 				s.Topology.Level(), levelsOf(&who))
 		case topology.MetaSet(s.Topology) == nil:
 			return nil, errors.New("this node does not belong to a cluster")
-		case topology.MetaSet(s.Topology).Region != who.Region:
-			// The node would hold no replica, and EACH_QUORUM would ignore it.
-			region := topology.MetaSet(s.Topology).Region
-			return nil, rejectf("the node is in region %q, but the cluster is in region %q, and this version "+
-				"supports one region per cluster: "+
-				"start the node with --region %s, or create another cluster", who.Region, region, region)
+		case known != nil && known.Region != who.Region:
+			return nil, rejectf("node %s is in region %q: start it with --region %s; to add a node in another region, "+
+				"start it on an empty directory", who.Node.Short(), known.Region, known.Region)
+		}
+		if _, err := RegionNumber(s, who.Region); err != nil {
+			return nil, &peers.JoinRejectedError{Text: err.Error()}
 		}
 		node := nodeOf(&who)
 		node.Joined = a.Sched.Wall().UTC().Truncate(time.Millisecond)

@@ -10,9 +10,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TablePlacer chooses the partitions of new tables and their nodes.
+// TablePlacer chooses the partitions of new tables and their nodes. A cluster places all tables in its home region.
 type TablePlacer struct {
-	Node   topology.NodeID
+	Node topology.NodeID
+	// Region is the region of the partitions of a standalone node.
 	Region string
 	// Partitions is the number of partitions of a table whose throughput requires no other number.
 	Partitions int
@@ -35,5 +36,6 @@ func (p *TablePlacer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, e
 		return topology.Equal(parts, here), nil
 	}
 	view := p.Member.View()
-	return placement.Place(s, &view, []string{p.Region}, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
+	home := []string{topology.HomeRegion(s.Topology)}
+	return placement.Place(s, &view, home, placement.Table{ID: t.ID, Parts: parts, Whole: whole}), nil
 }

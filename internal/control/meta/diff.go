@@ -42,6 +42,11 @@ func (s *State) Diff(next *State) ([]command.Record, error) {
 			d.delete(proposalPrefix + string(n.ID[:]))
 		}
 	}
+	for name, r := range next.Regions {
+		if s.Regions[name] != r {
+			d.put(regionPrefix+name, r.Append(nil))
+		}
+	}
 	for id := range next.Building {
 		if b := next.Builds[id]; !s.Building[id] || b != s.Builds[id] {
 			d.put(idKey(buildPrefix, id), b.Append(nil))

@@ -10,6 +10,7 @@
 //	"map"                  the counters of the topology (topology.AppendHeader)
 //	"map/" + partition u64 a partition, including the meta partition (topology.AppendPartition)
 //	"node/" + id 16 bytes  a node (Node.Append)
+//	"region/" + name       a region (Region.Append)
 //	"build/" + index u32   an index whose entries are not complete yet
 //	"setting/" + name      a setting, as text
 //	"history/" + number u64 a completed split, merge, or move (Event.Append)

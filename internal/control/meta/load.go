@@ -26,6 +26,7 @@ const (
 	settingPrefix   = "setting/"
 	historyPrefix   = "history/"
 	proposalPrefix  = "proposal/"
+	regionPrefix    = "region/"
 	versionKey      = "version"
 )
 
@@ -140,6 +141,9 @@ func (next *State) decode(s *State, c changed) (_ *State, err error) {
 	}
 	if next.Nodes, err = s.nextNodes(next.records, changed); err != nil {
 		return nil, fmt.Errorf("cannot load the nodes: %w", err)
+	}
+	if next.Regions, err = s.nextRegions(next.records, changed); err != nil {
+		return nil, fmt.Errorf("cannot load the regions: %w", err)
 	}
 	if next.Roles, err = s.nextRoles(next.records, changed); err != nil {
 		return nil, fmt.Errorf("cannot load the roles: %w", err)

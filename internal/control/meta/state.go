@@ -23,6 +23,9 @@ type State struct {
 	Topology *topology.Snapshot
 	// Nodes are in ascending order of IDs.
 	Nodes []*Node
+	// Regions holds the registered regions by name, including removed regions. It is empty until an operator adds a
+	// region.
+	Regions map[string]*Region
 	// Building holds the IDs of indexes that are not complete. Builds holds the progress of builds that have been
 	// started.
 	Building map[uint32]bool

@@ -28,10 +28,14 @@ type Level uint32
 //   - Level 7 adds IDs of truncations (RFC 0005).
 //   - Level 8 adds lifetimes of items (RFC 0038), generations of change feeds (RFC 0024), and columns dropped up to a
 //     timestamp.
+//   - Level 9 adds regions (RFC 0039).
 const (
 	Oldest Level = 1
-	Newest Level = 8
+	Newest Level = 9
 )
+
+// Regions is the level from which a cluster can have nodes in several regions.
+const Regions Level = 9
 
 // TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7

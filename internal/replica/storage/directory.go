@@ -76,6 +76,21 @@ func (s *Directory) SetIdentity(cluster, node [16]byte) error {
 	return s.writeIdentity(id)
 }
 
+// Region returns the number of the region of the node, or 0 for the region in which the cluster was created.
+func (s *Directory) Region() uint32 { return s.Identity().Region }
+
+// SetRegion durably sets the number of the region of the node.
+func (s *Directory) SetRegion(number uint32) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.id.Region == number {
+		return nil
+	}
+	id := s.id
+	id.Region = number
+	return s.writeIdentity(id)
+}
+
 // writeIdentity durably replaces the identity. The caller must hold mu.
 func (s *Directory) writeIdentity(id Identity) error {
 	if err := writeTemp(s.fs, s.dir, id); err != nil {

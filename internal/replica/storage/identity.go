@@ -36,6 +36,8 @@ type Identity struct {
 	Created time.Time
 	// Level is the feature level of the directory. In Options, 0 selects the newest level that the build supports.
 	Level feature.Level
+	// Region is the number of the region of the node, or 0 for the region in which the cluster was created.
+	Region uint32
 
 	rest []string // lines that a later build has added
 }
@@ -51,6 +53,9 @@ const (
 func (id Identity) text() string {
 	text := fmt.Sprintf("%s\nformat %d\nlevel %d\ncluster %x\nnode %x\nbirth %016x\ncreated %s\n",
 		identityHead, id.Format, id.Level, id.Cluster, id.Node, id.CreationID, id.Created.UTC().Format(time.RFC3339))
+	if id.Region != 0 {
+		text += fmt.Sprintf("region %d\n", id.Region)
+	}
 	for _, line := range id.rest {
 		text += line + "\n"
 	}
@@ -108,6 +113,10 @@ func parseIdentity(text string) (Identity, error) {
 			var level uint64
 			level, err = strconv.ParseUint(value, 10, 32)
 			id.Level = feature.Level(level)
+		case "region":
+			var number uint64
+			number, err = strconv.ParseUint(value, 10, 32)
+			id.Region = uint32(number)
 		case "cluster":
 			err = parseID(&id.Cluster, value)
 		case "node":

@@ -77,3 +77,31 @@ func TestLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestRegionOfIdentity checks that the number of the node's region survives a restart and a change of the level, and
+// that 0 is not written, because older builds keep the line but do not write it.
+func TestRegionOfIdentity(t *testing.T) {
+	id := Identity{Cluster: [16]byte{1}, Node: [16]byte{2}}.complete(feature.Newest)
+	if text := id.text(); strings.Contains(text, "region") {
+		t.Errorf("region 0 is written: %s", text)
+	}
+	id.Region = 7
+	again, err := parseIdentity(id.text())
+	if err != nil || again.Region != 7 || len(again.rest) > 0 || again.text() != id.text() {
+		t.Errorf("%+v, %v", again, err)
+	}
+	fs := vfs.NewMem()
+	s, err := Open(fs, "db", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.SetRegion(3), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(fs, "db", Options{}); err != nil || s.Region() != 3 {
+		t.Fatalf("%v, %d", err, s.Region())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/control/meta"
+	"github.com/ilion-db/ilion/internal/control/regions"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -115,10 +116,38 @@ func (h *handler) addCommands() {
 			return h.Nodes.SetState(r.Context(), r.URL.Query().Get("node"), state)
 		})
 	}
+	h.addRegions()
 	h.post("verify", h.verifyPage)
 	for _, what := range archiveOrders {
 		h.post(what, h.archiveOrder(what))
 	}
+}
+
+// addRegions adds the list of regions and the commands that change it.
+func (h *handler) addRegions() {
+	h.get("regions", func(w http.ResponseWriter, _ *http.Request) {
+		list, err := []regions.Region(nil), error(regions.ErrStandalone)
+		if h.Regions != nil {
+			list, err = h.Regions.List()
+		}
+		if err != nil {
+			write(w, "", err)
+			return
+		}
+		writeJSON(w, list)
+	})
+	if h.Regions == nil {
+		standalone := func(*http.Request) (string, error) { return "", regions.ErrStandalone }
+		h.command("region/add", standalone)
+		h.command("region/remove", standalone)
+		return
+	}
+	h.command("region/add", func(r *http.Request) (string, error) {
+		return h.Regions.Add(r.Context(), r.URL.Query().Get("region"))
+	})
+	h.command("region/remove", func(r *http.Request) (string, error) {
+		return h.Regions.Remove(r.Context(), r.URL.Query().Get("region"))
+	})
 }
 
 // addPage adds the web UI, and the response to a request without a path.
@@ -152,6 +181,7 @@ const index = `Ilion
 /usage    what is spent at physical partitions now, and the hottest and largest keys, as JSON; ?table=ks.t
 /usage/history  what was spent by minute in the last hour, as JSON; ?table=ks.t
 /table?table=ks.t  one view of a table: sizes, tombstones, keys, latencies, indexes, views, as JSON
+/regions  the regions of the cluster, as JSON
 /ring     the ring that drivers see, beside what nodes really hold, as JSON
 /endpoints?keyspace=..&table=..&key=..  where a logical partition is, as JSON
 /sessions connections of clients that have most to do, as JSON; ?limit=..
@@ -170,6 +200,8 @@ POST /sessions/cancel?id=..      close the connection of a client
 POST /node/drain?node=..         move leaders away from a node
 POST /node/decommission?node=..  move everything away from a node
 POST /node/resume?node=..        cancel drain or decommission
+POST /region/add?region=..       register a region
+POST /region/remove?region=..    remove a region without nodes
 `
 
 // byAddress rejects requests from this machine whose Host header is neither an IP address nor localhost. Otherwise, an

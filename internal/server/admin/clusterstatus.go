@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -50,12 +51,16 @@ func (n *Reporter) addCluster(s *Status) {
 	if coming := comingReplicas(state.Topology); coming > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("%d replicas are being moved to other nodes", coming))
 	}
-	if own := state.Node(c.Self); own != nil {
-		if wanted := placement.Wanted(state, own.Region); wanted < placement.Replicas {
+	if home := topology.HomeRegion(state.Topology); home != "" {
+		where := ""
+		if len(state.Regions) > 0 {
+			where = " in region " + home
+		}
+		if wanted := placement.Wanted(state, home); wanted < placement.Replicas {
 			s.Notes = append(s.Notes,
-				fmt.Sprintf("partitions have only %d replicas, of which up to %d may fail. With %d or more nodes, they "+
+				fmt.Sprintf("partitions have only %d replicas, of which up to %d may fail. With %d or more nodes%s, they "+
 					"would have %d replicas",
-					wanted, (wanted-1)/2, placement.Replicas, placement.Replicas))
+					wanted, (wanted-1)/2, placement.Replicas, where, placement.Replicas))
 		}
 	}
 }
@@ -88,17 +93,30 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 // likeness reports properties that should differ but are equal on all nodes, and properties that should be equal but
 // differ.
 func likeness(nodes []NodeStatus) (notes []string) {
-	zones, builds := map[string]int{}, map[string]int{}
+	type zoneAt struct{ region, zone string }
+	zones, inRegion, zonesIn, builds := map[zoneAt]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for i := range nodes {
-		zones[nodes[i].Zone]++
+		at := zoneAt{nodes[i].Region, nodes[i].Zone}
+		if zones[at]++; zones[at] == 1 {
+			zonesIn[at.region]++
+		}
+		inRegion[at.region]++
 		if nodes[i].Software != "" {
 			builds[nodes[i].Software]++
 		}
 	}
-	if len(nodes) >= placement.Replicas && len(zones) == 1 {
-		notes = append(notes, fmt.Sprintf("all %d nodes are in zone %s: if the zone fails, all replicas of a "+
-			"partition fail. "+
-			"Configure different zones for nodes in different racks (--zone)", len(nodes), nodes[0].Zone))
+	for _, at := range slices.SortedFunc(maps.Keys(zones), func(a, b zoneAt) int {
+		return cmp.Compare(a.region, b.region)
+	}) {
+		if n := inRegion[at.region]; n >= placement.Replicas && zonesIn[at.region] == 1 {
+			where := ""
+			if len(inRegion) > 1 {
+				where = " of region " + at.region
+			}
+			notes = append(notes, fmt.Sprintf("all %d nodes%s are in zone %s: if the zone fails, all replicas of a "+
+				"partition fail. "+
+				"Configure different zones for nodes in different racks (--zone)", n, where, at.zone))
+		}
 	}
 	if len(builds) > 1 {
 		var list []string

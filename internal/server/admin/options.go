@@ -12,6 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/advise"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/operations"
+	"github.com/ilion-db/ilion/internal/control/regions"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
@@ -31,8 +32,9 @@ type Options struct {
 	// Diagnostics serves the cluster-wide diagnostics. If it is nil, these endpoints are disabled.
 	Diagnostics Diagnostics
 	Partitions  *operations.Partitions
-	// Nodes changes the states of nodes. It is nil on a standalone node.
+	// Nodes changes the states of nodes, and Regions adds and removes regions. They are nil on a standalone node.
 	Nodes       NodeOperations
+	Regions     RegionOperations
 	Maintenance Maintenance
 	Verifier    *view.PageVerifier
 	Archive     Archive
@@ -92,6 +94,16 @@ type NodeOperations interface {
 	// SetState drains, decommissions, or resumes a node. node is a prefix of the node ID. It returns a message. POST
 	// /node/drain and similar endpoints call it.
 	SetState(ctx context.Context, node string, to meta.NodeState) (string, error)
+}
+
+// RegionOperations adds and removes regions. Its methods return messages. It is a *regions.Operations.
+type RegionOperations interface {
+	// Add registers a region. POST /region/add calls it.
+	Add(ctx context.Context, name string) (string, error)
+	// Remove removes a region without nodes. POST /region/remove calls it.
+	Remove(ctx context.Context, name string) (string, error)
+	// List returns the regions. It is served at /regions as JSON.
+	List() ([]regions.Region, error)
 }
 
 // Maintenance maintains the data of the node. It is an *operations.Maintenance.

@@ -121,6 +121,8 @@ type NodeInfo struct {
 	// declares. It is four, or the possible number of voters if the cluster has fewer nodes. If it is 0, the node is
 	// standalone, and the declared replication is shown.
 	EffectiveReplication int
+	// Home is the data center of the replicas. If it is empty, this node's data center contains them.
+	Home string
 	// Settings holds the effective options of the node.
 	Settings map[string]string
 	// Metadata is the cluster metadata: roles, partitions, and builds of indexes. Metadata is nil if unknown.
@@ -224,15 +226,22 @@ func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 		return ks.Replication
 	}
 	return map[string]string{"class": "org.apache.cassandra.locator.NetworkTopologyStrategy",
-		n.datacenter(): strconv.Itoa(replicas)}
+		n.home(): strconv.Itoa(replicas)}
 }
 
-// Declares reports whether the declared replication of a keyspace equals the number of replicas in this node's data
-// center.
+// home returns the data center of the replicas.
+func (n *NodeInfo) home() string {
+	if n.Home != "" {
+		return n.Home
+	}
+	return n.datacenter()
+}
+
+// Declares reports whether the declared replication of a keyspace equals the number of replicas in their data center.
 func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	factor := ks.Replication["replication_factor"]
 	if schema.StrategyName(ks.Replication) == "NetworkTopologyStrategy" {
-		factor = ks.Replication[n.datacenter()]
+		factor = ks.Replication[n.home()]
 	}
 	return factor == strconv.Itoa(n.EffectiveReplication)
 }
@@ -261,7 +270,8 @@ func NodeEndpoint(node *meta.Node) *Endpoint {
 
 // WithNodes returns the information with the nodes of the cluster added. self is this node.
 func (n NodeInfo) WithNodes(s *meta.State, self topology.NodeID, p *peers.Peers) NodeInfo {
-	n.Metadata, n.Peers, n.EffectiveReplication = s, nil, placement.EffectiveReplicas(s, n.datacenter())
+	n.Metadata, n.Peers, n.Home = s, nil, topology.HomeRegion(s.Topology)
+	n.EffectiveReplication = placement.EffectiveReplicas(s, n.home())
 	for _, node := range s.Nodes {
 		switch {
 		case node.State == meta.Left:
