@@ -157,13 +157,18 @@ func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (l
 	return lent
 }
 
-// lenders returns, in random order, other nodes that may lead partitions sharing the throughput of a table.
+// lenders returns, in random order, other nodes of this node's region that may lead partitions sharing the throughput
+// of a table. The sets of different regions have separate shares.
 func (l *Lender) lenders(table uint32) (out []topology.NodeID) {
 	state := l.metadata.State()
+	self := state.Node(l.queries.Self())
 	known := map[topology.NodeID]bool{l.queries.Self(): true}
 	for _, t := range throughput.SharedTables(state, table) {
 		for _, p := range state.Topology.Partitions(t) {
 			for i := range p.Sets {
+				if self != nil && p.Sets[i].Region != self.Region {
+					continue
+				}
 				for _, m := range p.Sets[i].Replicas {
 					if !known[m.Node] && l.queries.Alive(m.Node) {
 						known[m.Node] = true
