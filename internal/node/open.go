@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/operations"
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/control/regions"
 	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/node/stats"
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
@@ -265,7 +266,7 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 		o.Clock = c.peers
 		o.Cluster = &coordinator.Cluster{
 			Node: c.self, Sequence: c.directoryGuard.Directory.History.FirstNumber(), Peers: c.peers,
-			Network: network{c.client, c.transport}, Relays: network{c.client, c.transport}, Batches: batches,
+			Network: network{c.client, c.transport, c.gateway()}, Relays: network{Client: c.client}, Batches: batches,
 		}
 	}
 	return o
@@ -275,11 +276,22 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 type network struct {
 	*remote.Client
 	*transport.Transport
+	*regions.Gateway
+}
+
+// gateway returns the decision how this node reaches replicas in other regions.
+func (c *cluster) gateway() *regions.Gateway {
+	return &regions.Gateway{Region: c.n.opts.Region, Peers: c.peers, Metadata: func() *meta.State {
+		if k := c.keeper.Load(); k != nil {
+			return k.State()
+		}
+		return nil
+	}}
 }
 
 // Replica implements coordinator.Network.
 func (n network) Replica(node topology.NodeID, id topology.PartitionID) coordinator.Member {
-	return n.Client.Replica(node, id)
+	return n.Gateway.Replica(n.Client, node, id)
 }
 
 // Via implements coordinator.Relays.

@@ -19,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/peers"
 	"github.com/ilion-db/ilion/internal/control/placement"
 	"github.com/ilion-db/ilion/internal/control/reconcile"
+	"github.com/ilion-db/ilion/internal/control/regions"
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/feature"
@@ -119,7 +120,8 @@ type network struct {
 
 // Replica implements coordinator.Network.
 func (w network) Replica(to topology.NodeID, id topology.PartitionID) coordinator.Member {
-	return w.n.plantMember(w.client.Replica(to, id))
+	g := regions.Gateway{Region: w.n.region(), Peers: w.n.peers, Sched: w.n.Scheduler(), Metadata: w.n.state}
+	return w.n.plantMember(g.Replica(w.client, to, id))
 }
 
 // Via implements coordinator.Relays.

@@ -60,6 +60,8 @@ type Replica struct {
 	id   topology.PartitionID
 	// via is the node that relays requests. It is zero if they are sent directly to node.
 	via topology.NodeID
+	// epochs is not nil if the node of the replica forwards requests to the leader.
+	epochs Epochs
 }
 
 // Replica returns the replica of a physical partition on a node.

@@ -10,6 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/row"
+	"github.com/ilion-db/ilion/internal/model/topology"
 	"github.com/ilion-db/ilion/internal/model/trace"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
@@ -43,6 +44,9 @@ func TestWireBytes(t *testing.T) {
 	}{
 		{"head", appendHead(nil, kindWrite, 300, nil), "030100ac02"},
 		{"traced head", appendHead(nil, kindRead, 1, trace.New([16]byte{}, time.Now())), "01010101"},
+		{"forward head", (&Replica{id: 300, epochs: func(dst []Epoch, _ topology.PartitionID) []Epoch {
+			return append(dst, Epoch{topology.NodeID{1}, 300})
+		}}).appendRelayHead(nil), "0d0100ac020101000000000000000000000000000000ac02"},
 		{"parts", appendParts(nil, []partition.Part{{Mutation: mutation()}, {Mutation: &u.Mutation, Updates: u}}),
 			"020000003600020107fffffffffffffffd016b0504000202000000000000000000000000000000064600010001630d00800000" +
 				"0000000000010101760000004801020207fffffffffffffffd016b05040002020000000000000000000000000000000646" +

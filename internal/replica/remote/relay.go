@@ -30,9 +30,12 @@ func (r *Replica) firstHop() topology.NodeID {
 	return r.node
 }
 
-// appendRelayHead starts a relayed request.
+// appendRelayHead starts a relayed request, or a request that may be forwarded.
 func (r *Replica) appendRelayHead(dst []byte) []byte {
 	if r.via == (topology.NodeID{}) {
+		if r.epochs != nil {
+			return r.appendForwardHead(dst)
+		}
 		return dst
 	}
 	return append(appendHead(dst, kindRelay, r.id, nil), r.node[:]...)
@@ -48,8 +51,14 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 	}
 	request := s.buffers.get()
 	*request = append(append(appendHead(*request, kindRelayed, id, nil), from[:]...), r.Rest()...)
-	answer, err := s.transport.Stream(ctx, node, *request)
+	s.pass(ctx, node, *request, id, to)
 	s.buffers.put(request)
+}
+
+// pass sends a request to a node and returns its response unchanged.
+func (s *Server) pass(ctx context.Context, node topology.NodeID, request []byte, id topology.PartitionID,
+	to transport.Responder) {
+	answer, err := s.transport.Stream(ctx, node, request)
 	var page []byte // the previous page
 	for err == nil {
 		var b []byte
@@ -70,8 +79,14 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 	s.failRelay(to, id, err)
 }
 
-// relays reports whether requests of a kind are forwarded.
-func relays(kind byte) bool { return kind == kindRelay || kind == kindRelayed }
+// relays reports whether requests of a kind contain another request.
+func relays(kind byte) bool {
+	switch kind {
+	case kindRelay, kindRelayed, kindForward, kindForwarded:
+		return true
+	}
+	return false
+}
 
 // failRelay returns the error of a forwarded request. If the node could not be reached from here either, the request
 // had no effect. The error is then the same as for a replica that is not the leader.

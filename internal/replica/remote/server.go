@@ -85,6 +85,11 @@ func newServer(t targets) *Server {
 
 // Serve executes a request and owns it. It may send the response after it has returned.
 func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte, to transport.Responder) {
+	s.serve(ctx, from, request, forwarded{}, to)
+}
+
+func (s *Server) serve(ctx context.Context, from topology.NodeID, request []byte, f forwarded,
+	to transport.Responder) {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
 	id := topology.PartitionID(r.Uint())
@@ -101,6 +106,12 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 		return
 	case kind == kindRelay:
 		s.relay(ctx, from, &r, id, to)
+		return
+	case kind == kindForward:
+		s.forward(ctx, from, &r, id, to)
+		return
+	case kind == kindForwarded:
+		s.serveForwarded(ctx, &r, to)
 		return
 	case kind == kindRelayed:
 		if from = r.node(); r.Err() != nil || len(r.Rest()) == 0 || relays(r.Rest()[0]) {
@@ -124,7 +135,7 @@ func (s *Server) Serve(ctx context.Context, from topology.NodeID, request []byte
 	case kindRead:
 		s.read(ctx, target, from, &r, t, to)
 	case kindWrite, kindConditionalWrite, kindWriteAll, kindTruncate, kindTruncateOnce:
-		s.write(ctx, target, kind, &r, t, to)
+		s.write(ctx, target, id, kind, &r, f, t, to)
 	case kindRequire, kindLast, kindChange:
 		s.number(ctx, target, kind, &r, t, to)
 	default:
@@ -230,6 +241,8 @@ type pendingWrite struct {
 	both        sched.Rendezvous // joins the replica's method and the completion
 	mutation    command.Mutation
 	conditional command.Conditional
+	id          topology.PartitionID
+	forwarded   forwarded
 }
 
 func (s *Server) begin(to transport.Responder, t *trace.Trace) *pendingWrite {
@@ -239,23 +252,35 @@ func (s *Server) begin(to transport.Responder, t *trace.Trace) *pendingWrite {
 	return w
 }
 
-func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace,
-	to transport.Responder) {
+func (s *Server) write(ctx context.Context, target Target, id topology.PartitionID, kind byte, r *reader, f forwarded,
+	t *trace.Trace, to transport.Responder) {
 	w := s.begin(to, t)
+	w.id, w.forwarded = id, f
 	var err error
 	switch kind {
 	case kindWrite:
 		if err = command.DecodeMutation(&w.mutation, r.Rest()); err == nil {
+			err = f.readdress(id, &w.mutation)
+		}
+		if err == nil {
 			err = target.Write(ctx, &w.mutation, w)
 		}
 	case kindConditionalWrite:
 		if err = command.DecodeConditional(&w.conditional, r.Rest()); err == nil {
+			err = f.readdress(id, &w.conditional.Mutation)
+		}
+		if err == nil {
 			err = target.ConditionalWrite(ctx, &w.conditional, w)
 		}
 	case kindWriteAll:
 		var parts []partition.Part
 		if parts, err = r.takeParts(); err == nil && len(parts) == 0 {
 			err = ErrMalformed
+		}
+		for i := range parts {
+			if err == nil {
+				err = f.readdress(id, parts[i].Mutation)
+			}
 		}
 		if err == nil {
 			err = target.WriteAll(ctx, parts, w)
@@ -269,7 +294,9 @@ func (s *Server) write(ctx context.Context, target Target, kind byte, r *reader,
 			err = r.End()
 		} else if err == nil {
 			t.Attempt = &w.mutation
-			err = command.DecodeMutation(t.Attempt, r.Rest())
+			if err = command.DecodeMutation(t.Attempt, r.Rest()); err == nil {
+				err = f.readdress(id, t.Attempt)
+			}
 		}
 		if err == nil {
 			err = target.Truncate(ctx, x, t, w)
@@ -288,7 +315,7 @@ const answerNow = 4 << 10
 // Done sends the response. A result with large rows may have to wait for room. A completion must not wait.
 func (w *pendingWrite) Done(o command.Outcome) {
 	if o.Err != nil {
-		w.s.fail(w.to, w.t, o.Err)
+		w.s.fail(w.to, w.t, w.forwarded.explain(w.id, o.Err))
 		w.finishFirst()
 		return
 	}
@@ -320,7 +347,7 @@ func (w *pendingWrite) release() {
 	w.mutation = command.Mutation{Ops: w.mutation.Ops[:0]}
 	clear(w.conditional.Mutation.Ops)
 	w.conditional = command.Conditional{Mutation: command.Mutation{Ops: w.conditional.Mutation.Ops[:0]}}
-	w.s, w.to, w.t = nil, nil, nil
+	w.s, w.to, w.t, w.id, w.forwarded = nil, nil, nil, 0, forwarded{}
 	s.works.Put(w)
 }
 

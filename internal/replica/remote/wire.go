@@ -40,6 +40,8 @@ const (
 	kindRelayed
 	// kindTruncateOnce is like kindTruncate, with an ID.
 	kindTruncateOnce
+	kindForward
+	kindForwarded
 )
 
 // Calls are the calls to replicas. This package encodes them, and Server.Serve executes them.
@@ -56,6 +58,8 @@ var Calls = []rpc.Spec{
 	declare[rpc.Bytes, rpc.Bytes]("relay", kindRelay, 2, true),
 	declare[rpc.Bytes, rpc.Bytes]("relayed", kindRelayed, 2, true),
 	declare[partition.Truncation, command.Outcome]("truncate once", kindTruncateOnce, feature.TruncationIDs, true),
+	declare[rpc.Bytes, rpc.Bytes]("forward", kindForward, feature.Regions, true),
+	declare[rpc.Bytes, rpc.Bytes]("forwarded", kindForwarded, feature.Regions, true),
 }
 
 func declare[Q, A any](name string, kind byte, since feature.Level, idempotent bool) rpc.Spec {
