@@ -25,6 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/wan"
 )
 
 // long enables the slow tests, which together take more than a minute.
@@ -64,6 +65,8 @@ type fleet struct {
 	nodes []*member
 	// wires is nil for nodes on loopback addresses; see cut_test.go.
 	wires *wires
+	// wan connects the regions of nodes. It is nil if all nodes are on loopback addresses.
+	wan *wan.Network
 	// settleTimeout is the timeout of settle.
 	settleTimeout time.Duration
 }
@@ -81,8 +84,10 @@ type member struct {
 	env []string
 	// config is added to the configuration file of this node only.
 	config string
-	cmd    *exec.Cmd
-	ended  chan struct{}
+	// space is the number of the node's region in fleet.wan.
+	space int
+	cmd   *exec.Cmd
+	ended chan struct{}
 }
 
 // newFleet prepares a cluster without nodes. config is added to the configuration file of every node.
@@ -238,6 +243,9 @@ func (m *member) launch(args ...string) <-chan error {
 	cmd.Env = append(cmd.Env, m.env...)
 	if m.f.wires != nil {
 		cmd = m.f.wires.command(m, cmd)
+	}
+	if m.f.wan != nil {
+		cmd = m.f.wan.Command(m.space, cmd)
 	}
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

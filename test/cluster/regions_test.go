@@ -7,7 +7,10 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,9 +20,12 @@ import (
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/ilion-db/ilion/internal/control/recovery"
+	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/server/admin"
 	"github.com/ilion-db/ilion/test/eventually"
+	"github.com/ilion-db/ilion/test/process"
+	"github.com/ilion-db/ilion/test/wan"
 )
 
 // inRegion creates a node in a region without starting it.
@@ -338,4 +344,111 @@ func (g *gatewayLoad) onlyMetadata(far *member, home []*member) {
 	if len(voters) != len(home) || voters[s.Node] {
 		g.f.t.Errorf("the metadata has the voters %v", m.Voters)
 	}
+}
+
+// wanDelay is the latency between the regions of TestGatewayLatency in each direction.
+const wanDelay = 40 * time.Millisecond
+
+// TestGatewayLatency measures requests through the node of another region, before and after the leader has changed. The
+// node does not know the new leader, but must not send a request twice. The test also checks that the home region works
+// while the connection is cut, and that the node works when the connection is back.
+func TestGatewayLatency(t *testing.T) {
+	f := newFleet(t, "")
+	f.wan = wan.New(t, 2)
+	f.wan.SetDelay(0, 1, wanDelay)
+	inRegion := func(space, number int, region string) *member {
+		m := f.inRegion(region)
+		m.ip, m.space = f.wan.Address(space, number), space
+		m.args = append(m.args, "--insecure")
+		return m
+	}
+	for i := range 3 {
+		inRegion(0, i, "us").start()
+	}
+	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+		"CREATE TABLE ks.t (k bigint PRIMARY KEY, v bigint)")
+	process.Order(t, f.nodes[0].dir, "/region/add?region=eu")
+	far := inRegion(1, 0, "eu")
+	far.start()
+	f.settleRegions(3)
+	c := far.dial()
+	measure := func(statement string) time.Duration {
+		t.Helper()
+		const n = 31
+		took := make([]time.Duration, n)
+		for i := range n {
+			began := time.Now()
+			if _, err := process.Query(c, dberr.LocalQuorum, fmt.Sprintf(statement, i)); err != nil {
+				t.Fatal(err)
+			}
+			took[i] = time.Since(began)
+		}
+		slices.Sort(took)
+		return took[n/2]
+	}
+	both := func(when string) {
+		t.Helper()
+		for _, statement := range []string{"INSERT INTO ks.t (k, v) VALUES (%d, 1)",
+			"SELECT v FROM ks.t WHERE k = %d"} {
+			took := measure(statement)
+			t.Logf("%s, %s: median %s, a round trip takes %s", when, statement, took.Round(100*time.Microsecond),
+				2*wanDelay)
+			if took < 2*wanDelay {
+				t.Errorf("%s takes %s, less than a round trip", statement, took)
+			}
+		}
+	}
+	both("the leader is known")
+	leader := f.leader("ks.t")
+	f.nodes[0].order("drain", leader.id())
+	f.until("another node leads", settleTime, func() string {
+		if f.leader("ks.t") == leader {
+			return leader.name() + " still leads"
+		}
+		return ""
+	})
+	before := far.sentAgain()
+	both("another node leads")
+	if n := far.sentAgain() - before; n > 0 {
+		t.Errorf("%d requests were sent to another leader by the node in the other region", n)
+	}
+	f.wan.Cut(0, 1)
+	if _, err := process.Query(f.nodes[1].dial(), dberr.Quorum, "INSERT INTO ks.t (k, v) VALUES (100, 1)"); err != nil {
+		t.Errorf("the home region without the other region: %v", err)
+	}
+	f.wan.Heal(0, 1)
+	f.until("the node forwards again", settleTime, func() string {
+		c := far.dial()
+		defer c.Close()
+		r, err := process.Query(c, dberr.Quorum, "SELECT v FROM ks.t WHERE k = 100")
+		if err != nil {
+			return err.Error()
+		}
+		if number(r, "v", 0) != 1 {
+			return "a row is missing"
+		}
+		return ""
+	})
+}
+
+var sentAgain = regexp.MustCompile(`ilion_coordinator_retries_by_reason_total\{reason="not_leader"\} (\d+)`)
+
+// sentAgain returns the number of requests that the node has sent to another node because the first one did not lead.
+func (m *member) sentAgain() int {
+	m.f.t.Helper()
+	resp, err := process.Owner(m.dir).Get("http://localhost/metrics")
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		m.f.t.Fatal(err)
+	}
+	found := sentAgain.FindSubmatch(b)
+	if found == nil {
+		m.f.t.Fatalf("no number of retries in %.200s", b)
+	}
+	n, _ := strconv.Atoi(string(found[1]))
+	return n
 }
