@@ -61,7 +61,7 @@ type leader interface {
 // forward executes a request, or forwards it to the leader and returns the response of the leader.
 func (s *Server) forward(ctx context.Context, from topology.NodeID, r *reader, id topology.PartitionID,
 	to transport.Responder) {
-	target, _ := s.find(id).(leader)
+	target, _ := s.targets.target(id).(leader)
 	var node topology.NodeID
 	known := false
 	if target != nil && s.transport != nil && !target.Leading() {

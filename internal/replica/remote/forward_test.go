@@ -106,7 +106,7 @@ func newRegionNodes(t testing.TB) (*regionNodes, *Replica) {
 		down: map[topology.NodeID]bool{}}
 	for _, id := range []topology.NodeID{node(2), node(3)} {
 		c := &candidate{&fake{index: uint64(id[0])}, id, node(3)}
-		s := newServer(func(topology.PartitionID) Target { return c })
+		s := newServer(oneTarget{c})
 		s.transport = from{w, id}
 		w.servers[id], w.fakes[id] = s, c
 	}
