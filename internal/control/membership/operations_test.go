@@ -107,7 +107,7 @@ func TestMayLeaveRegion(t *testing.T) {
 		t.Error("one of three nodes of us may leave because eu has nodes")
 	}
 	for _, n := range []byte{12, 13} {
-		s = s.WithoutNode(id(n))
+		s = s.WithNode(&meta.Node{ID: id(n), Region: "eu", State: meta.Left})
 	}
 	if err := checkDecommission(s, s.Node(id(11))); err != nil {
 		t.Errorf("the last node of eu: %v", err)

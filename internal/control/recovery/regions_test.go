@@ -13,7 +13,7 @@ import (
 
 // withRegion returns the world with some nodes in another region. Each table partition gets a set there, listed first,
 // on the nodes in sets.
-func (w *world) withRegion(region string, nodes, sets []int) {
+func (w *testCluster) withRegion(region string, nodes, sets []int) {
 	w.t.Helper()
 	place := topology.Place{Region: region}
 	for _, n := range nodes {
@@ -44,7 +44,7 @@ func (w *world) withRegion(region string, nodes, sets []int) {
 // TestRecoverSetOfRegion checks that a recovery replaces the set that has lost its quorum, and keeps the partition's
 // set in another region.
 func TestRecoverSetOfRegion(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	w.withRegion("eu", []int{11, 12, 13}, []int{11, 12, 13})
 	p, err := w.plan([]int{3, 4}, w.survey(1), w.survey(2), w.survey(11), w.survey(12), w.survey(13))
 	if err != nil {
@@ -63,7 +63,7 @@ func TestRecoverSetOfRegion(t *testing.T) {
 // TestRecoverRecordsInRegion checks that nodes of another region do not vote for the cluster metadata if a node of its
 // region remains, and that the metadata survives if none remains, but not the rows.
 func TestRecoverRecordsInRegion(t *testing.T) {
-	w := newWorld(t, 4, []int{1, 2, 3, 4})
+	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	w.withRegion("eu", []int{11, 12}, nil)
 	m := w.state.Topology
 	for _, n := range []int{11, 12} {

@@ -11,7 +11,7 @@ import (
 // TestReplicasOfRegion checks that the replica of a new partition belongs to the set in the region of its node. Its
 // group contains only members of this set, although the partition's first set is in another region.
 func TestReplicasOfRegion(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newTestCluster(t, 1)
 	us := topology.Place{Region: "us", Nodes: []topology.NodeID{nodeID(0), nodeID(1), nodeID(2)}}
 	eu := topology.Place{Region: "eu", Nodes: []topology.NodeID{{11}, {12}, {13}}}
 	m, err := topology.New().AddTable(testTable, 1, []topology.Place{eu, us})
