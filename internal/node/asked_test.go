@@ -177,7 +177,7 @@ func TestAskedOfACluster(t *testing.T) {
 		t.Errorf("%d rows of ilion.tables", r.RowCount)
 	}
 
-	// This part checks the reports while a node is down.
+	// This part checks the reports that are returned while a node is down.
 	name := a.queries.Name(third.cluster.self)
 	if err := third.Close(); err != nil {
 		t.Fatal(err)

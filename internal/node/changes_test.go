@@ -157,9 +157,9 @@ func TestChangeFeed(t *testing.T) {
 	}
 }
 
-// TestAllVersions checks that a container with a change feed policy reports every change, including deletions, with
-// the item before and after the change. A request for changes that have expired must be rejected instead of omitting
-// them.
+// TestAllVersions checks that a container with a change feed policy reports every change, including deletions, with the
+// state of the item before and after the change. A request for changes that have expired must be rejected instead of
+// omitting them.
 func TestAllVersions(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})

@@ -18,7 +18,7 @@ import (
 
 // clients applies changes of roles and of the schema to the CQL clients of this node.
 type clients struct {
-	// server is set when the server has been created, which is later than the first change.
+	// server is set when the server has been created, which happens after the first change.
 	server atomic.Pointer[cql.Server]
 	// authority is nil without authentication.
 	authority *session.Authority

@@ -128,7 +128,7 @@ func TestClusterGrows(t *testing.T) {
 	events := listenSchema(t, a)
 	clusterNode(t, a, Options{})
 	eventually.True(t, "three voters", func() bool { return voters(a) == 3 })
-	// system_schema now shows three replicas instead of one.
+	// system_schema now shows three replicas instead of one replica.
 	var announced []string
 	for range 4 {
 		announced = append(announced, <-events)

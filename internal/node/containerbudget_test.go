@@ -17,7 +17,7 @@ import (
 )
 
 // spent is a coordinator that rejects reads as if their partitions had exhausted their budgets. The function refuse
-// receives the index of a read, starting at 0. It returns the time to wait, or 0 to allow the read.
+// receives the index of a read, counted from 0. It returns the wait time, or 0 to allow the read.
 type spent struct {
 	container.Coordinator
 	refuse  func(n int) time.Duration

@@ -22,7 +22,7 @@ func (b *uniqueBuilds) Building(ix *schema.Index) bool {
 
 func (b *uniqueBuilds) Progress(*schema.Index) int { return 0 }
 
-// TestUniqueIndexIncomplete checks that writes that must look up an incomplete index of a unique key are rejected. All
+// TestUniqueIndexIncomplete checks that writes that must read an incomplete index of a unique key are rejected. All
 // other writes must succeed.
 func TestUniqueIndexIncomplete(t *testing.T) {
 	t.Parallel()

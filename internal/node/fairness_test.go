@@ -116,7 +116,7 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 }
 
 // TestIndexOfSmallThroughput checks that an index is built although its entries cost far more than the throughput that
-// its table provides immediately. In the meantime a client requests all of that throughput.
+// its table provides immediately. In the meantime, a client requests all of that throughput.
 func TestIndexOfSmallThroughput(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c, client := newClient(t, n), newClientAs(t, n, "client")

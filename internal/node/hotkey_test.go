@@ -159,8 +159,8 @@ func TestHotKeyThroughFollowers(t *testing.T) {
 		return nil
 	}
 	eventually.True(t, "a leader", func() bool { return leader() != nil })
-	// A new leadership may move to the preferred node of the map or to a node that serves the reads. That attempt
-	// proves nothing, so the next attempt reads from the other nodes.
+	// After an election, the leadership may move to the preferred node of the topology or to a node that serves the
+	// reads. If it does, the test tries again and reads from the other nodes.
 	eventually.True(t, "the leader names the key", func() bool {
 		led := leader()
 		return led != nil && readElsewhere(t, nodes, led, id, func() bool { return led == leader() })

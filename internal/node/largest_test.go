@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// largestOf is the number of keys that TestLargestKeys writes to disk. With a million keys the test takes a minute.
+// largestOf is the number of keys that TestLargestKeys writes to disk. With a million keys, the test takes a minute.
 var largestOf = flag.Int("largest.keys", 2000, "keys of TestLargestKeys")
 
 // TestLargestKeys checks that the ten largest logical partitions of a physical partition are listed in order. Their

@@ -16,7 +16,7 @@ import (
 )
 
 // TestMergeAlone checks that the partitions of a single node merge while they are written to. No request may fail, and
-// every row and every increment must exist exactly once. A merge that was recorded or frozen before a shutdown is
+// every row and every increment must exist exactly once. A merge that was recorded or frozen before a shutdown must be
 // completed at the next start.
 func TestMergeAlone(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@
 //   - (D1) Start returns when the node serves requests. A failed start leaves no files or goroutines behind.
 //   - (D2) Close finishes the requests in flight and syncs all writes. It leaves no goroutines except those blocked by a
 //     broken disk.
-//   - (D3) After a disk failure the node stops itself (Failed) instead of serving further requests.
+//   - (D3) After a disk failure, the node stops itself (Failed) instead of serving further requests.
 //
 // Start reading at Start. open.go opens the data, cluster.go connects to other nodes, and serve.go serves clients.
 package node
@@ -128,7 +128,7 @@ type routes struct {
 	calls   rpc.Server // executes the calls of other nodes
 }
 
-// operators change partitions and nodes, by themselves or for an operator.
+// operators change partitions and nodes, on their own or at the request of a human operator.
 type operators struct {
 	// standalone executes splits and merges on a standalone node. It is nil in a cluster. partitions executes the
 	// requests of operators.

@@ -38,7 +38,7 @@ func (c localNode) Report() peers.Report {
 	return r
 }
 
-// MetadataChanged applies new metadata to the connections with other nodes.
+// MetadataChanged applies new metadata to the connections to other nodes.
 func (c *cluster) MetadataChanged(old, next *meta.State) {
 	if err := c.n.store.Raise(next.Topology.Level()); err != nil {
 		c.n.life.Fail(err)
@@ -73,8 +73,8 @@ func (c peerObserver) AliveChanged(node topology.NodeID, alive bool) {
 func (c peerObserver) Removed() { c.removed() }
 
 // ClockSkewed transfers leadership to nodes with correct clocks if a quorum reports that the clock of this node is
-// wrong. It ends this state when the clock is correct again. The clocks of the other nodes already limit the timestamps
-// and expirations of this node.
+// wrong. The node can lead partitions again when its clock is correct. The clocks of the other nodes already limit the
+// timestamps and expirations of this node.
 func (c peerObserver) ClockSkewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
 		h.ReplicaSets().Abstain(partition.ClockWrong, skewed)

@@ -41,7 +41,7 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 
 // TestNoChangeFromNothing checks that a node does not propose changes that it computed without any records, even if
 // the records arrive during the proposal. Expecting version 0 would mean that no records exist. The change would then
-// replace the map of the whole cluster.
+// replace the partition map of the whole cluster.
 func TestNoChangeFromNothing(t *testing.T) {
 	a := clusterNode(t, nil, Options{})
 	before := a.metadata.State().Version

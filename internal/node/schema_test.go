@@ -30,7 +30,7 @@ import (
 )
 
 // TestOrphans checks that a node removes the remains of an interrupted schema change when it starts. The remains are a
-// partition whose table is not in the map and the entries of an index that is not in the schema.
+// partition whose table is not in the partition map, and the entries of an index that is not in the schema.
 func TestOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	run := func() {

@@ -92,7 +92,7 @@ func (n *Node) openEngines(restorer *backup.Restorer) (err error) {
 	}
 	if n.Engines, err = engines.New(o); err == nil {
 		n.life.OnClose(func() error { n.Engine.Close(); return nil })
-		n.catalog.Subscribe(n.clients.announceSchema) // after the engine, whose plans the change invalidates
+		n.catalog.Subscribe(n.clients.announceSchema) // after the engine: changes invalidate its plans
 	}
 	return err
 }

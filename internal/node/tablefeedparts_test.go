@@ -131,9 +131,9 @@ func TestTableFeedOfParts(t *testing.T) {
 	}
 }
 
-// TestTableFeedTampered checks that a paging state with a changed, missing, or additional byte is rejected with a
-// clear message. A forged paging state with a valid checksum must not cause a panic. A paging state of the other mode
-// or of another table must also be rejected.
+// TestTableFeedTampered checks that a paging state with a changed, missing, or added byte is rejected with a clear
+// message. A forged paging state with a valid checksum must not cause a panic. A paging state of the other mode or of
+// another table must also be rejected.
 func TestTableFeedTampered(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})

@@ -166,7 +166,7 @@ func TestUsageOfCluster(t *testing.T) {
 }
 
 // TestUsageOfSharers checks that the usage reports distinguish tables that share the throughput of their keyspace. A
-// report must show the table's part of their common usage, also if it covers only one table.
+// report must show the table's part of the common usage even if the report covers only one table.
 func TestUsageOfSharers(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0"})

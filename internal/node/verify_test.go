@@ -48,7 +48,7 @@ func TestVerifyOrders(t *testing.T) {
 	}
 }
 
-// allBuilding reports that all indexes are being built.
+// allBuilding reports all indexes as being built.
 type allBuilding struct{}
 
 func (allBuilding) Building(*schema.Index) bool { return true }

@@ -24,7 +24,7 @@ var (
 	viewSeed  = flag.Uint64("views.seed", 0, "seed of TestViewsFollow, 0 for one of each run")
 )
 
-// agreeMax is the maximum time in which views must be up to date.
+// agreeMax is the maximum time within which views must be brought up to date.
 const agreeMax = 30 * time.Second
 
 // tryQuery works like query for statements that may be rejected.

@@ -114,9 +114,10 @@ func (n *Network) SetDelay(a, b int, d time.Duration) {
 	n.change(a, b, func(l *link) { l.delay = d })
 }
 
-// Cut drops all packets between two regions, and Heal undoes it.
-func (n *Network) Cut(a, b int)  { n.change(a, b, func(l *link) { l.cut = true }) }
-// Heal ends a Cut.
+// Cut drops all packets between two regions until Heal is called.
+func (n *Network) Cut(a, b int) { n.change(a, b, func(l *link) { l.cut = true }) }
+
+// Heal ends the effect of Cut.
 func (n *Network) Heal(a, b int) { n.change(a, b, func(l *link) { l.cut = false }) }
 
 func (n *Network) change(a, b int, f func(*link)) {

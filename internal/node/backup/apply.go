@@ -144,8 +144,8 @@ func writable(level feature.Level, operand []byte) error {
 }
 
 // writeWithIndexes applies a mutation with the entries of the table's current indexes, because a client may create an
-// index during a restore. It retries the mutation if a retry may succeed. Applying the mutation twice has no further
-// effect.
+// index during a restore. writeWithIndexes retries the mutation if a retry may succeed. Applying the mutation twice has
+// no further effect.
 func (r *Restorer) writeWithIndexes(ctx context.Context, m *command.Mutation) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreRetryLimit)
 	defer cancel()

@@ -117,8 +117,8 @@ func restored(t *archive.RestoredTable) schema.Restored {
 		ID: schema.UUID(uuid.New())}
 }
 
-// CreateTables creates missing tables and returns all tables with their IDs. An existing table is accepted only if a
-// restore of it from the same backup was started before.
+// CreateTables creates missing tables and returns all tables with their IDs. An existing table is accepted only if an
+// earlier restore from the same backup has created it.
 func (r *Restorer) CreateTables(ctx context.Context, from *meta.State, o *archive.Restore) ([]archive.RestoredTable,
 	error) {
 	now, err := r.Metadata.ReadBarrier(ctx)
@@ -214,8 +214,8 @@ func (r *Restorer) Finish(ctx context.Context, from *meta.State, o *archive.Rest
 // uniquePause is the pause between two checks of whether the indexes of unique keys are complete.
 const uniquePause = 50 * time.Millisecond
 
-// awaitUnique waits until the indexes of the unique keys of restored containers are complete. Before that, two items
-// could have the same values.
+// awaitUnique waits until the indexes of the unique keys of restored containers are complete. Until then, two items
+// could have the same values of a unique key.
 func (r *Restorer) awaitUnique(ctx context.Context, tables []archive.RestoredTable) error {
 	for i := range tables {
 		for {

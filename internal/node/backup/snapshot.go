@@ -29,8 +29,8 @@ type retries struct {
 
 var (
 	backupRetries = retries{tries: 10, pause: 200 * time.Millisecond, within: time.Minute}
-	// A mark fails if the schema or a partition changes while it is taken. If all retries are within the same second,
-	// no second is lost while leaders are stable.
+	// A mark fails if the schema or a partition changes while the mark is taken. If all retries are within the same
+	// second, no second is lost while leaders are stable.
 	markRetries = retries{tries: 8, pause: 20 * time.Millisecond, within: 900 * time.Millisecond}
 )
 
@@ -59,8 +59,8 @@ func (r retries) take(ctx context.Context, try func(context.Context) (*archive.S
 }
 
 // takeSnapshot takes a consistent snapshot of the whole cluster. All leaders block writers, keep the state of their
-// partitions, and unblock the writers. It is retried if a leader, a partition, or the schema changes. A mark makes the
-// nodes keep later changes.
+// partitions, and unblock the writers. The attempt is repeated if a leader, a partition, or the schema changes. A mark
+// makes the nodes keep later changes.
 func (s *Server) takeSnapshot(ctx context.Context, mark bool) (*archive.Snapshot, error) {
 	r := backupRetries
 	if mark {
@@ -107,7 +107,8 @@ func (s *Server) trySnapshot(ctx context.Context, mark bool) (*archive.Snapshot,
 	return t, nil
 }
 
-// describeSnapshot adds the metadata and the tables to a snapshot. It fails if the schema has changed since before.
+// describeSnapshot adds the metadata and the tables to a snapshot. It fails if the schema has changed since the state
+// before.
 func (s *Server) describeSnapshot(ctx context.Context, t *archive.Snapshot, before *meta.State,
 	parts []archive.Partition) error {
 	after, err := s.Metadata.ReadBarrier(ctx)
@@ -163,7 +164,7 @@ func (s *Server) bufferedChanges(wanted []archive.EntryRange) ([]byte, error) {
 		}
 		got, last := archive.EntryStatus{Upto: w.Upto}, w.After
 		err := s.Changes.Each(w.Partition, w.After, w.Upto, func(index uint64, command []byte) bool {
-			if out.Full() && index > last { // the entries are not divided
+			if out.Full() && index > last { // an entry is never split between responses
 				got.Upto = last
 				return false
 			}

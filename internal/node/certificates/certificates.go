@@ -26,11 +26,12 @@ const checkInterval = 2 * time.Second
 type Store struct {
 	client options.TLS
 	node   options.NodeTLS
-	// optional reports that clients need no certificate.
+	// optional reports whether clients may connect without a certificate.
 	optional bool
 	log      *slog.Logger
 
-	// nodeTLS and nodeID are the configuration for nodes at the start and the node ID in its certificate.
+	// nodeTLS is the configuration for connections between nodes, as loaded at the start. nodeID is the node ID in the
+	// certificate of nodeTLS.
 	nodeTLS *tls.Config
 	nodeID  *topology.NodeID
 	clients atomic.Pointer[tls.Config]

@@ -104,7 +104,7 @@ func (s *Secret) Save(bootstrap bool) error {
 }
 
 // Ilion writes a secret between two markers with its checksum: ilion:SECRET:CHECKSUM:ilion. A file that begins or ends
-// with a marker must be intact, so a flipped bit cannot produce another secret. Any other file is used as a secret
+// with a marker must be intact, so that a flipped bit cannot produce another secret. Any other file is used as a secret
 // written by an operator.
 const secretHead, secretTail = "ilion:", ":ilion"
 

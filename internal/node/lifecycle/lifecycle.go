@@ -14,10 +14,11 @@ import (
 	"github.com/ilion-db/ilion/internal/control/membership"
 )
 
-// failedTimeout is how long a start or Close waits after a failure, because calls of a broken store may never return.
+// failedTimeout is the time that a start or Close waits after a failure, because calls of a broken store may never
+// return.
 const failedTimeout = 3 * time.Second
 
-// watchInterval is how often Watch calls its function.
+// watchInterval is the interval at which Watch calls its function.
 const watchInterval = 100 * time.Millisecond
 
 // ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
@@ -26,7 +27,7 @@ var ErrLeft = errors.New("the node has left the cluster: you can delete its data
 // Lifecycle holds the running parts of a node, and its failure. OnClose, Background, and Serve are called by one
 // goroutine, which starts the node. The other methods are safe for concurrent use.
 type Lifecycle struct {
-	// data is the data directory of the node, for error messages.
+	// data is the data directory of the node. It appears in error messages.
 	data    string
 	log     *slog.Logger
 	started atomic.Bool
@@ -76,10 +77,10 @@ func (l *Lifecycle) Start(ctx context.Context, start func(ctx context.Context) e
 	return err
 }
 
-// OnClose adds functions that Close calls. It calls the function that was added last first.
+// OnClose adds functions that Close calls. Close calls the functions in the reverse order of their addition.
 func (l *Lifecycle) OnClose(closers ...func() error) { l.closers = append(l.closers, closers...) }
 
-// Background runs f until the node stops. Close ends its context and waits for it.
+// Background runs f until the node stops. Close cancels the context of f and waits for f to return.
 func (l *Lifecycle) Background(f func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -146,7 +147,7 @@ func (l *Lifecycle) Fail(err error) {
 	})
 }
 
-// Close stops all parts. After a failure it does not wait for parts that cannot be stopped.
+// Close stops all parts. After a failure, it does not wait for parts that cannot be stopped.
 func (l *Lifecycle) Close() error {
 	l.closeOnce.Do(func() {
 		closed := make(chan error, 1)
@@ -164,7 +165,7 @@ func (l *Lifecycle) Close() error {
 				l.log.LogAttrs(context.Background(), slog.LevelInfo, "node stopped")
 			}
 			return
-		case <-l.failed: // before Close, or by it
+		case <-l.failed: // before Close, or by Close
 		}
 		select {
 		case l.closeErr = <-closed:

@@ -19,7 +19,8 @@ import (
 type Set struct {
 	// CQL accepts CQL clients.
 	CQL net.Listener
-	// Account accepts CQL clients that authenticate with an account key. It is nil if none can.
+	// Account accepts CQL clients that authenticate with an account key. It is nil if clients cannot authenticate with
+	// a key.
 	Account net.Listener
 	// REST is nil if the REST API is off, and HTTP is nil if the HTTP interface is off.
 	REST, HTTP net.Listener
@@ -30,8 +31,8 @@ type Set struct {
 	reserve *diskfs.Reserve
 }
 
-// Open opens the configured listeners. They leave the file descriptors of a reserve to the store. If Open fails, the
-// caller must nevertheless close the Set.
+// Open opens the configured listeners. While the reserve of file descriptors is low, they accept no connections, so
+// that the store can use the descriptors. If Open fails, the caller must nevertheless close the Set.
 func Open(ctx context.Context, o *options.Options, reserve *diskfs.Reserve, log *slog.Logger) (*Set, error) {
 	s := &Set{opts: o, reserve: reserve}
 	if err := s.open(ctx, &s.CQL, o.CQL); err != nil {

@@ -31,7 +31,7 @@ type Follower struct {
 	Clients interface {
 		RolesChanged(roles *access.State)
 	}
-	// Cluster applies the metadata to the connections with other nodes. It is nil on a standalone node.
+	// Cluster applies the metadata to the connections to other nodes. It is nil on a standalone node.
 	Cluster interface {
 		MetadataChanged(old, next *meta.State)
 	}

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bytes is a size. In the configuration file it is a number of bytes, or a number with a unit: 512KiB, 64MiB, 30GB.
+// Bytes is a size. In the configuration file, it is a number of bytes, or a number with a unit: 512KiB, 64MiB, 30GB.
 type Bytes int64
 
 // UnmarshalYAML decodes a size.
@@ -30,7 +30,7 @@ var units = map[string]int64{
 	"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 }
 
-// ParseBytes parses a size: digits and one of the units B, KiB, MiB, GiB, TiB, KB, MB, GB, TB. Without a unit the size
+// ParseBytes parses a size: digits and one of the units B, KiB, MiB, GiB, TiB, KB, MB, GB, TB. Without a unit, the size
 // is in bytes.
 func ParseBytes(s string) (Bytes, error) {
 	digits := strings.TrimRight(s, "BKMGTi ")

@@ -94,8 +94,8 @@ type Testing struct {
 	SchemaTimeout time.Duration
 	// ElectionTicks is the minimum silence of a leader, in units of 50 ms, after which others campaign; 20 if 0.
 	ElectionTicks int
-	// VectorListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
-	// VectorListsPause is how often the number is checked; the default is 20 s.
+	// VectorListsRows is the minimum number of rows at which a table's vector index has lists; the default is 2,500.
+	// VectorListsPause is the interval at which the number is checked; the default is 20 s.
 	VectorListsRows  int64
 	VectorListsPause time.Duration
 }
@@ -118,7 +118,7 @@ type Limits struct {
 	Connections        int           `yaml:"connections"`
 	AddressConnections int           `yaml:"connections_per_address"`
 	IdleTimeout        time.Duration `yaml:"idle_timeout"`
-	// QueueDelayTarget is the average queue delay above which requests are rejected. A negative value disables the
+	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the
 	// check.
 	QueueDelayTarget time.Duration `yaml:"queue_delay_target"`
 	// ThrottleTimeout is the maximum time that a request waits for throughput before it is rejected. 0 rejects it
@@ -196,8 +196,8 @@ type Cluster struct {
 	// Capacity is the disk capacity of this node for placement; 0 means the free disk space plus the data.
 	Capacity Bytes `yaml:"capacity"`
 	// BalanceThreshold is the amount of data by which a node may exceed its share before it moves replicas to other
-	// nodes. A tenth of the share is added to it. 0 selects 256 MiB. The value of the node that leads the metadata
-	// applies.
+	// nodes. A tenth of the share is added to this amount. 0 selects 256 MiB. The value of the node that leads the
+	// metadata applies.
 	BalanceThreshold Bytes `yaml:"balance_threshold"`
 	// SnapshotRate is the rate at which this node sends replicas to other nodes, in bytes per second; 0 means 64 MB.
 	SnapshotRate Bytes `yaml:"snapshot_rate"`

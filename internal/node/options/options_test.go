@@ -143,7 +143,7 @@ func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
 }
 
 // TestConfigurationIsDocumented checks that docs/configuration.md lists exactly the keys of the configuration file.
-// Documented defaults that are numbers, words, or times must match the code.
+// Documented defaults that are numbers, words, or durations must match the code.
 func TestConfigurationIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/configuration.md")
 	if err != nil {

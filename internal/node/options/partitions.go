@@ -55,7 +55,7 @@ const (
 	idlePeriodMin = 100 * time.Millisecond
 )
 
-// MergeAfter returns how long partitions must be idle before they are merged, or 0 if merges are off.
+// MergeAfter returns the time that partitions must be idle before they are merged, or 0 if merges are off.
 func (m *Merges) MergeAfter() time.Duration {
 	if m.Automatic != nil && !*m.Automatic {
 		return 0

@@ -4,7 +4,7 @@
 
 package process
 
-// cgoEnabled reports whether the store's cache is allocated outside the Go heap.
+// cgoEnabled reports whether the block cache of the store is allocated outside the Go heap.
 const cgoEnabled = false
 
 // tuneAllocator does nothing, because all memory is on the Go heap.

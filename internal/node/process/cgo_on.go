@@ -17,7 +17,7 @@ static void one_arena(void) {
 */
 import "C"
 
-// cgoEnabled reports whether the store's cache is allocated outside the Go heap.
+// cgoEnabled reports whether the block cache of the store is allocated outside the Go heap.
 const cgoEnabled = true
 
 // tuneAllocator limits the C allocator to one arena. By default, glibc gives each thread its own arena and returns

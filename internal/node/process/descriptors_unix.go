@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// Descriptors returns the maximum number of open files and connections. Go has raised it to the hard limit.
+// Descriptors returns the maximum number of open files and connections. The Go runtime has raised this limit to the
+// hard limit.
 func Descriptors() int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil || uint64(r.Cur) > math.MaxInt32 {

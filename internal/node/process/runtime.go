@@ -15,7 +15,7 @@ import (
 // unless the environment sets them (GOMEMLIMIT, GOGC, GOMAXPROCS). cgoBytes is the part of the budget that is outside
 // the Go heap in builds with cgo.
 //
-// Without cgo the block cache is inside the Go heap, and the default GC target of 100 % would let the heap grow to
+// Without cgo, the block cache is inside the Go heap, and the default GC target of 100 % would let the heap grow to
 // twice the cache. A synced write blocks a processor for the duration of an fsync, so GOMAXPROCS is at least two.
 func Tune(budget, cgoBytes int64) {
 	tuneAllocator()

@@ -31,7 +31,8 @@ type SizeEstimator struct {
 	counts *partitioncount.Counter
 }
 
-// NewSizeEstimator returns a SizeEstimator. tokens are the ring tokens of this node until the cluster assigns others.
+// NewSizeEstimator returns a SizeEstimator. tokens are the ring tokens of this node until the cluster assigns other
+// tokens.
 func NewSizeEstimator(src Sources, self topology.NodeID, tokens []token.Token) *SizeEstimator {
 	return &SizeEstimator{src: src, self: self, tokens: tokens,
 		counts: partitioncount.New(src.Store.Statistics, src.Host, src.Clock)}

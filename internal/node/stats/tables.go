@@ -28,7 +28,8 @@ const (
 // tablePart is a node's data about a table: the physical partitions that it leads and the requests that it has served.
 type tablePart struct {
 	Table uint32 `json:"table"`
-	// Sampled reports whether Rows and Bytes cover every led partition; Exact reports whether they are not estimates.
+	// Sampled reports whether Rows and Bytes cover every led partition. Exact reports whether Rows and Bytes are exact
+	// instead of estimates.
 	Sampled bool    `json:"sampled"`
 	Exact   bool    `json:"exact"`
 	Rows    float64 `json:"rows"`

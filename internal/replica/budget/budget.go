@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package budget keeps the balance of request units of one physical partition. The package handles only prices and
-// times. Callers pass the time, ask for admission before a request runs, and charge the request afterward.
+// times. Callers pass the current time, call Admit before a request runs, and charge the request afterward.
 //
 // A budget allows debt. It admits a request while its balance is positive, and charges the request once its cost is
 // known. The balance can therefore become negative. Over time, a partition never spends more than its throughput. If
@@ -147,7 +147,7 @@ func (b *Budget) Absorb(other *Budget) {
 	b.lastAdmitted.Store(max(b.lastAdmitted.Load(), other.lastAdmitted.Load()))
 }
 
-// Admit returns 0 if the request is admitted. Otherwise it returns the time to wait. term is the leader's term and must
+// Admit returns 0 if the request is admitted. Otherwise, it returns the wait time. term is the leader's term and must
 // be greater than 0. At the start of a new term, the balance is limited to half a second of throughput.
 func (b *Budget) Admit(term uint64, who fairshare.Principal, now Instant) time.Duration {
 	rt := b.rate.Load()

@@ -22,7 +22,7 @@ func newBudget(perSecond int64) (*Budget, *clock) {
 }
 
 // take sends requests of one price until some time has passed, and returns the granted units. take sends each request
-// after the response to the previous request, or after the time to wait.
+// after the response to the previous request, or after the wait time.
 func take(b *Budget, c *clock, term uint64, price ru.Units, d time.Duration) (got ru.Units) {
 	for end := c.now + Instant(d); c.now < end; {
 		if wait := b.Admit(term, one, c.now); wait > 0 {
@@ -58,7 +58,7 @@ func TestBudget(t *testing.T) {
 }
 
 // TestBurst checks that a partition of less than 3,000 RU/s can spend the savings of 300 s at up to 3,000 RU/s. After
-// that, it can only spend units at its own rate.
+// that, it can spend units only at its own rate.
 func TestBurst(t *testing.T) {
 	b, c := newBudget(400)
 	if b.Admit(1, one, c.now) > 0 {

@@ -13,8 +13,8 @@ import (
 
 const (
 	// debtMin and debtMax limit the debt at which the principal that has received least is admitted. The limit
-	// corresponds to the cost of a few requests. Without a limit, one expensive request would delay all principals by
-	// its full cost, and the principal that sends most requests would be admitted next.
+	// corresponds to the cost of a few requests. Without this limit, one expensive request would delay all principals
+	// by its full cost, and the principal that sends most requests would be admitted next.
 	debtMin, debtMax = 50 * time.Millisecond, time.Second
 	owedRequests     = 4
 	// The debt limits of normal priority range from 0 to normalTo, and the debt limits of low priority range from

@@ -9,10 +9,10 @@ import (
 )
 
 // loan records lending between partitions that share a throughput. A lender is charged before the borrower receives any
-// units. Together they therefore never spend more than without lending.
+// units. Together, lender and borrower therefore never spend more than they would without lending.
 type loan struct {
-	// lent is the time up to which the balance has lent units. asked is the time up to which the balance has borrowed
-	// its maximum.
+	// lent is the instant up to which the balance has lent units. asked is the instant up to which the balance has
+	// borrowed its maximum.
 	lent, asked atomic.Int64
 	// refused is the number of rejected requests at the last call of Shortfall.
 	refused atomic.Uint64

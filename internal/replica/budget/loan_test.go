@@ -60,8 +60,8 @@ func (s *siblings) lend() {
 }
 
 // TestLoan checks that a partition whose demand exceeds its share gets up to 10,000 RU/s while its siblings are idle.
-// While they are busy, it gets only its share. Together they must never grant more than all shares plus their savings.
-// A sibling that was idle must get its share as soon as it requests it.
+// While they are busy, it gets only its share. Together, all siblings must never grant more than the sum of their
+// shares and savings. A sibling that was idle must get its share as soon as it requests it.
 func TestLoan(t *testing.T) {
 	for name, c := range map[string]struct {
 		each  int64

@@ -32,7 +32,8 @@ const (
 // receives the slice. The zero value is empty. Slice is safe for concurrent use.
 type Slice struct {
 	left, until atomic.Int64
-	// refused holds the times until which the leader rejects principals. It is nil if the leader has rejected none.
+	// refused holds the times until which the leader rejects principals. It is nil if the leader has not rejected any
+	// principal.
 	refused atomic.Pointer[refusals]
 	// spent is the number of units that reads through this follower have cost since began.
 	spent atomic.Int64
@@ -43,8 +44,8 @@ type Slice struct {
 	before ru.Units
 }
 
-// refusals holds the last rejections, indexed by a hash of the principal. If two principals collide, only the last
-// rejection is stored.
+// refusals holds the last rejections, indexed by a hash of the principal. If the hashes of two principals collide, only
+// the last rejection is stored.
 type refusals [64]atomic.Pointer[refusal]
 
 type refusal struct {

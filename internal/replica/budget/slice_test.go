@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// group is a leader with its balance and two followers, each with its own clients. It also records the units that each
-// of them granted.
+// group is a leader with its balance and two followers, each with its own clients. It also records the units that the
+// leader and each follower granted.
 type group struct {
 	leader    *Budget
 	term      uint64
 	followers [2]*Slice
-	// here is the load that the followers have served without the leader.
+	// here is the load that the followers have served on their own, without the leader.
 	given, here ru.Units
 	refused     int
 }
@@ -73,8 +73,8 @@ func (g *group) run(c *clock, perSecond [3]int, price ru.Units, d time.Duration)
 }
 
 // TestSlices checks that the leader and the followers together grant the budget within 1% over 30 s. The test sends
-// excess requests to each of them, with several request prices. If the leader changes, the limit is 3%. The test also
-// checks that followers grant nearly all units themselves.
+// excess requests to the leader and to each follower, with several request prices. If the leader changes, the limit is
+// 3%. The test also checks that followers grant nearly all units themselves.
 func TestSlices(t *testing.T) {
 	const half = 15 * time.Second
 	for name, c := range map[string]struct {

@@ -24,7 +24,7 @@ const (
 	idleKeepAlivesMax = 1000
 )
 
-// ErrGone is the error for entries that are not, or not all, in the buffer.
+// ErrGone is the error for entries that are completely or partly missing from the buffer.
 var ErrGone = errors.New("the change buffer does not contain these entries")
 
 // Buffer keeps commands in memory. It is safe for concurrent use. A nil Buffer is never active.
@@ -175,7 +175,7 @@ func (j *Buffer) makeRoom(size int) {
 		j.blocks = j.blocks[1:]
 		j.bytes -= b.bytes
 		j.lost += uint64(len(b.owners))
-		// these are the oldest entries of each owner, because all earlier blocks have been dropped
+		// The block holds the oldest entries of each owner, because all earlier blocks have been dropped.
 		for _, p := range b.owners {
 			p.after = p.entries[0].index
 			p.entries[0] = entry{}

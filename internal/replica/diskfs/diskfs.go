@@ -11,7 +11,8 @@
 //   - (F2) A failed flush or compaction is not retried before RetryAfter has passed.
 //   - (F3) Compactions leave Options.KeepFree bytes free for logs and flushes, which cannot be postponed.
 //   - (F4) A checkpoint that cannot be written returns an error; the store continues to serve.
-//   - (F5) If no file descriptor is available, opening a file takes one from the Reserve, or waits until one is free.
+//   - (F5) If no file descriptor is available, opening a file takes a descriptor from the Reserve, or waits until a
+//     descriptor is free.
 //
 // Start reading at FS. CheckFreeSpace must be called before a store is opened.
 package diskfs
@@ -75,7 +76,7 @@ type FS struct {
 	closing   chan struct{}
 	closeOnce sync.Once
 
-	// copyMu is held while a checkpoint is written. copyFailed is the first error of syncing a directory of the
+	// copyMu is held while a checkpoint is written. copyFailed is the first error from syncing a directory of the
 	// checkpoint.
 	copyMu     sync.Mutex
 	copyFailed error
@@ -91,7 +92,7 @@ func New(fs vfs.FS, dir string, o Options) *FS {
 	return g
 }
 
-// MarkOpen records that the store is open. Before that, errors of the log are returned to Pebble.
+// MarkOpen records that the store is open. Before this call, errors of the log are returned to Pebble.
 func (g *FS) MarkOpen() { g.open.Store(true) }
 
 // Close must be called before the store is closed. It ends the delays after failures.
@@ -155,7 +156,7 @@ func (g *FS) wrap(name string, file vfs.File, err error) (vfs.File, error) {
 }
 
 // isStoreDir reports whether dir is the store's own directory. Other directories belong to checkpoints, which may be on
-// other disks. Their errors must not stop the store.
+// other disks. Errors of other directories must not stop the store.
 func (g *FS) isStoreDir(dir string) bool { return filepath.Clean(dir) == filepath.Clean(g.dir) }
 
 // Checkpoint writes a copy of the store, including all of its log, to dir, which must not exist. If the copy fails, dir

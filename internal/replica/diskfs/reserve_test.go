@@ -30,7 +30,7 @@ func (p *process) open() (io.Closer, error) {
 func (p *process) Close() error { p.free.Add(1); return nil }
 
 // TestReserve checks that a store continues while clients use all other file descriptors (F5). No new client may be
-// accepted during that time. Clients must be accepted when descriptors are free again.
+// accepted during that time. New clients must be accepted when descriptors are free again.
 func TestReserve(t *testing.T) {
 	var p process
 	p.free.Store(reserveFiles)

@@ -230,7 +230,7 @@ func TestMalformed(t *testing.T) {
 }
 
 // TestNumbersGoUp checks that every start of a directory returns a number above all numbers used in earlier starts.
-// Each earlier start must have lasted less than several years.
+// This requires that no start lasted for many years.
 func TestNumbersGoUp(t *testing.T) {
 	d := &directory{}
 	const given = 1 << 43

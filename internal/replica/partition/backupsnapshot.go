@@ -62,8 +62,8 @@ func (r *Replica) beginSnapshot(ctx context.Context) (*Snapshot, error) {
 	return m, nil
 }
 
-// capture takes the state after a no-op entry. All entries proposed before are then applied, and no other leader has
-// proposed any.
+// capture takes the state after a no-op entry. Once that entry is applied, all earlier proposals have been applied, and
+// no other leader has proposed an entry.
 func (m *Snapshot) capture(ctx context.Context) (err error) {
 	r := m.replica
 	if err := r.matches(m.extent); err != nil {
@@ -90,13 +90,13 @@ func (m *Snapshot) capture(ctx context.Context) (err error) {
 // Meta returns the meta of the state. Its Applied and Term are the log position.
 func (m *Snapshot) Meta() keys.Meta { return m.state.Meta() }
 
-// Each passes on the state; see storage.Snapshot.
+// Each passes the keys and values of the state to fn; see storage.Snapshot.
 func (m *Snapshot) Each(ctx context.Context, from []byte, fn func(key, value []byte) error) error {
 	return m.state.Each(ctx, from, fn)
 }
 
-// Seal resumes writes. It returns nil if nothing can have been written to the partition until Seal was called, here or
-// by another leader. Otherwise it returns ErrPauseExpired.
+// Seal resumes writes. It returns nil if neither this leader nor another leader can have written to the partition
+// before Seal was called. Otherwise, it returns ErrPauseExpired.
 func (m *Snapshot) Seal(ctx context.Context) error {
 	defer m.ResumeWrites()
 	r := m.replica

@@ -160,7 +160,8 @@ func (b *batchWrite) stampAndPropose(ctx context.Context) (proposed bool, err er
 }
 
 // appliedBefore completes done if the parts were applied before, according to the dedupe record of the first part. It
-// is called before the updates are resolved, because they may not be possible on the rows that they have changed.
+// must be called before the updates are resolved, because an update may not be possible on rows that it has already
+// changed.
 func (b *batchWrite) appliedBefore(ctx context.Context, t leaseToken) (bool, error) {
 	r, parts, done := b.replica, b.parts, b.done
 	first := parts[0].Mutation

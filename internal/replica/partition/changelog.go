@@ -20,7 +20,7 @@ import (
 
 // addChangeLog sets the timestamps of the operands of an evaluation and adds the change log entries. Expiry and the
 // retention of the change are computed from the timestamp, not from the second named by the client or its coordinator.
-// An image therefore never contains data that was missing in the previous image, and no change is gone immediately.
+// An image therefore never contains data that was missing in the previous image, and no change expires immediately.
 func (w *conditionalWrite) addChangeLog(v *evaluation) (err error) {
 	r := w.replica
 	var at int64
@@ -31,8 +31,8 @@ func (w *conditionalWrite) addChangeLog(v *evaluation) (err error) {
 	return err
 }
 
-// addChangeLog sets one timestamp and adds the change log entries for all parts if any of them is logged. ms holds
-// their mutations.
+// addChangeLog sets one timestamp and adds the change log entries for all parts if the changes of any part are logged.
+// ms holds their mutations.
 func (b *batchWrite) addChangeLog(ms []*command.Mutation) (err error) {
 	r := b.replica
 	is := func(p Part) bool { return p.Updates != nil && p.Updates.Log != nil }
@@ -106,7 +106,7 @@ type changeWriter struct {
 // of it. Changes above the limit are kept without images and marked accordingly.
 const imagesMax = 16 << 20
 
-// deletions adds the deletions of a mutation other than deletions of single rows, if any.
+// deletions adds the deletions of a mutation, except deletions of single rows.
 func (x *changeWriter) deletions(ops []command.Op) error {
 	var all row.Merger
 	some := false

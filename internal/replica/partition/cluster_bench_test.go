@@ -37,7 +37,7 @@ func (s *slots) Done(o command.Outcome) {
 }
 
 // BenchmarkReplicaSet measures the CPU time of requests to a partition with four replicas. All replicas are in this
-// process, on disks in memory, and the result is the sum for all of them.
+// process, on disks in memory, and the result is the total CPU time of all replicas.
 func BenchmarkReplicaSet(b *testing.B) {
 	run := func(name string, f func(b *testing.B, w *testCluster, r *Replica)) {
 		b.Run(name, func(b *testing.B) {

@@ -46,7 +46,7 @@ type node struct {
 	log   *raftlog.Store
 	store *storage.Store
 	host  atomic.Pointer[Host] // nil while the node is down
-	// crashed is true from the time at which no action of the node has an effect on other nodes.
+	// crashed is true once no action of the node affects other nodes.
 	crashed atomic.Bool
 	// levels holds the feature levels that the node's build supports. The zero value means feature.Known.
 	levels feature.Range

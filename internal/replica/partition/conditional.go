@@ -17,12 +17,12 @@ import (
 
 // ConditionalWrite evaluates c on the current rows when its turn has come, and applies its mutation if all conditions
 // hold. It completes done, or returns an error, like Write. Conditional writes to one logical partition are evaluated
-// in order of arrival, and no write to that partition comes between the read and the write. Nothing of c is kept when
-// ConditionalWrite returns. It waits for its turn.
+// in order of arrival, and no write to that partition comes between the read and the write. ConditionalWrite keeps no
+// reference to c after it returns. It waits for its turn.
 //
 // The latch is held until the entry is applied, so the next conditional write to the key sees its result. It is taken
-// before earlier blind writes are applied, so ConditionalWrite waits for those. A failed condition writes nothing. It
-// is reported when the rows that were read are confirmed (P10).
+// before earlier blind writes are applied, so ConditionalWrite waits for earlier blind writes. A failed condition
+// writes nothing. It is reported when the rows that were read are confirmed (P10).
 func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	if err := r.requests.begin(); err != nil {
 		return err
@@ -62,7 +62,7 @@ type conditionalWrite struct {
 	program Program // of a transaction
 	done    command.Completion
 	latch   heldLatch
-	// left is set once the latch is released, or will be released when an entry is applied.
+	// left is set once the latch has been released, or will be released when an entry is applied.
 	left bool
 }
 
@@ -89,17 +89,17 @@ func (w *conditionalWrite) run(ctx context.Context) error {
 	}
 	if v.whole == nil {
 		if err := r.accepts(m); err != nil {
-			return err // the key moved to a child and may have been written there before it was read here
+			return err // the key moved to a child and may have been written there before this read
 		}
 		table, tok := m.Table, m.Token
 		w.left = true
-		r.host.latches.leave(latch) // it refers to m's key, which the caller may reuse once done is called
+		r.host.latches.leave(latch) // the latch refers to m's key, which the caller may reuse once done is called
 		return r.refused(r.seq.confirmAsync(t, table, tok, func(err error) {
 			if err != nil {
 				done.Done(command.Failed(err))
 				return
 			}
-			done.Done(command.Decided(d, r.visible.Load())) // it may have been applied before
+			done.Done(command.Decided(d, r.visible.Load())) // the write may have been applied before
 		}))
 	}
 	latch.keepKey()
@@ -143,7 +143,7 @@ func (w *conditionalWrite) propose(term uint64, v *evaluation) error {
 		}
 		done.Done(command.Decided(d, o.Index))
 	}}
-	w.left = true // from here on, a panic may come after the proposal
+	w.left = true // from here on, a panic may occur after the proposal
 	if err := r.seq.propose(term, entry, p); err != nil {
 		w.left = false
 		return r.refused(err)
@@ -163,7 +163,8 @@ type evaluation struct {
 	fromRecord bool
 	// above is the highest timestamp of the data that whole must supersede.
 	above int64
-	// log describes how changes are logged; nil if they are not. stamp is then the timestamp of the operands.
+	// log describes how changes are logged, or is nil if they are not logged. If changes are logged, stamp is the
+	// timestamp of the operands.
 	log   *command.ChangeLog
 	stamp int64
 	// price is the cost of whole. bytes is its logical size.
@@ -263,8 +264,9 @@ func (v *evaluation) write(c *command.Conditional, ops []command.Op, once bool) 
 // rows.
 const keptDecisionMax = 1 << 20
 
-// keepResult stores a result that writes nothing next to the rows. An earlier attempt may still arrive. It would be
-// evaluated again, on other rows, and might write although its client received the response that nothing was written.
+// keepResult stores a result that writes nothing next to the rows. An earlier attempt may still arrive. The attempt
+// would be evaluated again, on other rows, and might write rows although its client received the response that nothing
+// was written.
 func (v *evaluation) keepResult(c *command.Conditional) error {
 	brief := *v.cas
 	brief.Result = v.brief
@@ -313,7 +315,7 @@ type rowCollector struct {
 	key         int
 	rowsAsked   bool
 	rows, bytes int64
-	// price is the cost of the rows found; with serial, at the price for conditions.
+	// price is the cost of the rows found. With serial, it is computed at the price for conditions.
 	price  ru.Units
 	serial bool
 }
@@ -330,7 +332,7 @@ func (f *rowCollector) read(c *command.Conditional) *command.Read {
 			q.Statics = true
 			continue
 		}
-		// No full clustering key is a prefix of another one, so this interval contains at most one row.
+		// No full clustering key is a prefix of another clustering key, so this interval contains at most one row.
 		k := c.Rows[i].Clustering
 		q.Slices = append(q.Slices, command.Slice{Start: k, End: append(k[:len(k):len(k)], 0)})
 	}

@@ -45,8 +45,8 @@ func (c Control) proposeAndWait(ctx context.Context, e *command.Entry) (raftgrou
 	return o, r.ended(o)
 }
 
-// proposeEntry proposes an entry whose outcome completes done. release, if not nil, is called then; after an error, the
-// caller must call it. The epoch is set as in proposeAndWait.
+// proposeEntry proposes an entry whose outcome completes done. release, if not nil, is called at the same time. If
+// proposeEntry returns an error, the caller must call release. The epoch is set as in proposeAndWait.
 func (c Control) proposeEntry(e *command.Entry, done command.Completion, release func()) error {
 	r := c.replica
 	term, err := r.evaluating()
@@ -77,9 +77,9 @@ func (c Control) Sweep(s *command.Sweep, done command.Completion) error {
 	return c.proposeEntry(&command.Entry{Kind: command.EntrySweep, Sweep: *s}, done, nil)
 }
 
-// SweepLatched is Sweep for a table with a change log: it latches all keys until it is applied. A deletion to be swept
-// may have hidden a write with an older timestamp when the images of that write were created. If the write is applied
-// after the sweep, nothing hides it, and the row would change without an entry in the change log.
+// SweepLatched is Sweep for a table with a change log: it latches all keys until it is applied. A deletion that is
+// about to be swept may have hidden a write with an older timestamp when the images of that write were created. If the
+// write is applied after the sweep, nothing hides it, and the row would change without an entry in the change log.
 func (c Control) SweepLatched(ctx context.Context, s *command.Sweep, done command.Completion) error {
 	r := c.replica
 	if err := r.requests.begin(); err != nil {
@@ -103,10 +103,11 @@ func (c Control) SweepLatched(ctx context.Context, s *command.Sweep, done comman
 
 // Truncation describes the data that a TRUNCATE removes.
 type Truncation struct {
-	// Indexes holds the indexes of the table whose entries are removed as well.
+	// Indexes holds the indexes of the table whose entries are also removed.
 	Indexes []uint32
 	// Attempt, if not nil, contains the dedupe ID of the truncation and the kind of this attempt (Retried, Sent,
-	// Known). A truncation is applied once: a late attempt would remove rows written since.
+	// Known). A truncation is applied once: a late attempt would remove rows that have been written since the first
+	// attempt.
 	Attempt *command.Mutation
 }
 
@@ -180,7 +181,8 @@ func (c Control) latchAll(ctx context.Context) (release func(), err error) {
 }
 
 // Require makes the partition reject mutations planned for an older revision of the schema, with ErrStaleSchema. When
-// it returns, all mutations accepted before are applied. Only the leader can do this, and only if it has extent x.
+// it returns, all previously accepted mutations have been applied. Only the leader can do this, and only if it has
+// extent x.
 //
 // The leader rejects such mutations immediately, before they are proposed, and proposes the requirement after the
 // mutations that it has accepted. The log therefore rejects a write only after a change of leaders.
@@ -199,8 +201,8 @@ func (r *Replica) Require(ctx context.Context, x Extent, revision uint64) error 
 }
 
 // RaiseLevel raises the feature level of the partition with an entry in its log. Only the leader can do this. Every
-// node with a replica must support the level: a node that does not stops when it applies the entry, before it writes
-// anything.
+// node with a replica must support the level: a node that does not support the level stops when it applies the entry,
+// before it writes anything.
 func (c Control) RaiseLevel(ctx context.Context, level feature.Level) error {
 	_, err := c.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFeature, Level: level})
 	return err

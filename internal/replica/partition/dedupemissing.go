@@ -16,20 +16,20 @@ type Batches interface {
 	Recorded(ctx context.Context, batch [16]byte) (bool, error)
 }
 
-// SetBatches sets the source of this information. Before that, old parts of batches are rejected.
+// SetBatches sets the source of this information. Until this call, old parts of batches are rejected.
 func (e *extensions) SetBatches(b Batches) { e.batches.Store(&b) }
 
 // askingMax bounds the concurrent queries of a node to Batches.
 const askingMax = 16
 
-// recordMissing handles a conditional without a dedupe record that may have been applied: the record may have been
-// swept since. It returns nil if the conditional was certainly not applied. The caller must hold the latch and must
-// have looked up the record under it.
+// recordMissing handles a conditional without a dedupe record. The conditional may have been applied, because the
+// record may have been swept since. It returns nil if the conditional was certainly not applied. The caller must hold
+// the latch and must have looked up the record under it.
 //
 // A dedupe record is kept for command.DedupeSeconds after its write, so a conditional younger than Options.DedupeReach
 // was not applied. A part of an atomic batch may be sent as long as the batch is in the batch log, and its dedupe
 // record is kept at least as long (storage.SweepNode). If the batch is still in the log, the part was not
-// applied; otherwise all of its parts were. Any other conditional of that age is rejected with ErrUncertain.
+// applied; otherwise, all of its parts were applied. Any other conditional of that age is rejected with ErrUncertain.
 func (h *Host) recordMissing(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
 	now := h.opts.Clock.Wall()

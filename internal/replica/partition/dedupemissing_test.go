@@ -94,8 +94,8 @@ func TestLateBatch(t *testing.T) {
 }
 
 // TestOldPart checks an atomic batch's part that is older than the minimum lifetime of dedupe records. It must be
-// evaluated only if the batch is still recorded. In that case its dedupe record is kept, so a part without a record was
-// not applied. If the batch is not recorded, the part was applied.
+// evaluated only if the batch is still recorded. In that case, its dedupe record is kept, so a part without a record
+// was not applied. If the batch is not recorded, the part was applied.
 func TestOldPart(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})

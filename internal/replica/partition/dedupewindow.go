@@ -24,15 +24,15 @@ const (
 	coordinatorsMax = 1 << 10
 )
 
-// dedupeWindow ensures that plain writes are applied once. It remembers the IDs of writes that were applied here, and
-// of writes that this leader has in progress. All replicas apply the same writes, so a new leader remembers the same
-// IDs as the old one. The window is in memory only. It starts empty when the replica is opened and when a snapshot is
-// installed.
+// dedupeWindow ensures that plain writes are applied once. It remembers the IDs of writes that were applied by this
+// replica, and of writes that this leader has in progress. All replicas apply the same writes, so a new leader
+// remembers the same IDs as the old one. The window is in memory only. It starts empty when the replica is opened and
+// when a snapshot is installed.
 //
-// A coordinator numbers its commands in order. Invariant: the ID of every write applied here since the window started
-// is remembered, or its number is at most the highest forgotten number of its coordinator. An ID for which neither
-// holds has not been applied since then, regardless of the clocks. Clocks only decide when IDs are forgotten.
-// Forgetting an ID too early causes ErrUncertain at worst.
+// A coordinator numbers its commands in order. Invariant: the ID of every write applied by this replica since the
+// window started is remembered, or its number is at most the highest forgotten number of its coordinator. An ID for
+// which neither holds has not been applied since then, regardless of the clocks. Clocks only decide when IDs are
+// forgotten. Forgetting an ID too early causes ErrUncertain at worst.
 //
 // The start of the window is expressed as a value of Host.DedupeEpoch, which nodes exchange. Suppose that a sender knew
 // an epoch not older than the start of the window, and made its first attempt after that. Then the write cannot have
@@ -69,7 +69,7 @@ func (r *dedupeWindow) reset(now raftgroup.Instant) {
 }
 
 // clear increments the epoch when the window is empty: a sender that knows the new epoch makes its first attempts after
-// that.
+// the increment.
 func (r *dedupeWindow) clear(now raftgroup.Instant) {
 	r.young, r.old, r.forgotten = dedupeSet{}, dedupeSet{}, nil
 	r.since, r.youngSince = r.epoch.Add(1), now
@@ -118,8 +118,9 @@ func (r *dedupeWindow) covers(known uint64) bool {
 	return r.since == 0 || known >= r.since && known/epochSpan == r.since/epochSpan
 }
 
-// begin registers a write that is about to be proposed; end unregisters it. applied reports that the write need not be
-// proposed, because it was already applied and is durable. The error is ErrInProgress, ErrUncertain, or *DedupeUnknown.
+// begin registers a write that is about to be proposed; end unregisters it. applied reports whether the write was
+// already applied and is durable, so it need not be proposed. The error is ErrInProgress, ErrUncertain, or
+// *DedupeUnknown.
 func (r *dedupeWindow) begin(m *command.Mutation) (applied bool, err error) {
 	id := m.Dedupe
 	r.mu.Lock()
@@ -146,7 +147,7 @@ func (r *dedupeWindow) begin(m *command.Mutation) (applied bool, err error) {
 	return false, nil
 }
 
-// end unregisters a write. If it was applied, remember was called before.
+// end unregisters a write. If the write was applied, remember must have been called before.
 func (r *dedupeWindow) end(id command.DedupeID) {
 	r.mu.Lock()
 	delete(r.inProgress, id)
@@ -176,7 +177,7 @@ func (r *dedupeWindow) expire(now raftgroup.Instant) {
 	r.mu.Unlock()
 }
 
-// rotateIfOld rotates the generations once the young one is old enough to cover rememberFor alone.
+// rotateIfOld rotates the generations once the young generation is old enough to cover rememberFor alone.
 func (r *dedupeWindow) rotateIfOld(now raftgroup.Instant) {
 	if r.young.len()+r.old.len() > 0 && now-r.youngSince > raftgroup.Instant(rememberFor) {
 		r.rotate(now)

@@ -57,8 +57,8 @@ func (e *NotLeader) Error() string {
 	return fmt.Sprintf("this replica is not the leader of partition %d", e.Partition)
 }
 
-// ErrUncertain means that this node does not know whether the write was, or will be, applied. The same command with the
-// same ID may be sent again.
+// ErrUncertain means that this node does not know whether the write was, or will be, applied. The same command may be
+// sent again with the same ID.
 var ErrUncertain = errors.New("the outcome of the write is unknown")
 
 // ErrInProgress means that a command with the same ID is already in progress. It may be sent again to learn the

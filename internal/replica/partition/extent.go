@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Extent is a physical partition as the sender of a command knows it. Commands that name keys belong where their keys
-// are. A command for the whole partition carries the extent for which it was planned: after a split, it would miss the
-// rows that have moved.
+// Extent is a physical partition as the sender of a command knows it. A command that names keys belongs to the
+// partition that contains the keys. A command for the whole partition carries the extent for which it was planned:
+// after a split, it would miss the rows that have moved.
 type Extent struct {
 	Epoch uint64
 	Span  keys.Span

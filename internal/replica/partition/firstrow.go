@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// firstRowsMax bounds the rows without a marker that are skipped, because the latch is held in the meantime.
+// firstRowsMax bounds the rows without a marker that are skipped, because the latch is held while rows are skipped.
 const firstRowsMax = 100
 
-// firstRow finds the row that c.First asks for and returns the cost.
+// firstRow finds the row that c.First requests and returns its cost.
 func firstRow(ctx context.Context, c *command.Conditional, read readFunc) (*command.FoundRow, ru.Units,
 	error) {
 	m := &c.Mutation

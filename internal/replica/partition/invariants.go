@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// invariants is the state of the machine that checks itself, with the build tag invariants.
+// invariants is the state of the checks that the machine performs in builds with the tag invariants.
 type invariants struct {
 	// stamps holds the last timestamps of the leader by table, token, and key.
 	stamps map[string]int64
@@ -19,8 +19,8 @@ type invariants struct {
 // invariantKeysMax bounds the keys in stamps.
 const invariantKeysMax = 1 << 16
 
-// invariantMetaEvery is the number of entries between two checks of the stored meta, which cost as much as there were
-// batches since the last flush.
+// invariantMetaEvery is the number of entries between two checks of the stored meta. The cost of a check grows with the
+// number of batches since the last flush.
 const invariantMetaEvery = 8
 
 // checkWrite checks (P2) and (P3) for a mutation that is about to be applied.

@@ -22,8 +22,8 @@ const stripeCount = 1024
 // and does not hold the mutex. A latch is granted when no earlier entry conflicts with it, so the queue of a key is
 // fair. A blind write that finds an entry for its key also queues.
 //
-// Deadlocks are impossible: a mutex is held only over work that does not wait, and a writer with several latches takes
-// them in ascending order of stripes, one entry per stripe.
+// Deadlocks are impossible: a mutex is held only during work that does not wait, and a writer with several latches
+// takes them in ascending order of stripes, one entry per stripe.
 type latches struct {
 	queueMax int
 	waitMax  time.Duration
@@ -35,7 +35,7 @@ type latches struct {
 type stripe struct {
 	mu      sync.Mutex
 	entries []*latch // in order of arrival
-	// pending holds blind writes that are proposed and not yet applied.
+	// pending holds blind writes that have been proposed but not yet applied.
 	pending []*pendingWrite
 	_       [8]byte // padding to a separate cache line
 }
@@ -79,7 +79,7 @@ type heldLatch struct {
 }
 
 // enter admits a blind write. It returns the mutex if no entry conflicts with the key, which is nearly always the case.
-// Otherwise it waits for the earlier entries.
+// Otherwise, it waits for the earlier entries.
 func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (heldLatch, error) {
 	if g, ok := l.enterNow(r, t, key); ok {
 		return g, nil
@@ -87,7 +87,7 @@ func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []by
 	return l.acquire(ctx, stripeOf(r.Table(), t), r, key, oneKey)
 }
 
-// enterNow is enter for callers that must not wait. It returns false if they would have to.
+// enterNow is enter for callers that must not wait. It returns false if the caller would have to wait.
 func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (heldLatch, bool) {
 	s := &l.stripes[stripeOf(r.Table(), t)]
 	s.mu.Lock()
@@ -194,7 +194,7 @@ func (s *stripe) remove(e *latch) {
 	}
 }
 
-// blocked reports whether an entry before the i-th conflicts with it.
+// blocked reports whether an entry before the i-th entry conflicts with the i-th entry.
 func (s *stripe) blocked(i int) bool {
 	for _, o := range s.entries[:i] {
 		if o.conflicts(s.entries[i]) {

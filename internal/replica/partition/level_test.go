@@ -159,7 +159,7 @@ func TestLevelNotUnderstood(t *testing.T) {
 	}
 	n := w.nodes[0]
 	n.fs = n.fs.CrashClone(vfs.CrashCloneCfg{})
-	// this returns the error that stopped the node
+	// This returns the error that stopped the node.
 	_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close())
 	n.levels = laterLevels
 	w.start(0)
@@ -169,7 +169,7 @@ func TestLevelNotUnderstood(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestEntryOfLaterBuild checks that an entry of an unsupported kind stops this build, also after a restart. The error
+// TestEntryOfLaterBuild checks that an entry of an unsupported kind stops this build, even after a restart. The error
 // must name the kind and must not report damage. A replica must never skip an entry that other replicas have applied.
 func TestEntryOfLaterBuild(t *testing.T) {
 	w := newTestCluster(t, 1)
@@ -189,7 +189,7 @@ func TestEntryOfLaterBuild(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		left := n.fs.CrashClone(vfs.CrashCloneCfg{})
-		// this returns the error that stopped the node
+		// This returns the error that stopped the node.
 		_ = errors.Join(n.host.Swap(nil).Close(), n.store.Close(), n.log.Close())
 		n.fs = left
 		w.start(0)

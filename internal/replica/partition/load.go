@@ -27,7 +27,7 @@ type Load struct {
 	writeSamples atomic.Pointer[writeSamples]
 }
 
-// Usage returns the resources spent at the replica, also by logical partition.
+// Usage returns the resources spent at the replica, in total and by logical partition.
 func (l *Load) Usage() *usage.Partition { return &l.usage }
 
 // Hottest returns the n logical partitions with the highest current load at this replica that are still in its span.

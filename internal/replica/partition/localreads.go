@@ -14,14 +14,15 @@ type localReads struct {
 	// acknowledged is the highest index acknowledged to this node.
 	acknowledged atomic.Uint64
 	// since is the raftgroup.Instant at which the node began to use the replica. Indexes acknowledged to the node
-	// before are not included in acknowledged, so a replica that serves local reads must be fresh as of then.
+	// before are not included in acknowledged, so a replica that serves local reads must be fresh as of that instant.
 	since atomic.Int64
 }
 
 // markFound records that the node uses the replica from now on.
 func (l *localReads) markFound(now raftgroup.Instant) { l.since.Store(int64(now)) }
 
-// freshEnough returns the maximum time since a follower that serves local reads has heard from its leader.
+// freshEnough returns the maximum time since the last message from the leader for which a follower may serve local
+// reads.
 func (l *localReads) freshEnough(now raftgroup.Instant, most time.Duration) time.Duration {
 	return min(most, time.Duration(int64(now)-l.since.Load()))
 }

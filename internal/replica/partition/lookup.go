@@ -20,8 +20,8 @@ type LookupVisitor interface {
 	Holds(r *row.Row) bool
 }
 
-// The limits for stale entries. A lookup that finds more of them, or reads more bytes for them, removes them, up to
-// staleMax at a time.
+// The limits for stale entries. A lookup that finds more than staleKept stale entries, or reads more than
+// staleKeptBytes for them, removes them, up to staleMax at a time.
 const (
 	staleKept      = 4
 	staleKeptBytes = 64 << 10
@@ -29,8 +29,8 @@ const (
 )
 
 // Lookup passes the rows with a value in an index to v. Entries are hints. Entries that lead to rows without the value
-// count toward the time limit of the transaction, but not toward its other limits. They are removed from this node's
-// index once they cost too much. Otherwise, Lookup works like Read.
+// count toward the time limit of the transaction, but not toward its other limits. Such entries are removed from this
+// node's index once they cost too much. Otherwise, Lookup works like Read.
 func (t *Txn) Lookup(ctx context.Context, q *command.Read, v LookupVisitor) error {
 	if t.failed == nil {
 		t.failed = t.lookup(ctx, q, v)

@@ -31,8 +31,8 @@ var errOrder = errors.New("entry out of order")
 //
 // A sweep and a truncation read the store, so the open batch is committed before them, with the applied index from
 // before their entry. After a crash at that point, the entry is applied again, which changes nothing: merging an
-// operand twice has the same result as merging it once. Only commands of the meta partition are not idempotent, and it
-// has no sweeps.
+// operand twice has the same result as merging it once. Only commands of the meta partition are not idempotent, and the
+// meta partition has no sweeps.
 type machine struct {
 	host  *Host
 	batch *storage.Batch
@@ -60,11 +60,11 @@ type progress struct {
 	swept int64
 }
 
-// appliedState is the applier's, or an installation's, state of a replica. They never use it concurrently.
+// appliedState is the state of a replica as seen by the applier or by an installation, which never use it concurrently.
 type appliedState struct {
 	progress
-	// meta is the meta as last stored. For fields in progress, progress is more recent. changed reports whether other
-	// fields have changed since.
+	// meta is the meta as last stored. For the fields that progress contains, progress is more recent. changed reports
+	// whether other fields have changed since meta was stored.
 	meta             keys.Meta
 	changed, touched bool
 	// ids holds the dedupe IDs of plain writes in the open batch.
@@ -123,7 +123,7 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 	}
 	for i, c := range commands {
 		if a.commands = uint64(i) + 1; a.commands <= done {
-			results = append(results, nil) // no proposer waits for it: this is not the first time
+			results = append(results, nil) // no proposer waits for the entry, because it has been applied before
 			continue
 		}
 		if err := command.DecodeEntry(&a.entry, c); err != nil {
@@ -203,8 +203,8 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 		if r.ahead.meta.Frozen != 0 {
 			return r.wrongRange(), nil
 		}
-		// The directory comes first: from then on, it cannot be opened by a build that does not support the partition's
-		// level.
+		// The directory's level is raised first: from then on, a build that does not support the partition's level
+		// cannot open the directory.
 		if err := a.host.store.Raise(e.Level); err != nil {
 			return nil, fmt.Errorf("partition %d: %w", r.id, err)
 		}
@@ -282,8 +282,7 @@ func (a *machine) Members(group, index, term uint64, members *pb.ConfState, wher
 	return nil
 }
 
-// Commit implements raftgroup.StateMachine. The dedupe window is updated when readers see the applied writes, not
-// before.
+// Commit implements raftgroup.StateMachine. The dedupe window is updated only when readers see the applied writes.
 func (a *machine) Commit() error {
 	if a.batch.Empty() && len(a.touched) == 0 {
 		return nil
@@ -360,8 +359,8 @@ func (r *Replica) show(now raftgroup.Instant) {
 	}
 }
 
-// sweptBelow returns the horizon of a sweep, or 0 if it only removes dedupe IDs and change log entries, which no reader
-// misses.
+// sweptBelow returns the horizon of a sweep, or 0 if the sweep removes only dedupe IDs and change log entries, which no
+// reader misses.
 func sweptBelow(s *command.Sweep) int64 {
 	for _, key := range s.Keys {
 		if p, ok := keys.Parse(key); ok && p.Kind < keys.Dedupe {

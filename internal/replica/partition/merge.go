@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Freeze makes the partition reject all commands, at the given epoch. When it returns, this is applied here and
-// durable: all commands get *WrongRange, from Frozen on. Only the leader can freeze. The errors are the same as for
-// Split.
+// Freeze makes the partition reject all commands, at the given epoch. When Freeze returns, the freeze is applied on
+// this node and durable: all commands from Frozen on get *WrongRange. Only the leader can freeze. The errors are the
+// same as for Split.
 func (c Control) Freeze(ctx context.Context, epoch uint64) error {
 	r := c.replica
 	now := r.state.Load()
@@ -28,7 +28,7 @@ func (c Control) Freeze(ctx context.Context, epoch uint64) error {
 	case r.Level() < splitLevel:
 		return fmt.Errorf("partition %d has feature level %d, but merges require %d", r.id, r.Level(), splitLevel)
 	}
-	// As in Split: the log rejects no accepted command, except after a change of leaders.
+	// As in Split, the log rejects no accepted command except after a change of leaders.
 	r.rejectFrom.Store(&now.span.Begin)
 	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
@@ -44,8 +44,9 @@ func (c Control) Unfreeze(ctx context.Context, epoch uint64) error {
 }
 
 // Merge makes the partition take over the span of its right neighbor. All replicas of the neighbor must be frozen, on
-// nodes with a replica of this partition that is adjacent to it. Merge returns when it is applied here. No data is
-// copied. Only the leader can merge, and only at the given epoch. The errors are the same as for Split.
+// nodes with a replica of this partition that is adjacent to it. Merge returns when the merge has been applied on this
+// node. No data is copied. Only the leader can merge, and only at the given epoch. The errors are the same as for
+// Split.
 func (c Control) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
 	r := c.replica
 	if right := r.host.Replica(topology.PartitionID(m.Right)); right != nil {
@@ -59,8 +60,8 @@ func (c Control) Merge(ctx context.Context, epoch uint64, m *command.Merge) erro
 }
 
 // Absorber returns the partition whose local replica may still take over the span of a frozen local replica, with its
-// epoch. It returns 0 if none exists, or if the replica is not frozen. Until then, the frozen replica must stay: its
-// rows become the rows of the other replica and are not copied from elsewhere.
+// epoch. It returns 0 if none exists, or if the replica is not frozen. As long as the other replica may do so, the
+// frozen replica must stay: its rows become the rows of the other replica and are not copied from elsewhere.
 func (m *replicaMap) Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64) {
 	r := m.Replica(id)
 	if r == nil || r.Frozen() == 0 {
@@ -75,7 +76,7 @@ func (m *replicaMap) Absorber(id topology.PartitionID) (left topology.PartitionI
 	return 0, 0
 }
 
-// adjoins reports whether the span ends where another one begins.
+// adjoins reports whether the span ends where another span begins.
 func (s *state) adjoins(right *state) bool {
 	return s.keys.Table != 0 && s.keys.Table == right.keys.Table && len(s.keys.End) > 0 &&
 		bytes.Equal(s.keys.End, right.keys.Begin)
@@ -83,7 +84,7 @@ func (s *state) adjoins(right *state) bool {
 
 // asOf returns a partition's meta with the index before the current entry and the changes that the entry has made so
 // far. It is stored immediately. When the entry is applied again, after a crash or after a snapshot, it begins after
-// the command being applied now. A command that was rejected before must not be accepted after it.
+// the command being applied now. A command that was rejected before the crash must not be accepted afterward.
 func (a *machine) asOf(r *Replica, next *progress, index uint64) keys.Meta {
 	m := r.ahead.meta
 	m.Applied, m.Term = r.ahead.applied, r.ahead.term
@@ -92,13 +93,13 @@ func (a *machine) asOf(r *Replica, next *progress, index uint64) keys.Meta {
 	return m
 }
 
-// freeze applies a.entry, like split: everything applied before is durable with it.
+// freeze applies a.entry. As in split, everything applied before becomes durable with the entry.
 func (a *machine) freeze(r *Replica, next *progress, index uint64) (result any, err error) {
 	switch m := &r.ahead.meta; {
 	case r.isMeta() || a.entry.Epoch != m.Epoch:
 		return r.wrongRange(), nil
 	case m.Frozen != 0:
-		return nil, nil // it was proposed twice
+		return nil, nil // the entry was proposed twice
 	}
 	if err := a.Commit(); err != nil {
 		return nil, err
@@ -143,7 +144,8 @@ func (h *Host) replaceMeta(r *Replica, m *keys.Meta) error {
 var errNotFrozen = errors.New("the right partition of the merge is not in its frozen state")
 
 // merge applies a.entry; index is the log index of the entry. One durable batch stores the wider partition and ends the
-// other one, whose rows are here: it was frozen on this node before the entry was proposed, and has been kept since.
+// neighbor, whose rows are on this node: the neighbor was frozen on this node before the entry was proposed, and has
+// been kept since.
 func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, err error) {
 	e := a.entry.Merge
 	if r.isMeta() || a.outdated(r) {
@@ -216,8 +218,8 @@ func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 	return nil
 }
 
-// dropAbsorbed removes the rest of partitions whose spans were taken over by others on this node; a crash during an
-// installation leaves them. It returns the remaining metas.
+// dropAbsorbed removes the rest of partitions whose spans other partitions on this node have taken over; a crash during
+// an installation leaves such remains. It returns the remaining metas.
 func (h *Host) dropAbsorbed(metas []keys.Meta) ([]keys.Meta, error) {
 	gone := map[uint64]bool{}
 	for i := range metas {

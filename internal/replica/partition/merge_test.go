@@ -188,7 +188,7 @@ func TestUnfreeze(t *testing.T) {
 }
 
 // TestMergeBySnapshot checks a node that was down while two partitions were merged, and that receives a snapshot of the
-// result. It must have all rows of both partitions and no replica of the right partition, also after a crash.
+// result. It must have all rows of both partitions and no replica of the right partition, even after a crash.
 func TestMergeBySnapshot(t *testing.T) {
 	w := newTestCluster(t, 3)
 	left, right := w.pair(0, 1, 2)

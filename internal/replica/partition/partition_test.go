@@ -721,7 +721,8 @@ func TestRequire(t *testing.T) {
 
 // TestCounts checks that every request is counted and charged.
 func TestCounts(t *testing.T) {
-	// The clock does not advance. At the end of a minute, the lists are reset, also by the host itself.
+	// The clock does not advance, because the lists are reset at the end of each minute, and the host also resets them
+	// on its own.
 	now := time.Unix(1_800_000_010, 0)
 	h := open(t, newStore(t), 1, Options{Clock: testClock(func() time.Time { return now })})
 	defer closeHost(t, h)

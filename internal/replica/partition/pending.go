@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// pendingWrite is a blind write from its proposal until it is applied. In the meantime it is in its stripe's list, so
+// pendingWrite is a blind write from its proposal until it is applied. In the meantime, it is in its stripe's list, so
 // that a writer that must read first can wait for it.
 type pendingWrite struct {
 	replica *Replica
@@ -24,7 +24,8 @@ type pendingWrite struct {
 	entry   []byte
 	stripe  *stripe // nil after its removal from the list
 	at      int     // in stripe.pending
-	// barrier, if not nil, waits for this write. One is enough: it belongs to the holder of the latch.
+	// barrier, if not nil, waits for this write. A single barrier is enough, because only the holder of the latch has
+	// one.
 	barrier *barrier
 }
 
@@ -56,7 +57,7 @@ func (s *stripe) removePending(f *pendingWrite) {
 }
 
 // awaitPending waits until the pending blind writes to a key have completed. The caller must hold the key's latch, so
-// there are no new ones. It does not wait for writes to other keys.
+// no new blind writes to the key can arrive. It does not wait for writes to other keys.
 func (s *stripe) awaitPending(ctx context.Context, r *Replica, t token.Token, key []byte) error {
 	var b *barrier
 	s.mu.Lock()

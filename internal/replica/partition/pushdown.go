@@ -36,20 +36,20 @@ type Aggregation interface {
 // ErrNoPushdown can be returned by Aggregator.Aggregate to have the rows passed on.
 var ErrNoPushdown = errors.New("this replica does not aggregate the rows")
 
-// SetAggregator sets the aggregator. Before that, rows are passed on.
+// SetAggregator sets the aggregator. Until then, rows are passed on unaggregated.
 func (e *extensions) SetAggregator(f Aggregator) { e.aggregator.Store(&f) }
 
 // The limits of one aggregation. An aggregation that reaches them returns its result so far, and its reader continues
 // with another read.
 const (
 	// pushdownRowsMax and pushdownBytesMax bound the rows or keys, and the logical bytes, of one aggregation. If the
-	// throughput is limited, the limits are lower, because a read is charged after it is done.
+	// throughput is limited, the limits are lower, because a read is charged after it has finished.
 	pushdownRowsMax       = 8192
 	pushdownBytesMax      = 16 << 20
 	pushdownRowsBudgeted  = 500
 	pushdownBytesBudgeted = 1 << 20
-	// pushdownsMax bounds the concurrent aggregations of a node, each of which may use several MiB. Above it, rows are
-	// passed on.
+	// pushdownsMax bounds the concurrent aggregations of a node, each of which may use several MiB. Above this number,
+	// rows are passed on without aggregation.
 	pushdownsMax = 64
 )
 
@@ -96,7 +96,7 @@ func newPushdown(ctx context.Context, r *Replica, c *command.Read, v command.Vis
 	return f
 }
 
-// tell passes on the result. Nothing was passed on before.
+// tell passes on the result. No rows may have been passed on before.
 func (f *pushdown) tell(m *readMeter) error {
 	f.answer.Rows, f.answer.Bytes = m.Rows, m.Bytes
 	if !f.failed {

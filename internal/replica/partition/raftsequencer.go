@@ -55,10 +55,10 @@ func (s *raftSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) e
 }
 
 // admit implements sequencer. A leader with a lease reads immediately and checks the clock afterward. A leader without
-// a lease asks a quorum before it reads. So does a follower with here: it asks the leader for an index, and once it has
+// a lease asks a quorum before it reads. With here, a follower asks the leader for an index. Once the follower has
 // applied that index, its state contains everything that had succeeded when the read began, even after a leader change.
-// A follower serves ONE and LOCAL_ONE without asking (P9), but only to its own node, because it does not know what was
-// acknowledged to other nodes.
+// A follower serves reads at ONE and LOCAL_ONE without asking (P9), but only to its own node, because it does not know
+// what was acknowledged to other nodes.
 func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (leaseToken, error) {
 	if term := s.evaluating(); term != 0 {
 		if lease := s.group.Load().Lease(); lease != 0 {
@@ -95,7 +95,7 @@ func (s *raftSequencer) askLeader(ctx context.Context, g *raftgroup.Group) error
 	}
 	o, err := a.wait(ctx, s.host.sim)
 	if err != nil {
-		return err // the outcome is still to come
+		return err // the outcome is still pending
 	}
 	s.indexWaiters.Put(a)
 	if o.Err != nil {

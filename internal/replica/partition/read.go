@@ -13,7 +13,7 @@ import (
 
 // Read passes the results of c in this partition to v, in order. It is linearizable at every consistency level, because
 // only the leader serves it, and nothing is read twice. A range read must be at the current epoch if it names one,
-// because the sender continues after the end of the range that it knows.
+// because the sender continues after the end of the range as it knows the range.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, false)
 }
@@ -49,7 +49,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		defer func() { f.aggregation.Close(); r.host.pushdown.Add(-1) }()
 		p.v = f
 	}
-	horizon := r.horizon.Load() // before the store is read: later writes are above it
+	horizon := r.horizon.Load() // taken before the store is read, because later writes have higher timestamps
 	switch {
 	case c.Key == nil && !p.narrow(s):
 	case c.Changes != nil && c.Changes.Horizon:
@@ -95,14 +95,14 @@ func staleIndex(err error) error {
 }
 
 // lost reports whether a part of the data that c reads has moved, or may have moved, to another partition since the
-// replica was in state before. It may have been changed there before it was read here.
+// replica was in state before. The other partition may have changed the data before this replica read it.
 func (s *state) lost(c *command.Read, before *state) bool {
 	return s != before && (s.frozen != 0 || c.Key == nil && s.epoch != before.epoch ||
 		c.Key != nil && !s.serves(c.Position()))
 }
 
-// LookLed is Look on a replica that leads and has applied everything acknowledged before. It returns *NotLeader if the
-// replica does not lead.
+// LookLed works like Look, but only on a replica that leads and has applied everything acknowledged before. It returns
+// *NotLeader if the replica does not lead.
 func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visitor) error {
 	t := r.seq.lease()
 	if t.term == 0 {
@@ -114,7 +114,8 @@ func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visito
 	return r.seq.confirmRead(ctx, t, q)
 }
 
-// Look reads the state applied here, regardless of other replicas. It is free of charge and does not confirm anything.
+// Look reads the state that this replica has applied, regardless of other replicas. It is free of charge and does not
+// confirm anything.
 func (r *Replica) Look(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := r.requests.begin(); err != nil {
 		return err

@@ -20,15 +20,15 @@ type readMeter struct {
 	c *command.Read
 	// passed is set once anything has been passed on.
 	passed bool
-	// sub is the part of a range that the replica holds. span is set if the ends of that part are between keys of one
-	// token.
+	// sub is the part of a range that the replica holds. span is set if an end of that part is between keys with the
+	// same token.
 	sub  command.Read
 	span *topology.Span
 }
 
 func (m *readMeter) begin(v command.Visitor, c *command.Read) { *m = readMeter{v: v, c: c} }
 
-// narrow sets sub to the part of the command in s. It reports whether there is any.
+// narrow sets sub to the part of the command in s. It reports whether such a part exists.
 func (m *readMeter) narrow(s *state) bool {
 	r, ok := m.c.Range.Intersect(s.span.Tokens())
 	m.sub = *m.c
@@ -74,7 +74,7 @@ func (m *readMeter) Passed(t token.Token, key []byte, looked int) (command.Step,
 	}
 	step, err := command.Passed(m.v, t, key, looked)
 	if step == command.Stop {
-		m.passed = true // an empty result must be confirmed as well
+		m.passed = true // an empty result must also be confirmed
 	}
 	return step, err
 }

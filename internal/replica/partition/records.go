@@ -95,7 +95,7 @@ func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err er
 }
 
 // Change changes records of the meta partition if they are at the expected version. It returns the new version, or
-// *Conflict with the current one. Only the leader of the meta partition can change records. Keys begin with a byte
+// *Conflict with the current version. Only the leader of the meta partition can change records. Keys begin with a byte
 // above 0.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
 	if !r.isMeta() {

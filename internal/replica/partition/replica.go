@@ -82,7 +82,7 @@ func newReplica(h *Host, n *replicaInit) (*Replica, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.ahead.notifiedVersion = version // the caller that opens the host reads the records then
+		r.ahead.notifiedVersion = version // the caller that opens the host reads the records afterward
 	}
 	return r, r.refresh(meta)
 }

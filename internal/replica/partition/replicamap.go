@@ -15,19 +15,19 @@ import (
 
 // replicaMap holds the replicas of a node by partition.
 type replicaMap struct {
-	// listing serializes all changes of replicas. The map is never modified, only replaced. While listing is held, the
-	// holder waits only for the disk.
+	// listing serializes all changes of replicas. The map is never modified in place, only replaced. While listing is
+	// held, the holder waits only for the disk.
 	listing  sync.Mutex
 	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
-	// retired holds replicas whose spans belong to other replicas now, by ID, as long as the machine may receive
-	// entries for them.
+	// retired holds replicas whose spans now belong to other replicas, by ID, as long as the machine may receive
+	// entries for the retired replicas.
 	retired sync.Map
 }
 
-// Replica returns the replica of a partition, or nil if it is not here.
+// Replica returns the local replica of a partition, or nil if this node has none.
 func (m *replicaMap) Replica(id topology.PartitionID) *Replica { return (*m.replicas.Load())[id] }
 
-// Leader returns the node that leads a partition. ok is false if the leader is unknown or no replica is here.
+// Leader returns the node that leads a partition. ok is false if the leader is unknown or if this node has no replica.
 func (m *replicaMap) Leader(id topology.PartitionID) (node topology.NodeID, ok bool) {
 	if r := m.Replica(id); r != nil {
 		return r.Leader()
@@ -58,7 +58,7 @@ func (m *replicaMap) Member(id topology.PartitionID) topology.ReplicaID {
 	return 0
 }
 
-// IDs returns the IDs of the partitions with a replica here, in ascending order.
+// IDs returns the IDs of the partitions with a replica on this node, in ascending order.
 func (m *replicaMap) IDs() []topology.PartitionID {
 	return slices.Sorted(maps.Keys(*m.replicas.Load()))
 }
@@ -115,8 +115,9 @@ func (m *replicaMap) removeFromMap(list []replicaInit) {
 
 func (m *replicaMap) clone() map[topology.PartitionID]*Replica { return maps.Clone(*m.replicas.Load()) }
 
-// retire removes replicas whose spans are taken over from the map. The caller must hold listing, and discards their
-// sequencers when their state is gone. Later entries for them are ignored by the machine.
+// retire removes replicas whose spans are being taken over by other replicas from the map. The caller must hold
+// listing, and must discard their sequencers when their state is gone. Later entries for them are ignored by the
+// machine.
 func (m *replicaMap) retire(dead ...*Replica) {
 	replicas := m.clone()
 	for _, r := range dead {

@@ -24,7 +24,7 @@ func (s *replicaSet) isMeta() bool { return s.id == topology.MetaPartition }
 // Leading reports whether this replica leads and may evaluate commands. It is a hint that may already be outdated.
 func (s *replicaSet) Leading() bool { return s.seq.evaluating() != 0 }
 
-// Leader returns the node that leads, as far as this replica knows. ok is false if it knows none.
+// Leader returns the node that leads, as far as this replica knows. ok is false if it knows no leader.
 func (s *replicaSet) Leader() (node topology.NodeID, ok bool) {
 	m, ok := s.seq.leader()
 	return m.Node, ok

@@ -166,9 +166,9 @@ func TestStaleTerm(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// TestRetries checks that a repeated command that has been applied gets a response, also from another leader and after
-// some time. If the command may be older than the dedupe window, its outcome must be unknown. If the command is
-// certainly newer, it must be applied. A first attempt that arrives late must not be applied either.
+// TestRetries checks that a repeated command that has been applied gets a response, even from another leader and even
+// after some time. If the command may be older than the dedupe window, its outcome must be unknown. If the command is
+// certainly newer, it must be applied. A first attempt that arrives late must also not be applied.
 func TestRetries(t *testing.T) {
 	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)

@@ -10,8 +10,8 @@ import (
 
 // requestTracker counts the requests in progress at a replica, so that a closing replica can wait for them.
 type requestTracker struct {
-	// active counts requests in progress, plus closing once new requests are rejected. drained is closed when only
-	// closing is left.
+	// active is the number of requests in progress. Once new requests are rejected, the constant closing is added to
+	// it. drained is closed when active equals closing.
 	active  atomic.Int64
 	drained chan struct{}
 	once    sync.Once

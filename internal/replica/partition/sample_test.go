@@ -21,9 +21,9 @@ func newDetachedReplica() *Replica {
 	return r
 }
 
-// TestSamples checks that samples represent the spent units, also if clients alternate between keys; that old samples
-// are replaced; and that no samples are taken unless requested, and none returned of a part that the replica no longer
-// has.
+// TestSamples checks that samples represent the spent units, even if clients alternate between keys, and that old
+// samples are replaced. No samples may be taken unless requested, and no sample may be returned for a part that the
+// replica no longer has.
 func TestSamples(t *testing.T) {
 	r := newDetachedReplica()
 	r.state.Store(&state{})

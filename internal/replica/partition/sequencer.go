@@ -13,9 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// sequencer orders the entries of one replica and makes them durable; the machine applies them. There are two:
-// raftSequencer, whose entries are on the disks of a quorum before they are applied, and localSequencer, whose entries
-// are applied as they come and synced in groups. The rest of a replica is the same for both.
+// sequencer orders the entries of one replica and makes them durable; the machine applies them. The package has two
+// implementations: raftSequencer, whose entries are on the disks of a quorum before they are applied, and
+// localSequencer, whose entries are applied as they arrive and synced in groups. The rest of a replica is the same for
+// both.
 type sequencer interface {
 	// evaluating returns the term in which this replica leads and has applied all older entries, or 0.
 	evaluating() (term uint64)
@@ -27,8 +28,8 @@ type sequencer interface {
 	// w is notified of the outcome once, possibly before propose returns; the bytes are not read after that. If propose
 	// returns an error, nothing was done and w is not notified.
 	propose(term uint64, entry []byte, w raftgroup.Waiter) error
-	// lease returns the leader's token for an immediate read, with the term in which it evaluates, or 0 if it does not.
-	// The token must be confirmed after the read.
+	// lease returns the leader's token for an immediate read, with the term in which it evaluates, or 0 if it does not
+	// have a lease. The token must be confirmed after the read.
 	lease() leaseToken
 	// admit returns a token for a read, to be confirmed after the read, or *NotLeader. With here, a follower asks its
 	// leader instead of rejecting the read.
@@ -36,8 +37,8 @@ type sequencer interface {
 	// confirmRead returns nil if the data that q has read since admit, or a timestamp if q is nil, may be returned. It
 	// may block.
 	confirmRead(ctx context.Context, t leaseToken, q *command.Read) error
-	// confirmAsync is confirmRead for one key read by a conditional write. It does not block; then is called once. If
-	// it returns an error, then is not called.
+	// confirmAsync is confirmRead for one key read by a conditional write. It does not block; the function then is
+	// called once. If confirmAsync returns an error, then is not called.
 	confirmAsync(t leaseToken, table uint32, tok token.Token, then func(error)) error
 }
 
@@ -50,8 +51,9 @@ type leaseToken struct {
 	installs uint64
 }
 
-// appliedNotifier is a raftgroup.Waiter that is notified when its entry is applied, if that is before it is durable. It
-// can then release resources that only separate conflicting commands. applied is called before Done.
+// appliedNotifier is a raftgroup.Waiter that is notified when its entry is applied, if that happens before the entry is
+// durable. The waiter can then release resources that only separate conflicting commands. applied is called before
+// Done.
 type appliedNotifier interface{ applied() }
 
 // sequencers creates the sequencers of a node's replicas.
@@ -69,8 +71,8 @@ type sequencers interface {
 	openChild(child *replicaInit, leader topology.NodeID)
 	// discard removes the log of a replica whose span was taken over, once its state is gone. It does not block.
 	discard(r *Replica)
-	// stopSequencers stops the sequencers of closed replicas: nothing is applied to them when it returns. finish must
-	// be called after the removal of their state.
+	// stopSequencers stops the sequencers of closed replicas: nothing is applied to the replicas after stopSequencers
+	// returns. finish must be called after the removal of their state.
 	stopSequencers(rs []*Replica) (finish func() error, err error)
 	// failed returns the reason why entries are rejected, or nil.
 	failed() error

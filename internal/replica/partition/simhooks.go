@@ -41,7 +41,7 @@ var errEnded = sched.ErrEnded
 // waitLimit limits a wait.
 type waitLimit struct {
 	ctx context.Context
-	// ends are channels that are closed when the wait has become useless; nil channels never are.
+	// ends are channels that are closed when the wait has become useless; nil channels are never closed.
 	ends [2]chan struct{}
 	// max is the maximum duration; 0 means unlimited.
 	max time.Duration

@@ -24,7 +24,8 @@ const (
 	writeSampleBits = 16
 	// WriteSampleBytes is the number of written bytes that a write sample represents.
 	WriteSampleBytes = 1 << writeSampleBits
-	// writeSamplesMax is the number of samples that are kept until they are fetched. Newer ones replace older ones.
+	// writeSamplesMax is the number of samples that are kept until they are fetched. Newer samples replace older
+	// samples.
 	writeSamplesMax = 256
 )
 
@@ -34,7 +35,7 @@ type writeSamples struct {
 	positions [writeSamplesMax]atomic.Uint64
 }
 
-// sampleWrite samples a write. all is the total number of bytes written, including it.
+// sampleWrite samples a write. all is the total number of bytes written, including this write.
 func (l *Load) sampleWrite(bytes, all int64, tok token.Token) {
 	if all>>writeSampleBits == (all-bytes)>>writeSampleBits {
 		return
@@ -93,7 +94,7 @@ func (n *SizeTracker) Bytes() int64 { return n.bytes.Load() }
 // Full reports whether the measured size has reached the limit.
 func (n *SizeTracker) Full() bool { return n.full.Load() }
 
-// SizeLimits enforces the maximum size of the logical partitions of a replica that are close to it.
+// SizeLimits enforces the maximum size of those logical partitions of a replica that are close to the maximum.
 type SizeLimits struct {
 	host     *Host
 	id       topology.PartitionID

@@ -24,8 +24,8 @@ var errSnapshot = errors.New("the snapshot does not match the replica")
 type snapshots struct {
 	*ReplicaSets
 	store snapshotStore
-	// incoming holds the snapshots that were received and are neither installed nor discarded. Invariant: none of them
-	// overlaps a replica, or a snapshot, of another partition. mu guards it.
+	// incoming holds the snapshots that were received and are neither installed nor discarded. Invariant: no incoming
+	// snapshot overlaps a replica, or a snapshot, of another partition. mu guards it.
 	mu       sync.Mutex
 	incoming []*incomingSnapshot
 }
@@ -140,7 +140,7 @@ func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead [
 	return own, dead, nil
 }
 
-// Install implements raftgroup.SnapshotStore. Follower reads in progress detect that it happened.
+// Install implements raftgroup.SnapshotStore. Follower reads in progress detect the installation.
 func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
 	m := s.of(group)
 	if m == nil && s.host.retiredReplica(topology.PartitionID(group)) != nil {
@@ -187,7 +187,7 @@ func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data ra
 	if err := s.store.InstallSnapshot(s.ctx, own, from, check, ids...); err != nil {
 		return err
 	}
-	if len(dead) > 0 { // a crash before this is detected at the start
+	if len(dead) > 0 { // a crash before this point is detected at the next start
 		if err := s.host.removeRecords(ids); err != nil {
 			return err
 		}

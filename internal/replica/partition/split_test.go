@@ -213,7 +213,7 @@ func TestSplitOrUnfreeze(t *testing.T) {
 		return splits > 0
 	}
 
-	lone := w.leader(id) // the other nodes cancel the split, and this node does not know it
+	lone := w.leader(id) // the other nodes cancel the split without the knowledge of this node
 	w.isolate(lone, true)
 	var asked sync.WaitGroup
 	asked.Go(func() { _ = w.replica(lone, id).Control().Split(ctx, epoch, order(0)) })

@@ -13,7 +13,7 @@ import (
 // and a clock that moves back.
 type stamps struct{ last atomic.Int64 }
 
-// next returns a timestamp higher than all previous ones.
+// next returns a timestamp higher than all previous timestamps.
 func (s *stamps) next(now int64) int64 {
 	for {
 		last := s.last.Load()
@@ -24,12 +24,14 @@ func (s *stamps) next(now int64) int64 {
 	}
 }
 
-// aheadMax is how far timestamps may be ahead of the clock because of a client whose clock is ahead, in microseconds.
+// aheadMax is the maximum time, in microseconds, by which timestamps may be ahead of the clock because of a client
+// whose clock is ahead.
 const aheadMax = 1_000_000
 
 // over returns the timestamps for a mutation that was assigned stamp and must supersede above, a timestamp chosen by a
-// client: the mutation's own, and the partition's. Later timestamps are higher than both, unless the client's clock is
-// far ahead. In that case they follow the clock, and only writers that read the key first supersede it.
+// client. The result partition is the timestamp for the partition, and mutation is the timestamp for the mutation.
+// Later timestamps are higher than both, unless the client's clock is far ahead. In that case, later timestamps follow
+// the clock, and only writers that read the key first supersede it.
 func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 	switch {
 	case above < stamp:
@@ -43,8 +45,8 @@ func (s *stamps) over(stamp, above int64) (partition, mutation int64) {
 	return stamp, above + 1
 }
 
-// stampAhead is how far, in microseconds, a timestamp requested by another node may be ahead: the node's clock may be
-// wrong, and later writes would be hidden until then.
+// stampAhead is the maximum time, in microseconds, by which a timestamp requested by another node may be ahead of the
+// clock. The other node's clock may be wrong, and writes would be hidden until the clock reached the timestamp.
 const stampAhead = int64(2 * time.Second / time.Microsecond)
 
 // stampTime returns the time for timestamps: now, or the requested time if it is later, within limits.

@@ -49,5 +49,5 @@ func (c *currentState) Extent() Extent {
 }
 
 // Frozen returns the log index at which the partition was durably frozen, as far as this replica has applied it, or 0
-// if it serves.
+// if the partition serves requests.
 func (c *currentState) Frozen() uint64 { return c.state.Load().frozen }

@@ -52,7 +52,7 @@ func (c *committer) flush(spare []proposal) []proposal {
 		if err != nil {
 			p.outcome = raftgroup.Outcome{Err: err}
 		} else if p.entry == nil && p.outcome.Index > number {
-			// a reader saw a batch that was being committed when the sync began: another sync follows
+			// A reader saw a batch that was being committed when the sync began, so another sync follows.
 			c.mu.Lock()
 			c.group = append(c.group, *p)
 			c.mu.Unlock()
@@ -83,7 +83,8 @@ func (c *committer) syncStore() error {
 	return nil
 }
 
-// durable notifies w when a batch is durable, immediately if it is. If it returns an error, w is not notified.
+// durable notifies w when a batch is durable, or immediately if the batch is already durable. If it returns an error, w
+// is not notified.
 func (c *committer) durable(number uint64, w raftgroup.Waiter) error {
 	if err := c.failed(); err != nil {
 		return err

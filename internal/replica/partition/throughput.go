@@ -73,7 +73,7 @@ func (t *Throughput) throttleError(wait time.Duration) error {
 const hotMax = 128
 
 // SetHot sets the readable name of the logical partition with the highest load, which is included in throttling errors.
-// An empty name means that none exists.
+// An empty name means that no such partition is known.
 func (t *Throughput) SetHot(name string) {
 	// Clients parse the error at commas and equals signs, and its details end with an apostrophe.
 	name = strings.NewReplacer("'", `"`, ",", ";").Replace(strings.ToValidUTF8(name[:min(len(name), hotMax)], ""))
@@ -219,7 +219,7 @@ func (t *Throughput) bounds() usage.Bounds {
 // Throughputs holds the throughput limits of physical partitions.
 type Throughputs struct {
 	// PerSecond holds limits in request units per second, at most budget.MaxPerSecond each. Partitions that are not in
-	// it are unlimited.
+	// the map are unlimited.
 	PerSecond map[topology.PartitionID]int64
 	// Children holds the children of pending splits, by parent. When the child is created, both get the limit that
 	// PerSecond has for the child.
@@ -230,8 +230,8 @@ func (t *Throughputs) equal(o *Throughputs) bool {
 	return maps.Equal(t.PerSecond, o.PerSecond) && maps.Equal(t.Children, o.Children)
 }
 
-// SetThroughputs sets the throughput limits, also for future replicas. The caller must not modify the maps afterward.
-// Calls must not be concurrent.
+// SetThroughputs sets the throughput limits of current and future replicas. The caller must not modify the maps
+// afterward. Calls must not be concurrent.
 func (h *Host) SetThroughputs(t Throughputs) {
 	if old := h.throughputs.Load(); old == nil && len(t.PerSecond) == 0 || old != nil && old.equal(&t) {
 		return

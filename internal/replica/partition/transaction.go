@@ -24,15 +24,15 @@ import (
 
 // Programs interprets the programs of transactions; see command.Conditional. It must be safe for concurrent use.
 type Programs interface {
-	// Program prepares a program. It may wait for a schema that has not arrived at this node; no latch is held. Errors
-	// are returned to the client, ErrStaleSchema to the coordinator.
+	// Program prepares a program. It may wait for a schema that has not arrived at this node; no latch is held.
+	// ErrStaleSchema is returned to the coordinator; all other errors are returned to the client.
 	Program(ctx context.Context, c *command.Conditional) (Program, error)
 }
 
 // Program is the program of one transaction.
 type Program interface {
 	// Run reads and stages changes. If it returns an error, nothing is applied, and the client gets the error. It must
-	// return soon after its context has ended, which is the time limit.
+	// return soon after its context has ended, which happens at the time limit.
 	Run(ctx context.Context, t *Txn) (result []byte, err error)
 }
 
@@ -41,12 +41,12 @@ type LargeResult interface {
 	Program
 	// ResultBytesMax returns the maximum size of the result.
 	ResultBytesMax() int
-	// Brief returns, after Run, the result to store next to the rows in place of a result above ResultBytes, for a
+	// Brief returns, after Run, the result to store next to the rows instead of a result above ResultBytes, for a
 	// repeated request.
 	Brief() []byte
 }
 
-// SetPrograms sets the interpreter of programs. Before that, transactions are rejected.
+// SetPrograms sets the interpreter of programs. Until then, transactions are rejected.
 func (e *extensions) SetPrograms(p Programs) { e.programs.Store(&p) }
 
 // program prepares the program of a transaction. It returns nil for other conditionals.
@@ -89,10 +89,10 @@ func (b TransactionBounds) withDefaults() TransactionBounds {
 	return b
 }
 
-// Txn is a running transaction in one logical partition, at its leader. The logical partition is latched: nothing else
-// writes there, so the program reads a single state, which is unchanged when its changes are applied. Transactions are
-// therefore serializable. They are linearizable because the leader's term is confirmed before a result is returned.
-// Reads do not see changes staged by the transaction itself.
+// Txn is a running transaction in one logical partition, at its leader. The logical partition is latched: no other
+// request writes to it, so the program reads a single state, which is unchanged when its changes are applied.
+// Transactions are therefore serializable. They are linearizable because the leader's term is confirmed before a result
+// is returned. Reads do not see changes staged by the transaction itself.
 //
 // A Txn belongs to one goroutine and ends with Program.Run. Once a limit was reached or a read has failed, nothing is
 // committed, whether or not the program handles the error.
@@ -102,7 +102,7 @@ type Txn struct {
 	// pinned is the stored logical partition.
 	pinned *storage.Pinned
 	ops    []command.Op
-	// log describes how staged changes are logged; nil if they are not.
+	// log describes how staged changes are logged, or is nil if they are not logged.
 	log *command.ChangeLog
 	// price is the cost of the reads.
 	price       ru.Units
@@ -252,7 +252,7 @@ func (w *conditionalWrite) transact(ctx context.Context, at *storage.Pinned) (v 
 		return r.host.runRecovered(ctx, p, t)
 	})
 	if t.price == 0 && len(t.ops) == 0 {
-		t.price = ru.PointRead // it still had its turn at the leader
+		t.price = ru.PointRead // the transaction still had its turn at the leader
 	}
 	r.load.recordRead(m.Principal, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {

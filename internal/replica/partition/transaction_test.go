@@ -136,7 +136,7 @@ func TestTransactionsAreSerial(t *testing.T) {
 	readers.Go(func() {
 		for {
 			m := put("k", 0)
-			// a row with a lower balance than a and b, among the rows that transfers read
+			// This row has a lower balance than a and b, and is among the rows that transfers read.
 			m.Ops[0].Clustering = []byte("z")
 			if err := write(t.Context(), r, m); err != nil {
 				t.Error(err)

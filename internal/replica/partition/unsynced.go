@@ -11,9 +11,9 @@ import (
 // unsynced tracks the keys with writes that readers see and that a crash could still undo. A reader that has seen such
 // a write waits for its sync (P5): data that was read is never lost.
 //
-// A slot contains the number of the last batch that wrote to a key of the slot, from before that batch is visible. Keys
-// share slots by their hash, so a reader may wait unnecessarily, which is rare with slotCount slots. Scans do not track
-// which keys they have seen.
+// A slot contains the number of the last batch that wrote to a key of the slot. It is set before that batch becomes
+// visible. Keys share slots by their hash, so a reader may wait unnecessarily, which is rare with slotCount slots.
+// Scans do not track which keys they have seen.
 type unsynced struct {
 	slots []atomic.Uint64
 	// number is the number of the current batch. It belongs to the applier.

@@ -12,7 +12,7 @@ import (
 // Views maintains materialized views. Writes leave hints in the same log entry (RFC 0030). The leader of the partition
 // updates the views and then removes the hints.
 type Views interface {
-	// Follow receives the hints left by writes here, as keys of applied entries that it may keep. stamp is the
+	// Follow receives the hints left by writes on this node, as keys of applied entries that it may keep. stamp is the
 	// timestamp of the write, or 0 if it is unknown. Follow calls then once, when the views are updated or when the
 	// client has waited long enough. It must not block and must be fast.
 	Follow(r *Replica, hints [][]byte, stamp int64, then func())
@@ -21,7 +21,7 @@ type Views interface {
 // SetViews sets the receiver of hints for all writes from now on.
 func (e *extensions) SetViews(v Views) { e.views.Store(&v) }
 
-// hintsOf appends the keys that a mutation writes under keys.HintStale. Nearly all writes have none.
+// hintsOf appends the keys that a mutation writes under keys.HintStale. Nearly all writes have no such keys.
 func (e *extensions) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	if e.views.Load() == nil {
 		return hints
@@ -50,7 +50,8 @@ func awaitViews(r *Replica, done command.Completion, hints [][]byte) command.Com
 type viewWaiter struct {
 	replica *Replica
 	hints   [][]byte
-	// stamp is the timestamp of the hints, or 0 until it is known. A write that was applied before has an older one.
+	// stamp is the timestamp of the hints, or 0 until it is known. A write that was applied before has an older
+	// timestamp.
 	stamp int64
 	done  command.Completion
 }

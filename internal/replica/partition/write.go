@@ -67,7 +67,7 @@ func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Comp
 
 // stampAndPropose assigns a timestamp to a blind write and proposes it, under the latch of its key, which it always
 // releases. For each key, the log is therefore in the order of the timestamps. A part of an atomic batch comes with its
-// timestamp; later timestamps are above it, too. applied reports whether the write was applied before.
+// timestamp; later timestamps are higher than it. applied reports whether the write was applied before.
 func (r *Replica) stampAndPropose(m *command.Mutation, held heldLatch, price ru.Units, done command.Completion) (
 	applied bool, err error) {
 	defer r.host.latches.leave(held)
@@ -97,7 +97,7 @@ func (r *Replica) stampAndPropose(m *command.Mutation, held heldLatch, price ru.
 		f.stamp = stamp
 	}
 	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.state.Load().epoch, 1, nil), m, stamp)
-	// Added to the list before it is proposed, because it may complete immediately.
+	// The write is added to the list before it is proposed, because it may complete immediately.
 	held.stripe.addPending(f)
 	if err := r.seq.propose(term, f.entry, f); err != nil {
 		held.stripe.removePending(f)
@@ -143,7 +143,7 @@ func (g heldLatch) keepKey() {
 	g.stripe.mu.Unlock()
 }
 
-// outcomeWaiter is a raftgroup.Waiter for a caller that blocks. It needs a buffer of one.
+// outcomeWaiter is a raftgroup.Waiter for a caller that blocks. Its channel must have a buffer of one.
 type outcomeWaiter chan raftgroup.Outcome
 
 // Done implements raftgroup.Waiter.
@@ -159,8 +159,8 @@ func (f waiterFunc) Done(o raftgroup.Outcome) { f(o) }
 // the format of a higher level must not be proposed.
 func (r *Replica) Level() feature.Level { return feature.Level(r.level.Load()) }
 
-// Last returns a timestamp that is at least the highest one assigned by the partition of extent x, and not before the
-// leader's clock. Only the leader knows it. It is requested for a batch of a claimant.
+// Last returns a timestamp that is at least the highest timestamp assigned by the partition of extent x, and not before
+// the leader's clock. Only the leader knows this timestamp. It is requested for a batch of a claimant.
 func (r *Replica) Last(ctx context.Context, x Extent, who fairshare.Principal) (stamp int64, err error) {
 	if r.Throughput().Limited() {
 		if err := r.throughput.admit(r.seq.evaluating(), who); err != nil {

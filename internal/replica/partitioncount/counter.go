@@ -12,7 +12,8 @@
 //   - (U1) A count is the number of partitions with a live row or static cell, as a read would find them between
 //     Count.Began and Count.Ended.
 //   - (U2) Counting uses at most one tenth of one CPU, however often counts are requested.
-//   - (U3) Refresh never waits longer than its caller allows. The caller then gets an older count, or none.
+//   - (U3) Refresh never waits longer than its caller allows. If the time runs out, the caller gets an older count, or
+//     no count.
 //
 // Start reading at Counter.Refresh, then read Counter.round.
 package partitioncount

@@ -179,7 +179,7 @@ func checkList(text []byte) (at int, ok bool) {
 // torn reports whether a crash may have truncated the manifest in the invalid chunk at the start of rest. block is the
 // remainder of the chunk's block.
 func torn(rest, block []byte) bool {
-	for i := 1; i < len(block); i++ { // a later record is only written after this record
+	for i := 1; i < len(block); i++ { // a later record is written only after this record
 		if valid(block[i:]) > 0 {
 			return false
 		}

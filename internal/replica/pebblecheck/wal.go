@@ -34,7 +34,7 @@ const (
 // Pebble treats the first invalid chunk as the end of the newest log, unless a chunk in a later block states that the
 // log was synced beyond it. Pebble ignores later chunks in the same block. The offset in chunks is also too low,
 // because it does not count blocks that were full when they were written. Pebble can therefore silently lose any number
-// of synced writes. CheckLogs examines every later chunk, and only requires that the synced offset advances (see
+// of synced writes. CheckLogs examines every later chunk, and requires only that the synced offset advance (see
 // syncTracker).
 func CheckLogs(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
@@ -106,7 +106,7 @@ type syncTracker struct {
 }
 
 // observe records the synced offset of another valid chunk. It reports whether the invalid chunk must have been synced
-// before that.
+// before that chunk was written.
 func (w *syncTracker) observe(synced uint64) bool {
 	if w.invalid == nothingInvalid {
 		return false

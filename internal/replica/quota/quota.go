@@ -37,8 +37,8 @@ import (
 )
 
 const (
-	// pause is the minimum time between two rounds. fullEvery is the time between rounds without writes. In that time,
-	// a full partition may have been emptied.
+	// pause is the minimum time between two rounds. fullEvery is the time between rounds without writes. During that
+	// time, a full partition may have been emptied.
 	pause     = 5 * time.Millisecond
 	fullEvery = time.Second
 	// expiryMax is the maximum age of the measured size of a full partition if no entry is applied. The size can change
@@ -61,7 +61,8 @@ const (
 type Limits struct {
 	// Bytes is the maximum size in bytes. The value 0 means unlimited.
 	Bytes int64
-	// Large holds the sizes that are reported, in ascending order. Values is the number of values that is reported.
+	// Large holds the sizes, in ascending order, at which a logical partition is reported. Values is the number of
+	// values at which it is reported.
 	Large  []int64
 	Values int64
 }

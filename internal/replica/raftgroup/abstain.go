@@ -8,8 +8,8 @@ package raftgroup
 // or wrong, and another voter may lack entries. A replica that has had no leader for abstainTimeouts therefore
 // campaigns in any case.
 
-// abstainTimeouts is the number of election timeouts for which an abstaining node leaves it to other nodes to lead a
-// group without a leader. It is longer than the time for which a node distrusts its clock after a start.
+// abstainTimeouts is the number of election timeouts for which an abstaining node leaves the leadership of a group
+// without a leader to other nodes. It is longer than the time for which a node distrusts its clock after a start.
 const abstainTimeouts = 6
 
 // leadershipPolicy determines which nodes may lead, as far as this node knows.
@@ -38,8 +38,8 @@ func (h *Host) Abstain(on bool) { h.policy.abstains = on }
 // Abstaining sets the other nodes that abstain, according to this node's information. It must be called on the loop.
 func (h *Host) Abstaining(nodes map[NodeID]bool) { h.policy.abstaining = nodes }
 
-// avoidsLeading reports whether this node leaves the leadership of a group to other nodes. The node except is not
-// considered.
+// avoidsLeading reports whether this node leaves the leadership of a group to other nodes. The node passed as except is
+// not considered.
 func (e *election) avoidsLeading(except NodeID) bool {
 	g, h := e.g, e.g.host
 	if !h.policy.abstains || g.lead == 0 && h.ticks-e.leaderless > uint64(abstainTimeouts*h.opts.ElectionTicks) {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestAbstainersLead checks that a group has a leader for every set of abstaining voters and every single voter that is
-// down. A voter that does not abstain must lead as soon as one exists, even if the nodes do not know which voters
-// abstain.
+// down. A voter that does not abstain must lead as soon as such a voter exists, even if the nodes do not know which
+// voters abstain.
 func TestAbstainersLead(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		for _, c := range []struct {

@@ -94,7 +94,7 @@ func TestCommitIsNotWritten(t *testing.T) {
 func TestNoProbesOfBusyFollowers(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	probes := func() (n int) {
-		for range 3 { // the first message may be omitted, because it only contains an index
+		for range 3 { // the first message may be omitted, because it contains only an index
 			b.take()
 			b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 			for _, m := range b.sentOf(pb.MsgApp) {

@@ -51,7 +51,7 @@ func carried(t pb.MessageType) bool {
 type Message struct {
 	Group uint64
 	Raft  *pb.Message
-	// Data is the data of a snapshot. It is nil for other messages. A snapshot without data is only stepped if it
+	// Data is the data of a snapshot. It is nil for other messages. A snapshot without data is stepped only if it
 	// changes nothing.
 	Data SnapshotData
 }
@@ -272,8 +272,8 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	if d.Err() != nil {
 		return 0, dst, fmt.Errorf("commands: %w", ErrFrame)
 	}
-	// This is decoded manually instead of with d.Bytes, because every applied command is decoded here. The method would
-	// take 14 % of the loop's time.
+	// This is decoded manually instead of with d.Bytes, because every applied command is decoded here. A call of the
+	// method would take 14 % of the loop's time.
 	for b := d.Rest(); len(b) > 0; {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)-size) {

@@ -26,10 +26,10 @@ type commitNotifier struct {
 // appended is the tick in which entries were sent to a follower.
 type appended struct{ replica, tick uint64 }
 
-// suppress reports whether a message need not be sent. This applies if the message contains only a commit index while
-// later entries are in flight. The commit of these entries will send a higher index. Under load, this saves nearly half
-// of all messages and their responses. At most one message is suppressed for each index above before. After each
-// heartbeat, the library sends the same message to a follower that has missed entries, in order to determine its
+// suppress reports whether a message need not be sent. This is the case if the message contains only a commit index
+// while later entries are in flight. The commit of these entries will send a higher index. Under load, this saves
+// nearly half of all messages and their responses. At most one message is suppressed for each index above before. After
+// each heartbeat, the library sends the same message to a follower that has missed entries, in order to determine its
 // position. This message must be sent. It may be suppressed if entries were sent to the follower since the last
 // heartbeat, because a follower that has missed entries rejects them. Heartbeats also contain the index.
 func (n *commitNotifier) suppress(m *pb.Message, before uint64) bool {
@@ -73,12 +73,12 @@ func (n *commitNotifier) appendedLately(replica uint64) bool {
 	})
 }
 
-// forget must be called when another replica becomes the leader.
+// forget discards the state. It must be called when another replica becomes the leader.
 func (n *commitNotifier) forget() { n.held, n.appends = nil, n.appends[:0] }
 
-// limitCommit prevents a leader's message from notifying a follower of a commit that is not applied here (RG10).
-// Messages with entries are sent immediately, with a lower commit index. A message without other content waits for the
-// applier. The wait is longer while the node is busy. limitCommit reports whether the message must be sent now.
+// limitCommit prevents a leader's message from notifying a follower of a commit that is not applied on this node
+// (RG10). Messages with entries are sent immediately, with a lower commit index. A message without other content waits
+// for the applier. The wait is longer while the node is busy. limitCommit reports whether the message must be sent now.
 //
 // The library assumes that the follower was notified. The follower learns the withheld commit index from the next
 // entries, from the held message, or from the next heartbeat.
@@ -107,9 +107,9 @@ func (n *commitNotifier) limitCommit(m *pb.Message) bool {
 }
 
 // applied is called when the leader has applied entries. If nothing else is in progress on the node, held messages are
-// sent immediately. Otherwise the next entries or the next heartbeat of the group will soon contain the index at no
-// cost. The message waits for them, or for the end of the work in progress. It does not wait if a read on a follower is
-// waiting.
+// sent immediately. Otherwise, the next entries or the next heartbeat of the group will soon contain the index at no
+// cost. The held message waits for one of these, or for the end of the work in progress. It does not wait if a read on
+// a follower is waiting.
 func (n *commitNotifier) applied() {
 	g, h := n.g, n.g.host
 	if n.awaited != 0 && g.applied >= n.awaited {

@@ -8,13 +8,13 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// earlyMax is the maximum number of vote requests kept for groups that do not exist here.
+// earlyMax is the maximum number of vote requests kept for groups that do not exist on this node.
 const earlyMax = 64
 
 // earlyVotes holds the newest vote requests that arrived before their groups were created. Each node opens a child of a
 // split when it applies the split, and the designated leader requests votes immediately. Without earlyVotes, the leader
-// would repeat the request a tick later, and the group would have no leader until then. A message that is processed
-// late is equivalent to a message that was delayed by the network.
+// would repeat the request a tick later, and the group would have no leader until the next tick. A message that is
+// processed late is equivalent to a message that was delayed by the network.
 type earlyVotes map[uint64]earlyVote
 
 type earlyVote struct {

@@ -25,7 +25,7 @@ func (e *election) leaderDown() bool {
 	return !g.leading && leader != nil && leader.Node != h.opts.Node && h.peers.of(leader.Node).down
 }
 
-// electSuccessor makes a group without a leader elect one soon. The first voter after the old leader that is up
+// electSuccessor makes a group without a leader elect a leader soon. The first voter after the old leader that is up
 // campaigns, repeatedly for some time. Without this method, all voters would campaign after random delays. Two of them
 // would sometimes campaign at the same time, and neither would win. The other voters may have received a message from
 // the leader slightly later, so the successor campaigns for several ticks.
@@ -51,7 +51,7 @@ func (e *election) campaign() {
 }
 
 // successor returns the first voter after the leader, in ID order, whose node is up. A voter whose node abstains is
-// only chosen if no other voter is available.
+// chosen only if no other voter is available.
 func (e *election) successor() (next uint64) {
 	g, h := e.g, e.g.host
 	voters := g.membership.conf.GetVoters()
@@ -72,11 +72,11 @@ func (e *election) successor() (next uint64) {
 	return next
 }
 
-// NodeRefused handles a hint that a node's process may have ended, because its address refused a connection. A
-// rejecting firewall, or a proxy without its backend, gives the same hint for a leader that is alive and serves reads
-// under its lease. Groups that have not heard from their leader for an election timeout, such as quiescent groups,
-// elect a new leader. All other groups keep the promise on which the lease depends, and detect the leader's silence by
-// the election timeout.
+// NodeRefused handles a hint that a node's process may have ended, because its address refused a connection. A firewall
+// that rejects connections, or a proxy whose backend is down, gives the same hint for a leader that is alive and serves
+// reads under its lease. Groups that have not heard from their leader for an election timeout, such as quiescent
+// groups, elect a new leader. All other groups keep the promise on which the lease depends, and detect the leader's
+// silence at the election timeout.
 func (h *Host) NodeRefused(node NodeID) {
 	for _, g := range h.order {
 		if !g.election.voteLease.binds(h.ticks, h.opts.Node) && g.election.followsLeaderOn(node) {
@@ -88,7 +88,7 @@ func (h *Host) NodeRefused(node NodeID) {
 
 // NodeDeparted handles the announcement of a node's process that it has served its last read under a lease. The groups
 // that the node led elect a new leader immediately instead of waiting for an election timeout. The first living voter
-// after the old leader campaigns. Without the announcement, this would break leases.
+// after the old leader campaigns. Without the announcement, an immediate election would break leases.
 func (h *Host) NodeDeparted(node NodeID) {
 	for _, g := range h.order {
 		if g.election.followsLeaderOn(node) {

@@ -13,7 +13,7 @@ var (
 	ErrNotLeader = errors.New("not the leader")
 	// ErrStaleTerm means that the term of the proposal has ended. The proposal had no effect.
 	ErrStaleTerm = errors.New("the term of the proposal has ended")
-	// ErrReplaced means that another leader's entry was committed in place of the proposal. The proposal had no effect.
+	// ErrReplaced means that another leader's entry was committed instead of the proposal. The proposal had no effect.
 	// It wraps ErrStaleTerm.
 	ErrReplaced = fmt.Errorf("another entry was committed in its place: %w", ErrStaleTerm)
 	// ErrUnknown means that the replica lost its leadership or was closed, and could not determine the outcome of the
@@ -22,12 +22,12 @@ var (
 	// ErrNotReady means that the replica cannot take over the leadership now, because it lags, is silent, or is not a
 	// voter. The request had no effect.
 	ErrNotReady = errors.New("replica is not ready to lead")
-	// ErrUnwanted means that a snapshot is not needed here, or that too many snapshots exist.
+	// ErrUnwanted means that a snapshot is not needed here, or that this node already holds too many snapshots.
 	ErrUnwanted = errors.New("the snapshot is not wanted")
 	// ErrReadTimeout means that no quorum confirmed the read within an election timeout.
 	ErrReadTimeout = errors.New("no quorum confirmed the read")
 	// ErrMembersBusy means that another membership change is in progress, or that the leader is too new to know whether
-	// one is.
+	// a change is in progress.
 	ErrMembersBusy = errors.New("a membership change is in progress")
 	// ErrClosed means that the group or the host is closed.
 	ErrClosed = errors.New("closed")
@@ -36,11 +36,11 @@ var (
 	// ErrBehindLog means that the state machine is older than the first entry in the log. Its state was lost.
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
 	// ErrLostLog means that the log of an existing replica is missing, or ends before entries that its state contains.
-	// The replica's promises to its peers have been lost, too.
+	// The replica's promises to its peers have also been lost.
 	ErrLostLog = errors.New("the log of the replica is lost, or was restored to an earlier state")
 	// ErrGap means that an entry does not follow the last applied entry.
 	ErrGap = errors.New("entry does not follow the applied index")
-	// ErrFrame is the error for bytes that AppendMessage has not written, or that a newer version has written.
+	// ErrFrame is the error for bytes that were not written by AppendMessage, or that were written by a newer version.
 	ErrFrame = errors.New("malformed frame")
 )
 

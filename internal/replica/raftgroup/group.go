@@ -9,7 +9,7 @@ import (
 )
 
 // Group is one replica of a group. Exported methods are safe for concurrent use. The fields below the comment "loop"
-// belong to the loop, as do the group of a group except their atomic fields. Each part has its own file.
+// belong to the loop, except for the atomic fields of the group's parts. Each part has its own file.
 type Group struct {
 	host        *Host
 	id, replica uint64
@@ -47,7 +47,7 @@ type Group struct {
 type replicaState struct {
 	term   uint64
 	commit uint64
-	// lead is the leader, or 0. leading reports whether it is this replica.
+	// lead is the leader, or 0. leading reports whether this replica is the leader.
 	lead    uint64
 	leading bool
 	// applied is the last entry visible to readers. Invariant: logTail.cut <= applied <= commit.
@@ -58,7 +58,7 @@ type replicaState struct {
 	leadShown, appliedShown, evaluating atomic.Uint64
 }
 
-// setLeader records a leader and whether it is this replica.
+// setLeader records a leader and whether this replica is the leader.
 func (s *replicaState) setLeader(lead uint64, leading bool) {
 	s.lead, s.leading = lead, leading
 	s.leadShown.Store(lead)
@@ -110,7 +110,7 @@ func (g *Group) Applied() uint64 { return g.appliedShown.Load() }
 // tick advances the time of a group by one tick.
 func (g *Group) tick() {
 	h := g.host
-	if g.applied == 0 { // It waits for its first snapshot: it never campaigns, and votes once its leader is silent.
+	if g.applied == 0 { // Until the first snapshot, it never campaigns and votes once its leader is silent.
 		g.raft.Tick()
 		return
 	}

@@ -12,12 +12,12 @@ type Host struct {
 
 	groups map[uint64]*Group // iterate over order instead of this map
 	// leaving holds closed groups whose log may still be written or has not been destroyed. Their IDs cannot be opened
-	// again before that.
+	// again until the logs have been destroyed.
 	leaving map[uint64]bool
 	order   []*Group
 
 	// now and ticks are the current time in the step. ticking is true in a step with ticks. In such a step, now is read
-	// from the boot clock. coarse has the value of Inbox.Coarse.
+	// from the boot clock. coarse is the value of Inbox.Coarse.
 	now             Instant
 	ticks           uint64
 	ticking, coarse bool
@@ -61,7 +61,7 @@ func NewHost(log Log, batch LogBatch, o Options) *Host {
 // Options returns the options, including defaults.
 func (h *Host) Options() Options { return h.opts }
 
-// Group returns a group by its ID, or nil if the group does not exist here. It must be called on the loop.
+// Group returns a group by its ID, or nil if the group does not exist on this node. It must be called on the loop.
 func (h *Host) Group(id uint64) *Group { return h.groups[id] }
 
 // Groups returns all groups in the order in which they were opened. It must be called on the loop.
@@ -111,7 +111,7 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	return w
 }
 
-// processDirty processes all dirty groups until none is left, and sends the queued queries of followers.
+// processDirty processes dirty groups until no dirty group is left, and sends the queued queries of followers.
 func (h *Host) processDirty() {
 	for len(h.dirty) > 0 {
 		dirty := h.dirty

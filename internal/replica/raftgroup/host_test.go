@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// bench is one node. A test runs its steps one by one. It records the messages that the node sends.
+// bench is one node. A test runs the steps of the node one by one. bench records the messages that the node sends.
 type bench struct {
 	t       *testing.T
 	log     *raftlog.Store
@@ -363,7 +363,7 @@ func TestVoteLease(t *testing.T) {
 		t.Errorf("an election timeout later: %q", got)
 	}
 	b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: new(uint64(8)), Commit: new(uint64(10))})
-	// this makes the library forget the leader
+	// This makes the library forget the leader.
 	b.hear(&pb.Message{Type: pb.MsgAppResp.Enum(), Term: new(uint64(9)), Index: new(uint64(10))})
 	if got := vote(9, ""); got != "" {
 		t.Errorf("after a message of a leader: %s", got)
@@ -464,7 +464,7 @@ func TestRefusedWakesQuietGroup(t *testing.T) {
 
 // TestQuietMembersAreActive checks that the members of a quiescent group count as active, for every tick at which the
 // group became quiescent. The Raft library treats silent members as inactive at each election timeout, and quiescent
-// members are silent. Without this, a learner that should become a voter would stay a learner indefinitely.
+// members are silent. Without this rule, a learner that should become a voter would stay a learner indefinitely.
 func TestQuietMembersAreActive(t *testing.T) {
 	for offset := range 25 {
 		b, g, term := ledOf(t, 2, raftgroup.Options{})
@@ -542,8 +542,8 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-// TestLeaseTokens checks that a lease only serves data that was read while the lease was valid. It must not serve data
-// read before it was granted, after it ended, or before a revocation.
+// TestLeaseTokens checks that a lease serves only data that was read while the lease was valid. A lease must not serve
+// data that was read before it was granted, after it ended, or before it was revoked.
 func TestLeaseTokens(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()

@@ -32,7 +32,7 @@ type Received struct {
 	From     NodeID
 	Messages []Message
 	// At is the sender's clock. Echo is the last value of this node's clock that the sender had received. A value of 0
-	// means none.
+	// means that no value was received.
 	At, Echo Instant
 	// g is set by Expect.
 	g *Group

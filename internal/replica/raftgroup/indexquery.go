@@ -16,8 +16,8 @@ import (
 //     leader uses its commit index, not its applied index: readers of its state may be ahead of the loop's knowledge of
 //     the applier.
 //   - The leader holds its lease when it takes the index. It reads the clock after the query has arrived. An earlier
-//     check of the lease would not exclude writes that another leader has acknowledged since. Without a lease, the
-//     leader asks a quorum.
+//     check of the lease would not exclude writes that another leader has acknowledged in the meantime. Without
+//     a lease, the leader asks a quorum.
 //   - The leader has applied an entry from its own term. Before that, it does not know which entries are committed.
 //   - Only reads that had begun when the query was sent use its reply. Later reads wait for the next query.
 //   - A follower never applies an entry that its leader has not applied; see limitCommit. Otherwise, a read at a

@@ -62,7 +62,7 @@ type SnapshotStore interface {
 	Snapshot(group uint64) (metadata *pb.SnapshotMetadata, data SnapshotData, err error)
 	// Receive stores an incoming snapshot on disk instead of in memory until it is closed. The snapshot may be
 	// installed, or discarded if it has become obsolete. The state of the group does not change. Receive reads to
-	// io.EOF. The stream must only return io.EOF if every byte is correct. Files that remain when the process ends must
+	// io.EOF. The stream must return io.EOF only if every byte is correct. Files that remain when the process ends must
 	// be removed at the next start.
 	Receive(group uint64, r io.Reader) (SnapshotData, error)
 	// Install durably replaces the group's state with a snapshot returned by Receive. No entry is applied to the group
@@ -111,14 +111,16 @@ type Member struct {
 // Observer is notified of events for logging, counting, and reacting. Its methods are called from within the steps and
 // must not block. An implementation that embeds NoObserver needs only the methods for the events that it uses.
 type Observer interface {
-	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 without a leader, and its Node is
-	// zero while the node is unknown.
+	// LeaderChanged is called when the group follows leader in term. Its Replica is 0 if the group has no leader, and
+	// its Node is zero while the node is unknown.
 	LeaderChanged(group uint64, leader Member, term uint64)
 	// Quiesced is called when the group becomes quiescent or wakes.
 	Quiesced(group uint64, quiet bool)
-	// PeerDown is called when nothing was received from the node for an election timeout, and when the node is back.
+	// PeerDown is called when no frame was received from the node for an election timeout, and again when the node is
+	// back.
 	PeerDown(node NodeID, down bool)
-	// UnknownGroup is called for a message to a group that is not here, or to a newer replica of it than the one here.
+	// UnknownGroup is called for a message to a group that has no replica on this node, or to a newer replica than the
+	// replica on this node.
 	UnknownGroup(group, replica uint64, from NodeID)
 	// SnapshotSent and SnapshotInstalled are called with the result of a transfer or an installation.
 	SnapshotSent(group, to uint64, err error)

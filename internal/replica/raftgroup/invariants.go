@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// invariants is the state for checking the invariants of a group, with the build tag invariants. The numbers refer to
-// the package's guarantees.
+// invariants is the state for checking the invariants of a group in builds with the tag invariants. The numbers refer
+// to the package's guarantees.
 type invariants struct {
 	// term, commit, and applied are the last values. They must not decrease.
 	term, commit, applied uint64
@@ -68,8 +68,8 @@ func (g *Group) voteState() voteState {
 	return voteState{s.HardState.GetTerm(), s.HardState.GetVote(), g.raft.campaigns()}
 }
 
-// checkVote checks that no vote was given and no campaign was started since before. The exception is a candidate to
-// whose node the promise not to vote does not apply.
+// checkVote checks that no vote was given and no campaign was started since the state before was recorded. The
+// exception is a candidate to whose node the promise not to vote does not apply.
 func (g *Group) checkVote(before voteState, candidate NodeID) {
 	if !invariant.Enabled || !g.election.voteLease.binds(g.host.ticks, candidate) {
 		return

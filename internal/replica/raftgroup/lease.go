@@ -26,8 +26,9 @@ type lease struct {
 }
 
 // leaseFor is the duration of a lease after a read round that started at t0. A voter that responded keeps its promise
-// for ElectionTicks by its clock. The first of these ticks may be nearly over. Another tick is subtracted for the same
-// effect on the leader. A tenth of the rest is subtracted because clocks run at different speeds.
+// for ElectionTicks by its clock. The first of these ticks may be nearly over. Therefore, one tick is subtracted.
+// Another tick is subtracted for the same effect on the leader. A tenth of the rest is subtracted because clocks run at
+// different speeds.
 func (o *Options) leaseFor() time.Duration {
 	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10
 }
@@ -47,9 +48,9 @@ func (g *Group) Lease() (token uint64) {
 }
 
 // Leased reports whether the result of a read may be served. The read must have been made between Lease and the reading
-// of the clock. It is safe because the clock is read last. If the process was paused after the read, its lease has
-// expired. A lease that was extended in the meantime is valid, because no other leader existed within an epoch. A lease
-// that was revoked and granted again is not valid.
+// of the clock. Serving the result is safe because the clock is read last. If the process was paused after the read,
+// its lease has expired. A lease that was extended in the meantime is valid, because no other leader existed within an
+// epoch. A lease that was revoked and granted again is not valid.
 func (g *Group) Leased(token uint64, now Instant) bool {
 	return token != 0 && int64(now) < g.lease.until.Load() && g.lease.epoch.Load() == token
 }
@@ -70,7 +71,7 @@ func (l *lease) left(now Instant) time.Duration { return time.Duration(l.until.L
 
 // revoke ends the lease. It must be called before any action that could allow another replica to lead.
 func (l *lease) revoke() {
-	// reset until before the epoch, so that a reader of the new epoch does not see a lease of the old epoch
+	// Reset until before the epoch changes, so that a reader of the new epoch does not see a lease of the old epoch
 	l.until.Store(0)
 	l.epoch.Add(1)
 	l.granted = 0

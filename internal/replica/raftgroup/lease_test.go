@@ -11,7 +11,7 @@ import (
 )
 
 // TestLeaseEndsWithMembers checks that a change of members ends the lease, because the lease depends on a quorum of the
-// old members. Data read before must not be served under the next lease.
+// old members. Data read under the old lease must not be served under the next lease.
 func TestLeaseEndsWithMembers(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{})
 	b.run()

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// quietLogger logs nothing and panics if the library does. A panic of the library means that its state is inconsistent.
+// quietLogger logs nothing and panics if the library panics. A panic of the library means that its state is
+// inconsistent.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}
@@ -32,7 +33,7 @@ func (i inconsistent) Error() string {
 		"empty directory (raft: " + string(i) + ")"
 }
 
-// Unwrap returns ErrLostLog if the leader expects entries that are missing here.
+// Unwrap returns ErrLostLog if the leader expects entries that are missing from this replica's log.
 func (i inconsistent) Unwrap() error {
 	if strings.HasPrefix(string(i), "tocommit(") {
 		return ErrLostLog

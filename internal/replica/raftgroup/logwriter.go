@@ -28,7 +28,7 @@ type Append struct {
 	destroy    bool
 }
 
-// Logged is the LogWriter's report about one Append.
+// Logged is the LogWriter's report on one Append.
 type Logged struct {
 	g        *Group
 	message  *pb.Message

@@ -16,8 +16,8 @@ const routesMax = 64
 type membership struct {
 	// conf is the current configuration. It belongs to the loop.
 	conf *pb.ConfState
-	// known holds the replicas whose node is known, members or not. The loop replaces it as a whole; all goroutines may
-	// read it.
+	// known holds the replicas whose node is known, whether or not they are members. The loop replaces it as a whole;
+	// all goroutines may read it.
 	known atomic.Pointer[[]Member]
 }
 
@@ -52,7 +52,7 @@ func (c *membership) add(more []Member) (added []Member) {
 // route returns the member entry of a replica, or nil if its node is unknown.
 func (g *Group) route(replica uint64) *Member { return g.membership.of(replica) }
 
-// learn stores the node from which a message came: a new replica knows no other nodes.
+// learn stores the node from which a message came, because a new replica does not know the nodes of other replicas.
 func (g *Group) learn(replica uint64, node NodeID) {
 	if g.route(replica) == nil && len(g.membership.all()) < routesMax {
 		g.addRoutes([]Member{{Replica: replica, Node: node}})
@@ -67,7 +67,8 @@ func (g *Group) addRoutes(more []Member) {
 	}
 }
 
-// prune forgets replicas that are not members if there are too many: each move of a replica leaves one.
+// prune forgets replicas that are not members if their number exceeds routesMax. Each move of a replica leaves such an
+// entry behind.
 func (c *membership) prune() {
 	if len(c.all()) > routesMax/4 {
 		c.set(c.members())

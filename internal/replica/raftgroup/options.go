@@ -34,10 +34,10 @@ type Options struct {
 	EntryBytes int
 	// ProposalBytes is the maximum size of one proposal. The default is 16 MiB.
 	ProposalBytes int
-	// UnappliedEntries is the maximum number of unapplied entries in a leader's log. The default is 4. In the meantime,
-	// further proposals are collected for the next entry.
+	// UnappliedEntries is the maximum number of unapplied entries in a leader's log. The default is 4. While the
+	// maximum is reached, further proposals are collected for the next entry.
 	UnappliedEntries int
-	// UnappliedNode is the number of such entries, over all groups, at which proposals of all groups are collected
+	// UnappliedNode is the number of unapplied entries, over all groups, at which proposals of all groups are collected
 	// until half of the entries have been applied. The default is 16. A few groups alone do not reach this number.
 	UnappliedNode int
 	// ProposalsPerGroup is the maximum number of uncompleted proposals of a group. The default is 4096.

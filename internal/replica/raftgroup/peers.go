@@ -35,11 +35,11 @@ func (p *peer) begin(at Instant) {
 type peers struct {
 	list   []*peer
 	clocks clocks
-	// at is the time of the step in frames. full holds the frames of the step to which no message is added.
+	// at is the time of the step in frames. full holds the frames of the step to which no more messages are added.
 	at   Instant
 	full []Frame
-	// queriesSent counts the queries of followers here. It starts at a random number, so that replies to an earlier
-	// process are ignored.
+	// queriesSent counts the queries sent by followers on this node. It starts at a random number, so that replies to
+	// an earlier process are ignored.
 	queriesSent uint64
 }
 
@@ -55,7 +55,7 @@ func (ps *peers) of(node NodeID) *peer {
 	return p
 }
 
-// begin starts a step. It empties the frames. Their memory is reused.
+// begin starts a step. It empties the frames and keeps their memory for reuse.
 func (ps *peers) begin(now Instant) {
 	ps.clocks.begin(now)
 	ps.at = ps.clocks.stamp(now)
@@ -136,7 +136,7 @@ func (g *Group) send(m *pb.Message) {
 	h := g.host
 	r := g.route(m.GetTo())
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
-		return // a message that a former leader would forward to the new leader is not sent
+		return // a message that the former leader would forward to the new leader is not sent
 	}
 	if m.GetType() == pb.MsgPreVote && g.election.avoidsLeading(NodeID{}) {
 		return // the library sends the probe later, and the receiver would ignore this message

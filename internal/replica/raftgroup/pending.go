@@ -11,11 +11,11 @@ import (
 )
 
 // A leader that steps down does not know whether the entries in its log will be committed. As long as the replica
-// exists, it can determine the outcome. Exactly one entry is committed at each index, and the entry is the same on
-// every replica. If it is the proposed entry, the proposal has succeeded. The proposed entry is not in the log if this
-// entry has another term. The same applies if an entry of a newer term was committed at a lower index, because terms do
-// not decrease along a log. The outcome remains unknown only if a snapshot replaces the index, the replica is closed,
-// or Options.OutcomeTicks pass.
+// exists, it can still determine the outcome. Exactly one entry is committed at each index, and the entry is the same
+// on every replica. If the committed entry is the proposed entry, the proposal has succeeded. If the committed entry
+// has another term, the proposed entry is not in the log. The same applies if an entry of a newer term was committed at
+// a lower index, because terms do not decrease along a log. The outcome remains unknown only if a snapshot replaces the
+// index, the replica is closed, or Options.OutcomeTicks pass.
 
 // pendingProposals holds the proposals of a replica whose proposers are waiting.
 type pendingProposals struct {
@@ -41,7 +41,7 @@ type pendingProposal struct {
 	index, orphaned uint64
 	proposals       []Proposal
 	members         Waiter
-	// counted reports whether the entry has been counted in batcher.unapplied since the tick proposed.
+	// counted reports whether batcher.unapplied has counted the entry since the tick in proposed.
 	counted  bool
 	proposed uint64
 }
@@ -128,7 +128,7 @@ func sequenceOf(e *pb.Entry) uint64 {
 	return d.Uint()
 }
 
-// finish completes the proposals whose outcome is determined by an applied entry.
+// finish completes the proposals whose outcome an applied entry determines.
 func (fs *pendingProposals) finish(e *appliedEntry, results []any) {
 	for len(fs.inflight) > 0 {
 		f := &fs.inflight[0]

@@ -236,8 +236,8 @@ func change(t *testing.T, cc *pb.ConfChangeV2) []byte {
 	return b
 }
 
-// TestFreshness checks when a leader is fresh and which freshness its followers may report. Both must be limited to
-// states that a quorum has just confirmed.
+// TestFreshness checks when a leader is fresh and which freshness its followers may report. A quorum must have just
+// confirmed the state in both cases.
 func TestFreshness(t *testing.T) {
 	b, g, term := led(t, raftgroup.Options{AlwaysTick: true})
 	if g.Fresh(b.now, time.Second) {
@@ -264,7 +264,8 @@ func TestFreshness(t *testing.T) {
 	if g.Fresh(b.now, 299*time.Millisecond) || !g.Fresh(b.now, 300*time.Millisecond) {
 		t.Fatal("freshness does not age")
 	}
-	// The replica is now a follower. A claim counts from the echo minus its age, once its index is applied.
+	// The replica is now a follower. Once the index of a claim is applied, the replica is fresh as of the echo minus
+	// the age of the claim.
 	heartbeat := func(term, index uint64, age time.Duration) {
 		b.hear(&pb.Message{Type: pb.MsgHeartbeat.Enum(), Term: &term, Index: &index, Commit: new(uint64(11)),
 			RejectHint: new(uint64(age.Microseconds()))})
@@ -274,7 +275,7 @@ func TestFreshness(t *testing.T) {
 	if g.FreshAt() != stamp {
 		t.Fatal("entry 12 is not applied")
 	}
-	want := b.now - raftgroup.Instant(90*time.Millisecond) // an eighth is subtracted for the speed of clocks
+	want := b.now - raftgroup.Instant(90*time.Millisecond) // an eighth is subtracted for clock drift
 	b.tick(3)
 	b.replicate(term+1, 11, term, 12, &pb.Entry{Term: new(term + 1), Index: new(uint64(12))})
 	if g.FreshAt() != want {

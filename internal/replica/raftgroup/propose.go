@@ -141,7 +141,8 @@ const (
 )
 
 // ChangeMembers proposes a membership change. Several simultaneous changes use a joint configuration. The group leaves
-// it automatically. waiter is called when the change is applied here. It must be called on the loop.
+// it automatically. waiter is called when the change has been applied on this node. ChangeMembers must be called on the
+// loop.
 func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g := h.groups[id]
 	switch {

@@ -78,7 +78,7 @@ func (q *quiescence) trySleep() {
 }
 
 // sleepWith makes this replica quiescent with its leader if the leader's information about this replica is correct.
-// Otherwise the replica continues to tick, and its pre-vote will wake the leader.
+// Otherwise, the replica continues to tick, and its pre-vote will wake the leader.
 func (q *quiescence) sleepWith(p *peer, m *pb.Message) {
 	g := q.g
 	last, err := g.log.LastIndex()

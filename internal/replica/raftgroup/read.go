@@ -52,8 +52,8 @@ type reads struct {
 	asking    []Read
 	// waiting holds reads that were confirmed by a quorum or the leader, until their index is applied.
 	waiting []waitingReads
-	// newQueries are followers' queries that wait for the next round. activeQueries are followers' queries that wait
-	// for the current round.
+	// newQueries holds followers' queries that wait for the next round. activeQueries holds followers' queries that
+	// wait for the current round.
 	newQueries, activeQueries []indexQuery
 	// wanting reports whether the group is in the list for the next query to its leader's node.
 	wanting bool
@@ -85,7 +85,8 @@ func (r *reads) enter(read Read) {
 }
 
 // start starts a round, in which a quorum must confirm that it still follows this leader. Before the leader has applied
-// an entry from its own term, it does not know which entries are committed. This applies to a single voter, too.
+// an entry from its own term, it does not know which entries are committed. This also applies to a group with a single
+// voter.
 func (r *reads) start() {
 	g, h := r.g, r.g.host
 	if r.round != 0 || len(r.queue)+len(r.newQueries) == 0 && !r.renew || g.appliedTerm != g.term {
@@ -118,7 +119,7 @@ func (r *reads) confirmed(s *raft.ReadState) {
 	}
 }
 
-// serve completes the reads whose index is applied, and publishes a lease under the same condition.
+// serve completes the reads whose index is applied, and publishes a granted lease once its index is applied.
 func (r *reads) serve() {
 	g := r.g
 	for len(r.waiting) > 0 && r.waiting[0].index <= g.applied {

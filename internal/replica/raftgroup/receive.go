@@ -41,7 +41,7 @@ func (h *Host) step(p *peer, message Message) bool {
 		h.early.keep(p.node, message, h.ticks)
 		return false
 	}
-	// The message is for an earlier replica or for a future replica, because IDs are never reused.
+	// The message is for an earlier or a future replica, because IDs are never reused.
 	if m.GetTo() != g.replica {
 		if m.GetTo() > g.replica {
 			h.opts.Observer.UnknownGroup(message.Group, m.GetTo(), p.node)
@@ -51,7 +51,8 @@ func (h *Host) step(p *peer, message Message) bool {
 	return g.step(p, message)
 }
 
-// step passes a message to the library unless this package handles or rejects it. It reports whether it did.
+// step passes a message to the library unless this package handles or rejects it. It reports whether it passed the
+// message on.
 func (g *Group) step(p *peer, message Message) bool {
 	m := message.Raft
 	g.learn(m.GetFrom(), p.node)

@@ -23,7 +23,7 @@ func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) erro
 }
 
 // add adds an item to a list of the inbox. It wakes the loop unless later returns true, which means that the item would
-// only wait there. It returns false if the runner is closed.
+// only wait in the inbox. It returns false if the runner is closed.
 func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
 	r.mu.Lock()
 	if r.closed {
@@ -79,7 +79,7 @@ func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	}
 }
 
-// chanWaiter is a Waiter for a caller that blocks. The channel needs a buffer of one.
+// chanWaiter is a Waiter for a caller that blocks. The channel must have a buffer of one.
 type chanWaiter chan Outcome
 
 // Done is called on the loop.

@@ -75,8 +75,8 @@ func (r *Runner) goRun(f func()) {
 	}()
 }
 
-// Close ends leases, fails waiting requests, and stops the goroutines. Other nodes may only be notified that this node
-// has departed after Close has returned (see Host.NodeDeparted).
+// Close ends leases, fails waiting requests, and stops the goroutines. Other nodes may be notified that this node has
+// departed only after Close has returned (see Host.NodeDeparted).
 func (r *Runner) Close() error {
 	r.halt()
 	r.done.Wait()
@@ -160,7 +160,8 @@ func (r *Runner) loop() {
 	var spare Inbox
 	// Between ticks, the loop reads Go's clock, which is cheaper than the boot clock. Go's clock stops while the
 	// machine is suspended, so the loop's time may lag behind. A lease that starts then ends earlier, which is safe.
-	// Code that serves reads uses the boot clock. The loop uses it, too, if followers query it for their reads.
+	// Code that serves reads uses the boot clock. The loop also uses the boot clock if followers query the loop for
+	// their reads.
 	base := r.clock.Now()
 	at := time.Now()
 	for {
@@ -171,7 +172,8 @@ func (r *Runner) loop() {
 		case <-r.wake:
 		case <-ticker.C:
 			ticks = 1
-			// in this order, because a pause in between then makes the sum earlier instead of later
+			// The clocks are read in this order, because a pause between the two calls then makes the sum earlier
+			// instead of later.
 			base = r.clock.Now()
 			at = time.Now()
 		}

@@ -88,7 +88,7 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestQuietGroupsWake checks that idle groups become quiescent, wake for a write, and wake by themselves when their
+// TestQuietGroupsWake checks that idle groups become quiescent, wake for a write, and wake on their own when their
 // leader's node becomes silent.
 func TestQuietGroupsWake(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 8, raftgroup.Options{Tick: 5 * time.Millisecond, WakesPerTick: 1})
@@ -118,8 +118,8 @@ func TestQuietGroupsWake(t *testing.T) {
 	c.close()
 }
 
-// TestEventsOfQuietGroups checks the events of groups without traffic. They must report when their leader's node
-// becomes silent, the new leader and its node, and when the node is back.
+// TestEventsOfQuietGroups checks the events of groups without traffic. The groups must report when their leader's node
+// becomes silent, which replica is the new leader and on which node, and when the silent node is back.
 func TestEventsOfQuietGroups(t *testing.T) {
 	var mu sync.Mutex
 	var down, up bool

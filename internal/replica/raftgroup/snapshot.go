@@ -48,8 +48,8 @@ type Installed struct{ g *Group }
 // snapshots holds the incoming and outgoing snapshots of one group.
 type snapshots struct {
 	g *Group
-	// shipping holds the receivers of snapshots in progress. After a failure, no snapshot is sent before the tick
-	// after.
+	// shipping holds the receivers of snapshots in progress. After a failure, no snapshot is sent before the tick in
+	// the field after.
 	shipping []uint64
 	after    uint64
 	// expecting reports whether data is arriving. arriving is the data of the snapshot that is being stepped.
@@ -142,7 +142,7 @@ func (h *Host) Expect(f *Received) error {
 		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term,
 			ErrUnwanted)
 	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
-		// this changes nothing, but notifies the leader of the position of this replica
+		// This message changes nothing, but notifies the leader of the position of this replica.
 		h.step(h.peers.of(f.From), f.Messages[0])
 		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id,
 			m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
@@ -201,7 +201,8 @@ func (x *snapshots) claimData(snapshot bool) SnapshotData {
 	return data
 }
 
-// shipped always reports to the library, because the library sends nothing to the receiver until then.
+// shipped always reports the result to the library, because the library sends nothing to the receiver until it gets the
+// report.
 func (x *snapshots) shipped(s *Shipped) {
 	g, h := x.g, x.g.host
 	for i, to := range x.shipping {
@@ -223,10 +224,10 @@ func (x *snapshots) shipped(s *Shipped) {
 	h.mark(g)
 }
 
-// accept checks a received snapshot and learns the nodes of its members. A snapshot without its data may only be
-// stepped if the library certainly ignores it. A snapshot with data replaces the members immediately. Earlier
-// membership changes that wait to be applied would then be applied to the new members. In that case, accept discards
-// the snapshot, and the leader sends another snapshot.
+// accept checks a received snapshot and learns the nodes of its members. A snapshot without its data may be stepped
+// only if the library certainly ignores it. A snapshot with data replaces the members immediately. Earlier membership
+// changes that wait to be applied would then be applied to the new members. In that case, accept discards the snapshot,
+// and the leader sends another snapshot.
 func (x *snapshots) accept(message Message) bool {
 	g := x.g
 	s := message.Raft.GetSnapshot()

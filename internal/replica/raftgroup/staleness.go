@@ -22,13 +22,13 @@ import (
 //     or below this index.
 //
 // A replica that has applied the index is fresh as of that instant. A replica that was removed, is disconnected, or
-// lags receives no claims or does not reach their indexes, and becomes stale. A replica of a quiescent group becomes
-// stale, too. Heartbeats of nodes replace the heartbeats of groups, but do not contain the leaders of groups. The read
-// is then sent to the leader and wakes the group.
+// lags receives no claims or does not reach their indexes, and becomes stale. A replica of a quiescent group also
+// becomes stale. Heartbeats of nodes replace the heartbeats of groups, but do not contain the leaders of groups. Reads
+// at a stale replica are sent to the leader, which wakes the group.
 
 // Fresh reports whether this replica has applied all writes that had succeeded at the time max before now. It must be
-// called before the read, because the time between the call and the read adds to the age. Leaders and learners may be
-// fresh, too.
+// called before the read, because the time between the call and the read adds to the age. Leaders and learners may also
+// be fresh.
 func (g *Group) Fresh(now Instant, max time.Duration) bool {
 	at := g.fresh.at.Load()
 	return at != 0 && int64(now)-at <= int64(max)
@@ -46,8 +46,8 @@ type freshness struct {
 	at atomic.Int64
 	// support is used by a leader. It holds the time at which each voter last supported the leader in this term.
 	support []support
-	// claim is used by a follower. It is the claim that waits for its index. next is the latest claim after claim.
-	// Committed entries stay committed, so claims remain valid after a leader change.
+	// claim is used by a follower. It is the claim whose index has not been applied yet. next is the latest claim after
+	// claim. Committed entries stay committed, so claims remain valid after a leader change.
 	claim, next claimed
 }
 
@@ -117,8 +117,8 @@ func (f *freshness) quorum(voters []uint64) Instant {
 }
 
 // claimIn adds a claim to a heartbeat. Index contains the index. RejectHint contains the age in microseconds plus one,
-// and 0 means no claim. It does so only in a tick, because only then is now read from the boot clock. Between ticks,
-// now may be too old, and the age would be too low.
+// and 0 means no claim. claimIn adds a claim only in a tick, because only then is now read from the boot clock. Between
+// ticks, now may be too old, and the age would be too low.
 func (f *freshness) claimIn(m *pb.Message) {
 	g, h := f.g, f.g.host
 	if !h.ticking {

@@ -35,20 +35,21 @@ type Status struct {
 // PeerStatus is a member as seen by its leader.
 type PeerStatus struct {
 	Replica uint64
-	// Match is the index of the last entry that is known to be in its log. Lag is the number of entries that the member
-	// lacks.
+	// Match is the index of the last entry that is known to be in the member's log. Lag is the number of entries that
+	// the member lacks.
 	Match, Lag uint64
 	// State is probe, replicate, or snapshot.
 	State   string
 	Learner bool
-	// Active is false if no message was received from the member in the last election timeout.
+	// Active is false if no message was received from the member during the last election timeout.
 	Active bool
 	// Abstains reports whether the member would decline the leadership, because its node abstains or because it has
 	// recently declined an offer.
 	Abstains bool
 }
 
-// Status returns the status of a group. ok is false if the group does not exist here. It must be called on the loop.
+// Status returns the status of a group. ok is false if the group does not exist on this node. It must be called on the
+// loop.
 func (h *Host) Status(id uint64) (s Status, ok bool) {
 	g := h.groups[id]
 	if g == nil {
@@ -82,8 +83,8 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 }
 
 // QuorumWithout reports whether a group has a quorum of voters on nodes outside the set without. The quorum must exist
-// in each of the group's configurations. It returns true for a group that does not exist here. It must be called on the
-// loop.
+// in each of the group's configurations. It returns true for a group that does not exist on this node. It must be
+// called on the loop.
 func (h *Host) QuorumWithout(id uint64, without map[NodeID]bool) bool {
 	g := h.groups[id]
 	if g == nil || len(without) == 0 {

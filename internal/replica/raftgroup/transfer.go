@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// transferLag is the maximum number of entries that a replica may lack when the leadership is offered to it. It
-// receives these entries first, and clients wait in the meantime.
+// transferLag is the maximum number of entries that a replica may lack when the leadership is offered to it. The
+// replica receives these entries before it leads, and clients wait in the meantime.
 const transferLag = 1000
 
 // transferOffer is an offer of the leadership to another replica. While it is open, the library accepts no proposals.
@@ -22,7 +22,7 @@ type transferOffer struct {
 	made bool
 	// to is the voter with the open offer, or 0. since is the tick of the offer.
 	to, since uint64
-	// refused holds the voters that have recently declined or ignored an offer. No offer is made before rest.
+	// refused holds the voters that have recently declined or ignored an offer. No offer is made before the tick rest.
 	refused []uint64
 	rest    uint64
 }
@@ -86,8 +86,8 @@ func (o *transferOffer) readyToLead(replica uint64) (match uint64, ok bool) {
 	return match, ok
 }
 
-// active reports whether a message was received from a member in the last election timeout. The library resets its flag
-// every election timeout. Members of a quiescent group send no messages. They are active if their nodes are up.
+// active reports whether a message was received from a member during the last election timeout. The library resets its
+// flag every election timeout. Members of a quiescent group send no messages. They are active if their nodes are up.
 func (g *Group) active(m *Member, p *tracker.Progress) bool {
 	h := g.host
 	return p.RecentActive || g.quiescence.quiet && !h.peers.of(m.Node).down ||
@@ -118,7 +118,7 @@ func (h *Host) offerAll() (left int) {
 }
 
 // offerNext offers the leadership of a group to the most up-to-date voter that has not declined it, unless an offer is
-// open or has just been withdrawn. Voters on nodes that abstain come last. They only get an offer if this node stops.
+// open or has just been withdrawn. Voters on nodes that abstain come last. They get an offer only if this node stops.
 func (o *transferOffer) offerNext() {
 	g, h := o.g, o.g.host
 	if o.to != 0 || h.ticks < o.rest || !o.allowed() {
@@ -182,7 +182,7 @@ func (o *transferOffer) handleDecline(m *pb.Message) {
 func (o *transferOffer) withdraw() {
 	g, h := o.g, o.g.host
 	if g.raft.leads() { // otherwise the library has already dropped the offer
-		g.raft.TransferLeader(g.replica) // an offer to the leader itself only cancels the previous offer
+		g.raft.TransferLeader(g.replica) // an offer to the leader only cancels the previous offer
 	}
 	if !slices.Contains(o.refused, o.to) {
 		o.refused = append(o.refused, o.to)

@@ -12,8 +12,8 @@ import (
 type logTail struct {
 	g *Group
 	// writing is the number of appends that the log writer has. hard is the newest hard state from the library. Its
-	// term and vote are in the log once these appends have finished. Its commit index is in the log only if it was
-	// written with them.
+	// term and vote are in the log once these appends have finished. The commit index of hard is in the log only if it
+	// was written with these appends.
 	writing int
 	hard    hardState
 	// cut is the index of the last truncated entry. Invariant: cut <= applied.
@@ -26,8 +26,8 @@ type logTail struct {
 // hardState is the state that a replica must store in addition to its entries.
 type hardState struct{ term, vote, commit uint64 }
 
-// append passes a write to the log writer. If an installation is pending, the write waits for it, to preserve the
-// order.
+// append passes a write to the log writer. If an installation is pending, the write waits for the installation, to
+// preserve the order.
 func (t *logTail) append(m *pb.Message, sync bool) {
 	g := t.g
 	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
@@ -63,7 +63,7 @@ func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
 }
 
 // write passes a write to the log writer. A commit index alone is not written, because the state contains it or the
-// replica can determine it again. It is written with each membership change (RG12).
+// replica can determine it again. The commit index is written with each membership change (RG12).
 func (t *logTail) write(m *pb.Message, sync bool) {
 	g, h := t.g, t.g.host
 	hard := firstChange(m.GetEntries()) >= 0
@@ -135,7 +135,7 @@ func (h *Host) SetLowDisk(on bool) {
 	}
 }
 
-// maybeTruncate requests a sync of the state machine if the log is long. After that sync the log is truncated (RG4).
+// maybeTruncate requests a sync of the state machine if the log is long. After that sync, the log is truncated (RG4).
 func (t *logTail) maybeTruncate() {
 	g, h := t.g, t.g.host
 	o := &h.opts

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// TestYoungerReplica checks that messages for a replica that will be created are reported and have no other effect.
-// Messages for a removed replica must not be reported.
+// TestYoungerReplica checks that messages for a replica that has not been created yet are reported and have no other
+// effect. Messages for a removed replica must not be reported.
 func TestYoungerReplica(t *testing.T) {
 	var heard [][2]uint64
 	b, _ := open(t, vfs.NewMem(), 3, raftgroup.Options{Observer: &observer{

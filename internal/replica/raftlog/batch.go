@@ -44,7 +44,7 @@ const (
 )
 
 // pointDeletes is the maximum number of overwritten keys that are deleted individually. A range deletion slows down
-// reads of the memtable, so it is only used for more keys.
+// reads of the memtable, so it is used only for more keys.
 const pointDeletes = 64
 
 // NewBatch returns an empty batch.
@@ -123,7 +123,7 @@ func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 }
 
 // Truncate removes the entries with indexes up to index. term is the term of the entry at index. The state that results
-// from them must be durable. If the entry at index has already been removed, Truncate has no effect.
+// from the removed entries must be durable. If the entry at index has already been removed, Truncate has no effect.
 func (b *Batch) Truncate(group, index, term uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {

@@ -26,6 +26,6 @@
 //   - (RL4) Create never overwrites a record of a group.
 //   - (RL5) After a failed commit, all further writes are rejected.
 //
-// The package does not know the meaning of entries or when it is safe to truncate. Callers must only truncate after a
+// The package does not know the meaning of entries or when it is safe to truncate. Callers must truncate only after a
 // sync of the state that results from the entries. Start reading at Open, then read Batch and Group.
 package raftlog

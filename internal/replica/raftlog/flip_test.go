@@ -80,7 +80,7 @@ func flipped(t *testing.T, files map[string][]byte, name string, at int, allowed
 	fs := vfs.NewMem()
 	must(t, fs.MkdirAll("data/log", 0o755))
 	for n, text := range files {
-		text = bytes.Clone(text) // with the tag invariants, Write overwrites the buffer that it was given
+		text = bytes.Clone(text) // with the tag invariants, Write overwrites the buffer that is passed to it
 		if n == name {
 			text[at] ^= 1 << (at % 8)
 		}

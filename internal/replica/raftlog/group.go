@@ -39,7 +39,7 @@ type Group struct {
 	cacheFirst uint64
 	cacheBytes int64
 	// termStarts holds the first index of each term among the entries appended since the group was loaded. Keeping
-	// terms is cheap, whereas an entry may have 16 MiB.
+	// terms is cheap, whereas an entry may have up to 16 MiB.
 	termStarts []termStart
 }
 
@@ -152,8 +152,8 @@ func (g *Group) Term(index uint64) (uint64, error) {
 	case index > g.last:
 		return 0, raft.ErrUnavailable
 	}
-	// Entries in memory are not used for this. They are rarely in the CPU caches, and the library requests a term or
-	// two per message.
+	// Entries in memory are not used to find a term, because they are rarely in the CPU caches, and the library
+	// requests one or two terms per message.
 	for i := len(g.termStarts) - 1; i >= 0; i-- {
 		if index >= g.termStarts[i].index {
 			return g.termStarts[i].term, nil
@@ -248,7 +248,7 @@ func (g *Group) read(lo, hi, maxBytes uint64) (out []*pb.Entry, size uint64, err
 	return out, size, nil
 }
 
-// protoSize returns the size of an entry as the library counts it, with an error of a few bytes. It is only used to
+// protoSize returns the size of an entry as the library counts it, with an error of a few bytes. It is used only to
 // limit batches.
 func protoSize(e *pb.Entry) int { return len(e.Data) + 16 }
 
@@ -290,8 +290,8 @@ func (g *Group) noteTerms(entries []*pb.Entry) {
 	}
 }
 
-// trim drops the oldest entries of a cache that exceeds its limit. It keeps half of them, so that entries are rarely
-// moved. The caller must hold mu.
+// trim drops the oldest entries of a cache that exceeds its limit. It keeps half of the entries, so that entries are
+// rarely moved. The caller must hold mu.
 func (g *Group) trim(bound int64) {
 	if g.cacheBytes <= bound {
 		return

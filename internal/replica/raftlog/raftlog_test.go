@@ -318,8 +318,8 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
-// TestAgainstMemoryStorage makes random histories of two groups with tiny caches and reopened stores. The test checks
-// that a Group returns the same results as the Raft library's MemoryStorage.
+// TestAgainstMemoryStorage creates random histories of two groups, with tiny caches and reopened stores. The test
+// checks that a Group returns the same results as the Raft library's MemoryStorage.
 func TestAgainstMemoryStorage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs := vfs.NewMem()
@@ -429,8 +429,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestConfStateBytes pins the bytes of a stored configuration. The test also checks that no prefix of them and no
-// longer input is accepted as a configuration.
+// TestConfStateBytes pins the bytes of a stored configuration. The test also checks that neither a prefix of these
+// bytes nor a longer input is accepted as a configuration.
 func TestConfStateBytes(t *testing.T) {
 	cs := &pb.ConfState{Voters: []uint64{1, 300}, Learners: []uint64{4}, VotersOutgoing: []uint64{1},
 		LearnersNext: []uint64{1 << 60}, AutoLeave: new(true)}

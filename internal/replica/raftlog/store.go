@@ -97,7 +97,7 @@ type Store struct {
 	commits atomic.Uint64
 }
 
-// pebbleFormat is the format version of Pebble's files at feature level 1. With Pebble's newest version, the previous
+// pebbleFormat is the format version of Pebble's files at feature level 1. With the newest version, the previous Ilion
 // build could not open the directory.
 const pebbleFormat = pebble.FormatValueSeparation
 
@@ -298,7 +298,7 @@ func (s *Store) Storage(group uint64) (raft.Storage, error) {
 	return g, nil
 }
 
-// Installing returns Group.Installing of a group.
+// Installing returns the result of Group.Installing for a group.
 func (s *Store) Installing(group uint64) (uint64, error) {
 	g, err := s.Group(group)
 	if err != nil {

@@ -41,9 +41,9 @@ type counted struct{ all *sync.WaitGroup }
 
 func (c counted) Done(command.Outcome) { c.all.Done() }
 
-// BenchmarkForward measures the processor time of a 1 KiB write to another node, and of a read of a 1 KiB row from it.
-// Both ends are in this process over a network in memory, and the replica itself has no cost. 64 writes are in flight
-// at a time.
+// BenchmarkForward measures the processor time of a 1 KiB write to another node, and of a read of a 1 KiB row from that
+// node. Both ends are in this process over a network in memory, and the replica itself has no cost. 64 writes are in
+// flight at a time.
 func BenchmarkForward(b *testing.B) {
 	w := newNodePair(b)
 	var r row.Row

@@ -37,7 +37,7 @@ func (p *payer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 func (p *payer) Charge(u ru.Units) { p.charged = append(p.charged, u) }
 
 // TestChargeOfRead checks that a read from another node costs exactly as much as a read from a local replica. Rows that
-// the visitor has accepted count, and rows that the other node has sent ahead do not.
+// the visitor has accepted are charged, and rows that the other node has sent ahead are not.
 func TestChargeOfRead(t *testing.T) {
 	withNodePair(t, func(t *testing.T, w *nodePair) {
 		items := []item{{Token: 3, Key: []byte("key")}}

@@ -13,8 +13,8 @@
 //     connection and a deadline cause partition.ErrUncertain. Only transport.ErrUnreachable and transport.ErrBusy mean
 //     that the request did not arrive.
 //   - (RM3) Read returns nil only after the other node has confirmed all rows that were passed on.
-//   - (RM4) A page has at most PageBytes and one row more, and only a few pages are in flight.
-//   - (RM5) Nothing of a request is kept after the call returns, and a completion is called once.
+//   - (RM4) A page has at most PageBytes plus one row, and only a few pages are in flight.
+//   - (RM5) No reference to a request is kept after the call returns, and a completion is called once.
 //
 // The coordinator handles topology, leaders, and retries. Start reading at Replica.Write and Server.Serve. The formats
 // on the wire are in wire.go, failure.go, and page.go.

@@ -15,7 +15,7 @@ import (
 )
 
 // These are the error codes on the wire. They must not change. Code 0 is an error without a known type. Only the text
-// of such an error is sent. The errors of dberr.CodeOf have the codes that it returns.
+// of such an error is sent. Errors for which dberr.CodeOf returns a code have that code on the wire.
 const (
 	codeText byte = iota
 	codeNotLeader
@@ -42,7 +42,8 @@ const (
 	codeFunction     byte = 48
 )
 
-// Failure is an error of another node without a type that both nodes know. Its effects on the other node are unknown.
+// Failure is an error from another node whose type is not known to both nodes. Its effects on the other node are
+// unknown.
 type Failure struct{ Text string }
 
 func (e *Failure) Error() string { return e.Text }
@@ -158,7 +159,7 @@ func (r *reader) position() topology.Position {
 	return topology.Position{Ring: r.Fixed(), Low: r.Uint(), Key: append([]byte(nil), r.Bytes()...)}
 }
 
-// stopped is ErrStopped with a text from the other node.
+// stopped is ErrStopped with the text that the other node has sent.
 type stopped struct{ text string }
 
 func (e *stopped) Error() string { return e.text }
@@ -169,8 +170,8 @@ type latchCause struct{ text string }
 
 func (e *latchCause) Error() string { return e.text }
 
-// DecodeError decodes the output of AppendError. It returns ErrMalformed for invalid bytes. A code of a newer node
-// becomes a *Failure.
+// DecodeError decodes the output of AppendError. It returns ErrMalformed for invalid bytes. An unknown code from a
+// newer node becomes a *Failure.
 func DecodeError(src []byte) error {
 	r := newReader(src)
 	err := r.failure()

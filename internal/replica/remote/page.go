@@ -20,8 +20,8 @@ const PageBytes = 64 << 10
 // key, static row if any), a row (clustering key, cells), or the progress of a read without results. Progress consists
 // of a token, a key, and a number of keys. The last page ends with itemEnd, the number of items on all pages, and the
 // trace. A failed read ends with itemFailed, the error, and the trace. The units lent to a follower may precede itemEnd
-// if the follower has requested them. Only a read with an aggregation may receive the result of the aggregation instead
-// of rows.
+// if the follower has requested them. A read may receive the result of an aggregation instead of rows, but only if it
+// has requested the aggregation.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -134,8 +134,8 @@ type pageReader struct {
 	row            row.Row
 	// lent is the number of units that the leader lends to the replica on this node.
 	lent ru.Units
-	// c is the read. Its cost is computed from the items passed to the visitor, because the other node may have read
-	// ahead.
+	// c is the read. The cost of the read is computed from the items passed to the visitor, because the other node may
+	// have read ahead.
 	c *command.Read
 	ru.Meter
 }

@@ -189,7 +189,7 @@ type oneTarget struct{ Target }
 
 func (o oneTarget) target(topology.PartitionID) Target { return o.Target }
 
-// fifthTarget is a node that only has a replica of partition 5.
+// fifthTarget is a node that has only a replica of partition 5.
 type fifthTarget struct{ *fake }
 
 func (f fifthTarget) target(id topology.PartitionID) Target {
@@ -352,7 +352,7 @@ func TestRequests(t *testing.T) {
 				if e := tr.Events(); len(e) != 1 || e[0].Activity != "far away" {
 					t.Errorf("trace: %v", e)
 				}
-				// Without a trace, no events are kept. Other partitions do not exist on the node.
+				// If the request has no trace, no events are kept. Other partitions do not exist on the node.
 				if _, err := requests[name](t.Context(), w.client.Replica(node(1), 6)); !errors.Is(err,
 					partition.ErrClosed) {
 					t.Errorf("a missing partition: %v", err)
@@ -431,8 +431,8 @@ var all = []error{
 	&Failure{Text: "anything"}, &partition.DedupeUnknown{Epoch: 300},
 }
 
-// TestErrors checks that errors with a type arrive as values, that other errors keep their text, and that only errors
-// arrive as errors.
+// TestErrors checks that errors with a type arrive as values, that other errors keep their text, and that nothing else
+// arrives as an error.
 func TestErrors(t *testing.T) {
 	for _, err := range all {
 		encoded := AppendError(nil, err)
@@ -665,7 +665,7 @@ func TestReadIsAsHere(t *testing.T) {
 }
 
 // TestStopIsConfirmed checks that a read that could not be confirmed returns an error, even if the visitor stopped long
-// before. A visitor that stops must make the other node stop.
+// before the confirmation failed. A visitor that stops must make the other node stop.
 func TestStopIsConfirmed(t *testing.T) {
 	withNodePair(t, func(t *testing.T, w *nodePair) {
 		const rows = 100000

@@ -39,8 +39,8 @@ type Spec struct {
 	Number byte
 	// Since is the lowest feature level at which all builds support the call.
 	Since feature.Level
-	// Timeout limits the duration of a call. Its context may have an earlier deadline. For a manual call, it applies
-	// only if the context has no deadline.
+	// Timeout limits the duration of a call. Its context may have an earlier deadline. For a manual call, Timeout
+	// applies only if the context has no deadline.
 	Timeout time.Duration
 	// RequestMax and ResponseMax are the maximum sizes, in bytes, of an encoded request and response. If they are 0,
 	// the limit is MaxBytes, or 1 KiB for a None.
@@ -72,7 +72,7 @@ var declared []Info
 func Calls() []Info {
 	out := slices.Clone(declared)
 	slices.SortFunc(out, func(a, b Info) int {
-		// 0 - 1 wraps around, so calls without a number are last
+		// 0 - 1 wraps around, so calls without a number are last.
 		return cmp.Or(cmp.Compare(a.Number-1, b.Number-1), strings.Compare(a.Name, b.Name))
 	})
 	return out
@@ -140,7 +140,7 @@ func (c *Call[Q, A]) Do(ctx context.Context, client *Client, to topology.NodeID,
 	ctx, cancel := client.Sched.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	b, err := client.Caller.Call(ctx, to, request)
-	// Older builds of feature level 8 report unknown calls only with a text.
+	// Older builds of feature level 8 report an unknown call only as an error text.
 	r, ok := errors.AsType[*transport.RemoteError](err)
 	if errors.Is(err, transport.ErrUnknownCall) || ok && strings.HasPrefix(r.Text, "unknown query subject") {
 		err = &UnknownCallError{to, c.Name, c.Since}

@@ -46,7 +46,7 @@ var (
 	rawCall  = Declare[question, number](Spec{Name: "test manual", Number: 201, Manual: true})
 )
 
-// manual responds to requests with the request.
+// manual responds to each request with the request itself.
 type manual struct{}
 
 func (manual) Serve(_ context.Context, _ topology.NodeID, request []byte, to transport.Responder) {

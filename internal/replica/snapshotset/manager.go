@@ -9,8 +9,8 @@
 //
 //   - (MO1) If Begin returns on every node before Seal is called on any node, and all calls succeed, all states are
 //     from one instant.
-//   - (MO2) Writers wait no longer than PauseMax. Snapshot sets that nobody reads are dropped after IdleMax, so the
-//     client that created one may crash.
+//   - (MO2) Writers wait no longer than PauseMax. Snapshot sets without readers are dropped after IdleMax, so the
+//     client that created a set may crash.
 //
 // Start reading at Manager.
 package snapshotset
@@ -60,7 +60,7 @@ type Manager struct {
 type snapshotSet struct {
 	partitions map[topology.PartitionID]*partition.Snapshot
 	// reading is the number of current readers. used is the time at which the last reader started. dropped means that
-	// the set must be closed after the last reader.
+	// the set must be closed when the last reader has finished.
 	reading int
 	used    time.Time
 	dropped bool

@@ -22,13 +22,13 @@ import (
 // have the vector.
 type annCache struct {
 	clock atomic.Uint64
-	// arrived is the stamp of all lists. Each element of stamps is shared by some lists.
+	// arrived is a stamp that applies to all lists. Each element of stamps is shared by several lists.
 	arrived atomic.Uint64
 	stamps  [annStamps]atomic.Uint64
 
 	mu sync.Mutex
-	// bytes is the memory used by packed lists, and most is its maximum. order contains the packed lists, most recently
-	// used first.
+	// bytes is the memory used by packed lists, and most is the maximum value of bytes. order contains the packed
+	// lists, most recently used first.
 	bytes, most int64
 	packs       map[packKey]*list.Element
 	order       *list.List
@@ -50,7 +50,7 @@ const packHead = 3
 type pack struct {
 	key   packKey
 	stamp uint64
-	// large is set if the list has too many entries to be packed. More entries do not change this.
+	// large is set if the list has too many entries to be packed. Additional entries do not change this state.
 	large bool
 	// codes contains the codes of the entries, in order. places contains the positions of their rows, and ends contains
 	// the end of each position.
@@ -62,7 +62,7 @@ type pack struct {
 // packMax is the maximum number of entries of a packed list.
 const packMax = 8192
 
-// clone returns a copy without unused memory, and without the contents if the list is too large.
+// clone returns a copy without unused memory. If the list is too large, the copy has no contents.
 func (p *pack) clone() *pack {
 	if p.large {
 		return &pack{key: p.key, stamp: p.stamp, large: true}

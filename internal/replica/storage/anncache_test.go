@@ -141,8 +141,8 @@ func TestPackedListsLackNothing(t *testing.T) {
 }
 
 // TestPackedListsFindTheSame checks that searches of the whole ring and of its parts find each row with a vector once,
-// and no other row. It makes random changes, deletions, and sweeps. The test covers packed lists, insufficient memory
-// for packed lists, and no packed lists.
+// and no other row. The test makes random changes, deletions, and sweeps. The test covers packed lists, insufficient
+// memory for packed lists, and no packed lists.
 func TestPackedListsFindTheSame(t *testing.T) {
 	for _, most := range []int64{1 << 20, 100, -1} {
 		s := openMem(t, Options{ANNCacheBytes: most})
@@ -186,7 +186,7 @@ func TestPackedListsFindTheSame(t *testing.T) {
 	}
 }
 
-// TestNearComesToAll checks that an unlimited search finds each row once, with and without packed lists. The test has
+// TestNearComesToAll checks that an unlimited search finds each row once, with and without packed lists. The table has
 // more rows than the search holds at a time, and many rows have the same distance.
 func TestNearComesToAll(t *testing.T) {
 	for _, most := range []int64{1 << 20, -1} {

@@ -40,9 +40,9 @@ type annRead struct {
 	// begin and last are the first and the last position of the ring range that is read.
 	begin, last uint64
 	*candidates
-	// most is the maximum number of candidates. Only candidates after behind are wanted. behindPlace is the position of
-	// behind. more reports whether candidates were dropped. All dropped candidates come after the held candidates, or
-	// have a bound below least.
+	// most is the maximum number of candidates. Only candidates that come after behind are wanted. behindPlace is the
+	// position of behind. more reports whether candidates were dropped. All dropped candidates come after the held
+	// candidates, or have a bound below least.
 	most        int
 	behind      *candidate
 	behindPlace []byte
@@ -219,7 +219,7 @@ func (n *annRead) reportProgress() (command.Step, error) {
 	return refused(command.Passed(n.rd.v, token.AtPosition(n.begin), []byte{}, looked))
 }
 
-// collect adds the candidates of a list. The bytes of such values need no escaping.
+// collect adds the candidates of a list. The bytes of the values of these entries need no escaping.
 func (n *annRead) collect(list int) error {
 	s := n.search.EntryRange(list, n.begin, n.last)
 	p, err := n.packed(packKey{n.index, [packHead]byte(s.From)})

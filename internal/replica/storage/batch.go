@@ -76,7 +76,7 @@ func (b *Batch) Close() {
 	}
 }
 
-// Apply applies mutations atomically. They survive a crash after the next Sync.
+// Apply applies mutations atomically. The mutations survive a crash after the next Sync.
 func (s *Writer) Apply(ms ...command.Mutation) error {
 	b := s.NewBatch()
 	defer b.Close()

@@ -24,7 +24,7 @@ import (
 // changesProperty is the name of the block property. Tables of older builds do not have it and are read completely.
 const changesProperty = "ilion.changes"
 
-// changeStamps maps a change log key to its timestamp. Other keys have none.
+// changeStamps maps a change log key to its timestamp. Other keys have no timestamp.
 type changeStamps struct{}
 
 // MapPointKey implements sstable.IntervalMapper. A removed entry is included, because its removal must be read together
@@ -89,7 +89,7 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 }
 
 // entryValue returns the value of the entry for the latest change of a row. It is empty if the row itself shows whether
-// the entry is valid. It is one byte if a pointer shows this.
+// the entry is valid. It is one byte if a pointer shows whether the entry is valid.
 func entryValue(op *command.Op) []byte {
 	if op.Index&command.ChangePointed != 0 {
 		return pointed
@@ -100,7 +100,7 @@ func entryValue(op *command.Op) []byte {
 // pointed is the value of entries with pointers. It must not be modified.
 var pointed = []byte{1}
 
-// changeRead is a read of a change log. rows reads the rows of entries without a row.
+// changeRead is a read of a change log. rows reads the rows of entries that do not contain a row.
 type changeRead struct {
 	*reader
 	rows *sweep
@@ -166,7 +166,8 @@ func (rd *changeRead) read() error {
 	return rd.it.Error()
 }
 
-// bounds sets lower and upper to the bounds of the read in the change log. It returns false if they are empty.
+// bounds sets lower and upper to the bounds of the read in the change log. It returns false if the interval between
+// them is empty.
 func (rd *changeRead) bounds(kind byte) bool {
 	r := rd.r
 	if r.Key != nil {
@@ -190,7 +191,7 @@ func (rd *changeRead) bounds(kind byte) bool {
 	return rd.upper == nil || bytes.Compare(rd.lower, rd.upper) < 0
 }
 
-// enter makes the partition of a key the current one.
+// enter makes the partition of a key the current partition.
 func (rd *changeRead) enter(p *keys.Parts, key []byte) {
 	if bytes.Equal(rd.prefix, key[:p.PrefixLen]) {
 		return
@@ -269,7 +270,7 @@ func (rd *changeRead) static() error {
 	return err
 }
 
-// value is like get, but uses the sweep's iterator if it has one.
+// value is like get, but uses the sweep's iterator if the sweep has one.
 func (w *sweep) value(key []byte) ([]byte, error) {
 	if w.reads == nil {
 		return w.get(key)
@@ -281,8 +282,9 @@ func (w *sweep) value(key []byte) ([]byte, error) {
 }
 
 // latest reads the row of a change log entry into w.row, as of the horizon of the sweep. It reports whether the row
-// exists and has not been changed since. An entry with a pointer is removed when its row changes. Its row therefore has
-// not changed. In a table with clustering columns, an entry without a clustering key refers to the static row.
+// exists and has not been changed since the entry was written. An entry with a pointer is removed when its row changes.
+// Its row therefore has not changed. In a table with clustering columns, an entry without a clustering key refers to
+// the static row.
 func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, error) {
 	_, clustering, ok := keys.ParseChange(rest)
 	if !ok {
@@ -314,8 +316,8 @@ func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, er
 	return exists && (pointed || w.row.Live && w.row.Liveness.Timestamp == stamp), err
 }
 
-// sweepLatest removes a change log entry, and its pointer, if its row no longer exists or has been changed since. Until
-// then, the entry is a hint, and readers check the row.
+// sweepLatest removes a change log entry, and its pointer, if its row no longer exists or has been changed since the
+// entry was written. Until the sweep, the entry is a hint, and readers check the row.
 func (w *sweep) sweepLatest(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	value, err := w.get(key)
 	if err != nil || value == nil {

@@ -19,7 +19,7 @@ import (
 const logTable = keys.FirstTable + 512
 
 // logged returns a mutation of one row of a key at a timestamp. was is the timestamp of the row's previous entry, or 0
-// if it has none. The mutation deletes the row if ttl is negative, and the change is kept for keep seconds.
+// if the row has no entry. The mutation deletes the row if ttl is negative, and the change is kept for keep seconds.
 func logged(k, clustering string, stamp, was int64, ttl int32, keep int64) command.Mutation {
 	now := stamp / 1e6
 	m := command.Mutation{Table: logTable, Token: token.Hash([]byte(k)), Key: []byte(k), Timestamp: stamp}

@@ -12,8 +12,9 @@ import (
 )
 
 // A key that is written repeatedly accumulates operands in the memtable until a flush merges them. Until then, every
-// read merges them again. With a million operands, this takes a second. When the number of operands exceeds a limit,
-// the writer therefore replaces all of them with their merged value. Readers do not notice this, as with a flush.
+// read merges them again. With a million operands, a merge takes a second. When the number of operands exceeds a limit,
+// the writer therefore replaces all of them with their merged value. Like a flush, the replacement is invisible to
+// readers.
 //
 // The replaced operands stay in the memtable. Iterators step over them at about 60 ns each. Forward readers seek past
 // the versions of such a key (hotKeys.leaves). If a key has very many versions, a flush drops them.
@@ -40,8 +41,8 @@ type hotKeys struct {
 }
 
 // A slot contains, from the most significant bit, 24 bits of its key's hash and 11 bits for the number of merges. These
-// are followed by 5 bits for the number of times the limit was doubled, and 24 bits for the operands accumulated since.
-// Updates may be lost if two writers collide.
+// are followed by 5 bits for the number of times the limit was doubled, and 24 bits for the number of operands
+// accumulated since the last merge. Updates may be lost if two writers collide.
 const (
 	hotSlots     = 1 << 15
 	hotCount     = 1<<24 - 1
@@ -139,7 +140,7 @@ func (s *Writer) collapse(h *hot) error {
 	return nil
 }
 
-// replace writes the merged value of a key in place of its operands and returns its size.
+// replace writes the merged value of a key in place of the key's operands and returns the size of the value.
 func (s *Writer) replace(key []byte) (size int, err error) {
 	s.commitMu.Lock() // an operand that is added between reading and writing would be lost
 	defer s.commitMu.Unlock()

@@ -21,7 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// crashes is the number of crashed disks that TestCrash opens. Under the race detector, it is a tenth of that number.
+// crashes is the number of crashed disks that TestCrash opens. Under the race detector, the test opens a tenth of that
+// number.
 const crashes = 1000
 
 // TestCrash applies numbered batches of two rows and a system key with occasional syncs. It clones the disk at random
@@ -150,7 +151,7 @@ func checkPrefix(t *testing.T, s *Store, synced, written uint64) {
 
 // TestDamagedLog checks that a flipped byte in the middle of the synced log is reported when the store opens. The torn
 // end after a crash must not be reported. Damage in the data of the last syncs looks like a torn end, because a block
-// only covers data that was synced before it was written.
+// protects only data that was synced before the block was written.
 func TestDamagedLog(t *testing.T) {
 	const logMin, batchesMax = 512 << 10, 5000
 	fs := vfs.NewCrashableMem()

@@ -15,9 +15,9 @@ import (
 // would end the process.
 //
 // Writes that take space are rejected while less than Options.MinFreeDisk percent of the disk is free. The space that
-// flushing the memtables may take does not count as free. Deletes also take space until they are compacted. They are
-// accepted until a fifth of that limit is left. Schema changes, TRUNCATE, and DROP are always accepted. Compactions,
-// which free the space of deleted data, do not use the last fifth.
+// flushing the memtables may take does not count as free. Deletes also take space until they are compacted. Deletes are
+// accepted until less than a fifth of that limit is free. Schema changes, TRUNCATE, and DROP are always accepted.
+// Compactions, which free the space of deleted data, do not use the last fifth.
 //
 // Entries in the logs of replica sets are applied regardless of the free space. The node must stop before the disk
 // becomes so full that the store could not be opened again. Observer.DiskOut is called for this purpose.
@@ -57,7 +57,7 @@ func (s *disk) watchDisk() {
 			s.checkDisk()
 		}
 		if batches := s.m.batches.Load(); s.full.Load() && batches != flushed && s.Err() == nil {
-			// Deleted data frees its space once it has been flushed, and so does the log.
+			// Deleted data and the log free their space once the memtable has been flushed.
 			flushed = batches
 			s.flushSoon()
 		}
@@ -110,7 +110,7 @@ func (s *disk) checkDisk() {
 		return
 	}
 	if full {
-		s.flushSoon() // the log may be the only reason
+		s.flushSoon() // the log may be the only reason for the lack of space
 	}
 	s.o.Observer.DiskFull(full, percent)
 }

@@ -34,7 +34,7 @@ func (d *disturbed) Row([]byte, *row.Row) (command.Step, error) {
 }
 
 // TestReadByDroppedIndex checks that a read by an index fails if the index is dropped before or during the read, for
-// every form of lookup. A read by an index that is not installed in the store yet must find the entries.
+// every form of lookup. A read that uses an index that is not installed in the store yet must find the entries.
 func TestReadByDroppedIndex(t *testing.T) {
 	const plain, ordered = testIndex, testIndex | keys.OrderedIndex
 	value := []byte("v")

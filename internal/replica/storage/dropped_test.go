@@ -40,7 +40,8 @@ func createTable(t *testing.T, s *Store, id uint32) {
 	}
 }
 
-// dropTable drops a table as a node does. dropTable removes the table from the store, and then its replica and rows.
+// dropTable drops a table in the same way as a node: it removes the table from the store, and then its replica and
+// rows.
 func dropTable(t *testing.T, s *Store, id uint32) {
 	t.Helper()
 	s.ForgetTable(id)
@@ -63,7 +64,7 @@ func flagged(t *testing.T, s *Store) (n int) {
 }
 
 // TestDroppedTablesCostNothing checks that a round of background work reads only the live tables after thousands of
-// tables were created and dropped. No data about the dropped tables may remain in memory or in the records, also after
+// tables were created and dropped. No data about the dropped tables may remain in memory or in the records, even after
 // a restart.
 func TestDroppedTablesCostNothing(t *testing.T) {
 	const first, live, dropped = 2000, 3, 3000

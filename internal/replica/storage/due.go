@@ -200,8 +200,8 @@ func (d *dueSweep) run(ctx context.Context) error {
 	return nil
 }
 
-// propose proposes sweeps of some keys concurrently. If they were proposed one after the other, each would wait for the
-// log separately, and a busy node would fall behind. It returns when all sweeps have been applied.
+// propose proposes sweeps of some keys concurrently. If the sweeps were proposed one after the other, each would wait
+// for the log separately, and a busy node would fall behind. It returns when all sweeps have been applied.
 func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

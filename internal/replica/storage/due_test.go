@@ -116,7 +116,7 @@ func TestDueDeletions(t *testing.T) {
 	if fmt.Sprint(before) != fmt.Sprint(after) {
 		t.Errorf("%d lines are seen, %d before", len(after), len(before))
 	}
-	// partitions whose ranges had separate keys may still record this
+	// Partitions whose ranges had separate keys may still record that fact.
 	if n, want := count(t, s), 3*hiddenMax+5-1000+1; n > want+1 || n < want {
 		t.Errorf("%d keys are left of %d rows", n, want)
 	}
@@ -152,7 +152,7 @@ func TestDueOfFollower(t *testing.T) {
 	}
 }
 
-// TestDueOfOthers checks that notes about partitions that do not belong to this node, or no longer do, are removed.
+// TestDueOfOthers checks that notes about partitions that do not belong, or no longer belong, to this node are removed.
 func TestDueOfOthers(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(Table{ID: testTable, Clustering: 1})

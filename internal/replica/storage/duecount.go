@@ -11,17 +11,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// PendingGarbage is deleted or expired data of a table that is still stored.
+// PendingGarbage describes the deleted or expired data of a table that is still stored.
 type PendingGarbage struct {
-	// Count is the number of noted keys. If Partial is true, counting stopped at this number.
+	// Count is the number of keys with notes. If Partial is true, counting stopped at this number.
 	Count   uint64
 	Partial bool
-	// Oldest is the second since which the oldest of this data has been dead, or 0 if there is no such data.
+	// Oldest is the second at which the oldest of this data was deleted or expired, or 0 if there is no such data.
 	Oldest int64
 }
 
 // PendingGarbage counts the notes (see due.go) of data in some spans of a table that was deleted or expired before a
-// second. It examines at most the given number of notes. Data without a note is not counted. This is data from a
+// second. It examines at most the given number of notes. Data without a note is not counted. Such data comes from a
 // snapshot that the sweeper has not examined yet.
 func (s *Statistics) PendingGarbage(table uint32, spans []keys.Span, now int64, most int) (d PendingGarbage,
 	err error) {

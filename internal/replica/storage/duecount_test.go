@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestPendingGarbage checks the number of rows that were deleted or have expired, and the age of the oldest of them.
+// TestPendingGarbage checks the number of rows that were deleted or have expired, and the age of the oldest such row.
 // Live rows, rows that expire later, rows in other spans, and rows beyond the limit must not be counted. After a sweep,
 // the number must be 0.
 func TestPendingGarbage(t *testing.T) {

@@ -17,8 +17,8 @@ type duePart struct {
 	led       int
 }
 
-// dueParts holds the due parts found by one slice. They wait for the end of SweepDue. The batch log is then queried
-// only once, after all parts have been found.
+// dueParts holds the due parts found by one slice. The parts are kept until the end of SweepDue, so that the batch log
+// is queried only once, after all parts have been found.
 type dueParts struct {
 	sweep *dueSweep
 	parts []duePart

@@ -35,7 +35,7 @@ type engine struct {
 	// sweptAt is the time, in Unix nanoseconds, at which a sweep first removed data that is still in the memtable. It
 	// is 0 if no such data exists.
 	sweptAt atomic.Int64
-	// backgroundFailed is true after a failed flush or compaction until one succeeds.
+	// backgroundFailed is true after a failed flush or compaction until a later flush or compaction succeeds.
 	backgroundFailed atomic.Bool
 	// failed is set once, when damage is found. The store then rejects all requests (ST4).
 	failed atomic.Pointer[error]

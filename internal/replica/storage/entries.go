@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Index entries are hints that are local to a node. A lookup checks the rows to which they lead, and they are not
-// included in hashes. An entry need not be removed when its row changes, its partition is truncated, or its replica
+// Index entries are hints that are local to a node. A lookup checks the rows to which the entries lead. Hashes do not
+// include the entries. An entry need not be removed when its row changes, its partition is truncated, or its replica
 // leaves. One scan of an index removes all stale entries, regardless of the number of partitions, without using a log.
 // An entry is never needed again once its row does not have its value. A write that restores the value also writes the
 // entry.
@@ -33,8 +33,8 @@ const (
 )
 
 // SweepEntries scans all entries of the indexes of installed tables once. It removes an entry if its row does not have
-// the entry's value at the second now, or does not belong to a replica of this node. pace is called after each slice
-// with the number of entries examined.
+// the entry's value at the second given as now, or does not belong to a replica of this node. pace is called after each
+// slice with the number of entries examined.
 func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
 	if err := s.sweepDroppedIndexes(); err != nil {
 		return s.check(fmt.Errorf("sweep dropped indexes: %w", err))
@@ -54,10 +54,10 @@ func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen in
 	return nil
 }
 
-// sweepDroppedIndexes removes the entries of dropped indexes. Writes planned before the drop may have been applied
-// after it.
+// sweepDroppedIndexes removes the entries of dropped indexes. Writes that were planned before the drop may have been
+// applied after the drop.
 func (s *Sweeper) sweepDroppedIndexes() error {
-	next := s.next.Load() // this must precede the tables, because the indexes below were installed before it was set
+	next := s.next.Load() // read before the tables: indexes below next were installed before it was set
 	found, err := s.indexes()
 	if err != nil || next == 0 {
 		return err
@@ -89,7 +89,8 @@ type entrySweep struct {
 	known *table
 	id    uint32
 	now   int64
-	// early removes entries of expired data after entryGrace, even before the grace period of the table ends.
+	// early makes the sweep remove entries of expired data after entryGrace, even before the grace period of the table
+	// ends.
 	early bool
 }
 
@@ -180,7 +181,7 @@ func (w *sweep) leads(index *Index, spans []keys.Span, key []byte) (bool, error)
 	return false, nil
 }
 
-// remove removes entries that are still stale. It excludes writes and installations of replicas.
+// remove removes entries that are still stale. It excludes concurrent writes and installations of replicas.
 func (e *entrySweep) remove(doomed [][]byte) error {
 	s := e.s
 	s.ingestMu.Lock()
@@ -246,7 +247,7 @@ const staleChunk = 8
 
 // RemoveStale removes entries that a lookup in one logical partition has found to be stale, unless they have become
 // valid. The entries are identified by the clustering keys of their rows. It does nothing while a replica is being
-// installed, because entries are hints.
+// installed, which is safe because entries are hints.
 func (s *Sweeper) RemoveStale(q *command.Read, clusterings [][]byte) error {
 	e := entrySweep{s: s, known: s.table(q.Table), id: q.Index.Index, now: q.Now, early: true}
 	if _, index := e.installed(); index == nil || !s.ingestMu.TryLock() {

@@ -251,9 +251,9 @@ func (r *entryRange) backward() error {
 	return r.it.Error()
 }
 
-// single visits the entry at the iterator if it is the only entry of its value, which is the most common case. It then
-// moves to the previous entry. This avoids a seek. Otherwise the iterator does not move. valid is false at the end, and
-// if no more rows are wanted.
+// single visits the entry at the iterator if it is the only entry of its value, which is the most common case. In this
+// case, it moves to the previous entry, which avoids a seek. Otherwise, the iterator does not move. valid is false at
+// the end and if no more rows are wanted.
 func (r *entryRange) single() (single, valid bool, err error) {
 	r.seek = append(r.seek[:0], r.it.Key()...)
 	e, ok := keys.ParseIndex(r.seek)

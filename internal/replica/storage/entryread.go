@@ -36,8 +36,8 @@ type entryWalk struct {
 	rd  indexRead
 	of  []*allOf
 	its []*pebble.Iterator
-	// place is the position of the current row: ring position, partition key, and clustering key, encoded as after a
-	// value.
+	// place is the position of the current row: the ring position, partition key, and clustering key, encoded as in an
+	// entry after the value.
 	place []byte
 	// part is the length of the partition in place, or 0 before the first row.
 	part int
@@ -120,7 +120,7 @@ func (a *allOf) settle() error {
 		return nil
 	}
 	for i, same := 0, 1; same < len(a.of); {
-		// The scan that was moved last has the highest position.
+		// The scan that was moved last is at the highest position.
 		target := a.of[i].place()
 		i = (i + 1) % len(a.of)
 		e := &a.of[i]

@@ -70,7 +70,7 @@ func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	return e, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// DiskBytes returns the approximate size of a span on disk, excluding memtables. It reads no keys.
+// DiskBytes returns the approximate size of a span on disk, excluding memtables. DiskBytes reads no keys.
 func (s *Statistics) DiskBytes(span keys.Span) (uint64, error) {
 	lower, upper := span.Bounds()
 	n, err := s.db.EstimateDiskUsage(lower, upper)

@@ -26,9 +26,9 @@ type SweepNode interface {
 	Spans() []keys.Span
 	// Propose executes a sweep through the log of the partition, or with ApplySweep if the partition has no log.
 	Propose(ctx context.Context, sw command.Sweep) error
-	// Recorded returns a function that reports whether an atomic batch is in the batch log, as of some time after the
-	// call. Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all
-	// batches are kept.
+	// Recorded returns a function that reports whether an atomic batch is in the batch log at some time after the call.
+	// Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all batches
+	// are kept.
 	Recorded(ctx context.Context) (Recorded, error)
 	// Overloaded reports whether this machine is overloaded. Keys are then examined at a tenth of the rate.
 	Overloaded() bool
@@ -177,8 +177,8 @@ type Garbage struct {
 	Next []byte
 }
 
-// FindGarbage examines up to limit keys of a span for data that may be swept at the second now. It starts at the key
-// from, or at the beginning of the span if from is nil. The table must be installed.
+// FindGarbage examines up to limit keys of a span for data that may be swept at the second given as now. The
+// examination starts at the key from, or at the beginning of the span if from is nil. The table must be installed.
 func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64,
 	limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
@@ -212,7 +212,7 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 }
 
 // AddParts adds the sweep in Parts to Sweeps, without records of batches in the batch log. The caller must have
-// obtained recorded after the garbage was found.
+// obtained the function recorded after the garbage was found.
 func (g *Garbage) AddParts(recorded Recorded) {
 	g.Parts.Keys = slices.DeleteFunc(g.Parts.Keys, func(key []byte) bool { return partRecorded(key, recorded) })
 	if len(g.Parts.Keys) > 0 {
@@ -354,7 +354,8 @@ func (f *garbageFinder) row(w *sweep, key []byte, p *keys.Parts, value []byte) e
 	return err
 }
 
-// deletions records deletions if one of them is old and no longer hides data, or if there are too many ranges.
+// deletions records the deletions of a partition if one of the deletions is old and no longer hides data, or if there
+// are too many ranges.
 func (f *garbageFinder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	w.merger.Reset()
 	if err := w.merger.Add(value); err != nil {

@@ -19,9 +19,10 @@ import (
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
 // HashSpan returns a hash of one state of a span of a table. The hash covers the keys and merged values of deletions,
-// static rows, rows, and dedupe records. Two replicas have the same hash if they have applied the same log and have the
-// same table installed. Flushes, compactions, merges, and installations have no effect on the hash. The hash excludes
-// index entries. It also excludes cells of dropped columns, because sweeps may have removed them on only some replicas.
+// static rows, rows, and dedupe records. Two replicas have the same hash if they have applied the same log and the same
+// version of the table is installed on both. Flushes, compactions, merges, and installations have no effect on the
+// hash. The hash excludes index entries. It also excludes cells of dropped columns, because sweeps may have removed
+// them on only some replicas.
 func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err

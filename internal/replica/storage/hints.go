@@ -99,6 +99,6 @@ func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64)
 	return s.check(errors.Join(err, it.Error(), it.Close()))
 }
 
-// HasDeletions reports whether a logical partition of a table, or a range of one, has ever been deleted on this node.
-// It returns true before the first such deletion can be read.
+// HasDeletions reports whether a logical partition of a table, or a range of a logical partition, has ever been deleted
+// on this node. It returns true before the first such deletion can be read.
 func (s *Statistics) HasDeletions(table uint32) bool { return s.lookupTable(table).may(flagDeletions) }

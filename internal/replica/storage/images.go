@@ -42,9 +42,9 @@ func (i *Image) Changed() bool {
 	return false
 }
 
-// Images passes the effect of a mutation on each row that it writes to visit, as seen at the second now. The mutation's
-// operands must have timestamps. The static row comes first, and then the rows in key order. Rows deleted by ranges or
-// with the whole partition are not included. The caller must exclude other writers of the logical partition.
+// Images passes the effect of a mutation on each row that it writes to visit, as seen at the second given as now. The
+// mutation's operands must have timestamps. The static row comes first, and then the rows in key order. Rows deleted by
+// ranges or with the whole partition are not included. The caller must exclude other writers of the logical partition.
 func (s *Reader) Images(m *command.Mutation, now int64, dropped []cqltype.Dropped, visit func(i *Image) error) error {
 	x := images{sweep: s.newSweep(&command.Sweep{Table: m.Table, Horizon: now, Dropped: dropped}), m: m,
 		prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}

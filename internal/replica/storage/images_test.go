@@ -50,8 +50,8 @@ func tableWrite(t *testing.T, s *Store, stamp int64, ops ...command.Op) (images 
 
 // TestImages checks the images that the leader of a table with cdc receives, which are rows before and after a
 // mutation. Deletions of the mutation must precede both images, and values hidden by newer timestamps must be omitted.
-// It also checks that every live row has one entry, and that entries are removed with deleted rows. Entries of rows
-// deleted by ranges must be swept with their pointers.
+// The test also checks that every live row has one entry, and that entries are removed with deleted rows. Entries of
+// rows deleted by ranges must be swept with their pointers.
 func TestImages(t *testing.T) {
 	const second = int64(1e6)
 	s := openMem(t, Options{})

@@ -25,8 +25,8 @@ type entries struct {
 	seek []byte
 }
 
-// read reads the rows with an entry. For each partition with entries, it reads its deletions and static cells, and
-// then the rows.
+// read reads the rows with an entry. For each partition with entries, it reads the partition's deletions and static
+// cells, and then the rows.
 func (rd indexRead) read() (err error) {
 	if len(rd.r.Index.All) > 0 {
 		return rd.readTerms()
@@ -245,7 +245,8 @@ func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) e
 				break
 			}
 			passed = 0
-			// The entries of a value are in ring order. Seek to the start of the span, or past the value.
+			// The entries of a value are in ring order. The iterator therefore seeks to the start of the span, or past
+			// the value.
 			seek = append(append(seek[:0], it.Key()[:e.ValueLen]...), span.Begin...)
 			if bytes.Compare(seek, it.Key()) <= 0 {
 				if seek = keys.After(append(seek[:0], it.Key()[:e.ValueLen]...)); seek == nil {

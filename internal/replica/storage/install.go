@@ -23,12 +23,12 @@ const ingestedBytes = 64 << 20
 
 // InstallSnapshot replaces the store's state of a partition with the snapshot in r, which was written by
 // CaptureSnapshot. change, if not nil, is called once, after all data has been read and verified. It may change the
-// meta except for partition and span. InstallSnapshot returns its error. own is the previous span of the replica, which
-// is removed, too. An own with table 0 is empty. own is ignored for keys.MetaPartition. absorbed contains partitions
-// that own also covers because their spans are now part of the snapshot's span. The caller must remove their metas
-// afterward. r is read exactly up to the end of the snapshot.
+// meta except for partition and span. If change returns an error, InstallSnapshot returns this error. own is the
+// previous span of the replica, which is also removed. If the table of own is 0, own is empty. own is ignored for
+// keys.MetaPartition. absorbed contains partitions that own also covers because their spans are now part of the
+// snapshot's span. The caller must remove their metas afterward. r is read exactly up to the end of the snapshot.
 //
-// When InstallSnapshot returns nil, the new state is durable, and so is all data applied before. Otherwise, and after a
+// When InstallSnapshot returns nil, the new state and all previously applied data are durable. Otherwise, and after a
 // crash at any time, the store has either the complete old state or the complete new state. Index entries of the old
 // state may remain, because entries are hints. If the new state survives a crash, data that was applied to other
 // partitions in the meantime may be lost, as if it had been applied later. The partition must not be read or written
@@ -57,7 +57,7 @@ type install struct {
 	ctx  context.Context
 	r    streamReader
 	head streamHead
-	// absorbed contains partitions that are now part of this partition, and whose rows are replaced, too.
+	// absorbed contains partitions that are now part of this partition, and whose rows are also replaced.
 	absorbed []uint64
 	// lower and upper bound the rows.
 	lower, upper []byte
@@ -223,7 +223,7 @@ func isTable(id uint32) bool {
 }
 
 // hull checks that no other partition owns the data to be removed. It sets in.lower and in.upper to the bounds of the
-// excise. It returns the bounds of the data outside the excise, or nil if all of it is inside.
+// excise. It returns the bounds of the data outside the excise, or nil if the excise covers all of the data.
 func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	partition := in.head.meta.Partition
 	gone := [][][]byte{{in.lower, in.upper}}

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// invariants is the state for checking the invariants of a read, with the build tag invariants.
+// invariants is the state for checking the invariants of a read in builds with the tag invariants.
 type invariants struct {
 	// prefix is the prefix of the last announced partition. clustering is the last row of that partition.
 	prefix, clustering []byte

@@ -12,15 +12,16 @@ import (
 
 // A row with a collection of a million elements takes hundreds of megabytes to merge and decode. A hundred clients may
 // read such a row at the same time. Reads of partitions with such rows therefore share a memory budget and wait for
-// each other. Large rows are recorded when they are read or written. The first readers after a start therefore do not
-// know them yet.
+// each other. Large rows are recorded when they are read or written. After a start, the first readers therefore do not
+// know which rows are large.
 
 const (
 	largeSlots = 1 << 12
 	// largeMin is the estimated memory, in bytes, above which a row counts as large.
 	largeMin = 4 << 20
-	// largeCell and largeByte are used to estimate the memory for reading a row. largeCell is the memory per cell, for
-	// its forms in the merger and in the row. largeByte is the number of copies of each byte of the stored row.
+	// largeCell and largeByte are used to estimate the memory for reading a row. largeCell is the memory per cell,
+	// which exists in one form in the merger and in another form in the row. largeByte is the number of copies of each
+	// byte of the stored row.
 	largeCell, largeByte = 350, 3
 	// largeLook is the size in bytes above which a stored row is examined.
 	largeLook = 48 << 10
@@ -58,8 +59,8 @@ func (l *largeRows) note(prefix []byte, bytes, cells int) {
 	}
 }
 
-// enter reserves the memory that reading a partition may need, and waits for it up to waitMax. leave releases the
-// memory.
+// enter reserves the memory that reading a partition may need, and waits up to waitMax until enough memory is
+// available. leave releases the memory.
 func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err error) {
 	kib := l.slot(prefix).Load()
 	if kib == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// concurrency records how many readers are at a row at the same time.
+// concurrency records how many readers are visiting a row at the same time.
 type concurrency struct{ now, most atomic.Int64 }
 
 func (m *concurrency) Partition(token.Token, []byte, *row.Row) (command.Step, error) {
@@ -27,7 +27,7 @@ func (m *concurrency) Row([]byte, *row.Row) (command.Step, error) {
 	for n, old := m.now.Add(1), m.most.Load(); n > old && !m.most.CompareAndSwap(old, n); {
 		old = m.most.Load()
 	}
-	time.Sleep(2 * time.Millisecond) // allow several readers to be at the row
+	time.Sleep(2 * time.Millisecond) // give several readers time to reach the row
 	m.now.Add(-1)
 	return command.More, nil
 }

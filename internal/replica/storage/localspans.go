@@ -9,16 +9,16 @@ import (
 )
 
 // spanCache caches the spans of tables that the replicas of this node have. Background work requests these spans often.
-// They change rarely, when a replica is created, removed, split, or merged. Every change increments a counter before
-// and after it is committed. The cache is used only while no change is in progress.
+// The spans change rarely: when a replica is created, removed, split, or merged. Every change increments a counter
+// before and after it is committed. The cache is used only while no change is in progress.
 type spanCache struct {
 	begun, done atomic.Uint64
 	cached      atomic.Pointer[spanCacheEntry]
-	// scans is the number of times that the metas of all partitions have been read.
+	// scans counts how often the metas of all partitions have been read.
 	scans atomic.Uint64
 }
 
-// spanCacheEntry holds the spans of all tables after a number of changes.
+// spanCacheEntry holds the spans of all tables as of a number of changes.
 type spanCacheEntry struct {
 	changes uint64
 	byTable map[uint32][]keys.Span
@@ -27,7 +27,7 @@ type spanCacheEntry struct {
 // localSpans returns the spans of a table that replicas of this node have. The caller must not modify the result.
 func (s *Records) localSpans(table uint32) ([]keys.Span, error) {
 	h := &s.spans
-	done := h.done.Load() // read done before begun, because no change is in progress if they are equal
+	done := h.done.Load() // done is read before begun: if both are equal, no change is in progress
 	steady := h.begun.Load() == done
 	if c := h.cached.Load(); steady && c != nil && c.changes == done {
 		return c.byTable[table], nil

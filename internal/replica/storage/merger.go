@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// The name of merger is stored with every store.
+// The name of merger is stored in every store.
 var merger = &pebble.Merger{
 	Name: "ilion.row.v1",
 	Merge: func(key, value []byte) (pebble.ValueMerger, error) {
@@ -30,7 +30,7 @@ var merges = sync.Pool{New: func() any { return new(valueMerge) }}
 // valueMerge is a Pebble merge. It never deletes a key, because Pebble's DeletableValueMerger resurrects data in
 // v2.1.7. It never purges data, so a single operand is returned unchanged.
 type valueMerge struct {
-	// first is the first operand. chunk contains the later operands. The row.Merger contains references to them.
+	// first is the first operand. chunk contains the later operands. The row.Merger contains references to both.
 	first, chunk []byte
 	m            row.Merger
 	begun        bool
@@ -53,7 +53,7 @@ func (v *valueMerge) add(value []byte) error {
 		v.chunk = v.chunk[:0]
 	}
 	if cap(v.chunk)-len(v.chunk) < len(value) {
-		// the merger still contains references to the old chunk
+		// The merger still contains references to the old chunk.
 		v.chunk = make([]byte, 0, max(2*cap(v.chunk), len(value), chunkMin))
 	}
 	n := len(v.chunk)

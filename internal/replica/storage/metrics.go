@@ -37,12 +37,13 @@ type Metrics struct {
 	Gets, Iterators, HeaderSeeks, Rows uint64
 	// TombstoneSkips counts the runs of dead rows that reads skipped. TombstoneRuns counts the runs that were found.
 	TombstoneSkips, TombstoneRuns uint64
-	// Swept counts keys that were removed or shortened by sweeps. SweepsKept counts keys that a sweep examined and that
-	// were still needed.
+	// Swept counts keys that were removed or shortened by sweeps. SweepsKept counts keys that a sweep examined and kept
+	// because they were still needed.
 	Swept, SweepsKept uint64
 	// EntriesSeen counts the index entries examined by sweeps. DueSeen counts the due notes examined.
 	EntriesSeen, DueSeen uint64
-	// SweepLag is the number of seconds for which the data being swept now has been due, or 0.
+	// SweepLag is the number of seconds for which the data that is currently being swept has been due. It is 0 if no
+	// data is being swept.
 	SweepLag int64
 	// Collapsed counts keys with so many operands that a write merged them.
 	Collapsed uint64
@@ -57,8 +58,8 @@ type Metrics struct {
 	DiskBytes, MemtableBytes, CacheBytes uint64
 	// ANNCacheBytes is the memory used by packed vector lists.
 	ANNCacheBytes uint64
-	// CompactionDebt is the number of bytes that compactions have to process. ReadAmp is the number of files that a
-	// read may have to examine.
+	// CompactionDebt is the number of bytes that compactions still have to process. ReadAmp is the number of files that
+	// a read may have to examine.
 	CompactionDebt uint64
 	ReadAmp        int
 	// Pebble holds all other metrics.

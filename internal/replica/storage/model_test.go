@@ -311,9 +311,9 @@ func spreadAll(s *Store, table uint32) error {
 	return s.ApplySweep(&sw)
 }
 
-// TestStoreAgainstModel makes random mutations with random timestamps, deletions, and expiries. In between, it flushes,
-// compacts, spreads ranges, and reopens the store. It checks the results of every kind of Read, complete and in pages,
-// and repeatedly with one Pinned.
+// TestStoreAgainstModel makes random mutations with random timestamps, deletions, and expiries. Between mutations, the
+// test flushes, compacts, spreads ranges, and reopens the store. It checks the results of every kind of Read, complete
+// and in pages, and repeatedly with one Pinned.
 func TestStoreAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()
@@ -325,7 +325,7 @@ func TestStoreAgainstModel(t *testing.T) {
 			eager(s)
 			return s
 		}
-		// The bloom filters contain rows or partitions, and the table has clustering columns or not.
+		// The bloom filters contain either rows or partitions, and the table may or may not have clustering columns.
 		id := rapid.SampledFrom([]uint32{testTable, testTable | keys.WholeKey}).Draw(t, "table")
 		flat := rapid.IntRange(0, 3).Draw(t, "flat") == 0
 		install := func(s *Store) *Store {

@@ -17,8 +17,8 @@ type Options struct {
 	// Identity is the identity of a new store. Zero IDs are replaced with random IDs. An existing store must have the
 	// same cluster ID, unless the ID in Options is zero.
 	Identity Identity
-	// Levels are the feature levels that the build supports. The default is feature.Known. A directory of another level
-	// is rejected.
+	// Levels are the feature levels that the build supports. The default is feature.Known. A directory with another
+	// level is rejected.
 	Levels feature.Range
 	// CacheBytes is the size of the block cache. The default is 64 MiB.
 	CacheBytes int64
@@ -62,15 +62,16 @@ type Observer interface {
 	// Failed is called once when the store has stopped serving, because stored data is damaged (ErrCorrupt) or the disk
 	// has rejected a required write (ErrBroken). In the second case, its current write calls never return.
 	Failed(err error)
-	// BackgroundFailed is called when a flush or compaction fails. Pebble retries it, and BackgroundFailed is not
-	// called again until one has succeeded.
+	// BackgroundFailed is called when a flush or compaction fails. Pebble retries the operation, and BackgroundFailed
+	// is not called again until a flush or compaction has succeeded.
 	BackgroundFailed(err error)
 	// Stalled is called when writes stop because compactions lag, and when they resume.
 	Stalled(stalled bool, reason string)
 	// DiskFull is called when writes are rejected for lack of disk space, and when they are accepted again.
 	DiskFull(full bool, freePercent int)
 	// DiskOut is called repeatedly while the disk has less free space than the store may need to be opened again. Its
-	// arguments are the numbers of free and of required bytes. Replicas that must apply their logs must then stop.
+	// arguments are the number of free bytes and the number of required bytes. Replicas that must apply their logs must
+	// then stop.
 	DiskOut(free, need uint64)
 }
 
@@ -122,7 +123,7 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 var (
 	// ErrDiskFull rejects a write that would take space. Deletes and reads continue.
 	ErrDiskFull = errors.New("disk almost full: writes are rejected; reads and deletes are allowed")
-	// ErrDisksFull rejects such a write because too few of the replicas would have space for it.
+	// ErrDisksFull rejects a write that would take space because too few of the replicas have space for it.
 	ErrDisksFull = errors.New("disk almost full on too many nodes: writes are rejected; reads and deletes are allowed")
 	// ErrDiskCritical rejects even a delete when the space reserved for deletes is used up.
 	ErrDiskCritical = errors.New("disk full: writes and deletes are rejected; reads, TRUNCATE, and DROP are allowed")

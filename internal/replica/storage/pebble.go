@@ -53,7 +53,7 @@ const (
 	bloomBits    = 10
 	// Half of the cost of writing is caused by compactions. A wide base level, some more files in level 0, and large
 	// files reduce rewriting. They save 16 % of the CPU time per write compared with Pebble's defaults and the same
-	// memtables. Because of bloom filters, reads of a recent row remain as cheap as before.
+	// memtables. Because of bloom filters, reads of a recent row cost no more than with Pebble's defaults.
 	l0Sublevels  = 8
 	baseMemtable = 16       // size of the base level in memtables
 	fileBytesMax = 32 << 20 // size of a file in level 0

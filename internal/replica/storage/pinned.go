@@ -14,15 +14,15 @@ import (
 )
 
 // Pinned reads one logical partition repeatedly while its caller excludes all writers of the partition. It uses one
-// iterator, which is created and positioned once, and looks up the deletions once. It stores the timestamps of the rows
-// that it has read. It belongs to one goroutine, and holds memory of the store until it is closed.
+// iterator, which is created and positioned once, and looks up the deletions once. Pinned stores the timestamps of the
+// rows that it has read. It belongs to one goroutine, and holds memory of the store until it is closed.
 type Pinned struct {
 	s     *Reader
 	table uint32
 	tok   token.Token
 	key   []byte
-	// rd is positioned in the partition. It is nil until the first read. rd has read all data before the rows, as
-	// described by as.
+	// rd is positioned in the partition. It is nil until the first read. rd has read all data that precedes the rows.
+	// The field of holds the parameters with which this data was read.
 	rd *reader
 	of viewParams
 	// newest holds the highest timestamps of the rows that were read, and of the deletions that cover them. It holds at

@@ -17,7 +17,7 @@ import (
 // progressKey is the single key of the progress record.
 var progressKey = keys.AppendSystem(nil, keys.ProgressID, nil)
 
-// PutProgress merges a progress record into the store's record. It does not keep a reference to record.
+// PutProgress merges a progress record into the store's record. PutProgress does not keep a reference to record.
 func (b *Batch) PutProgress(record []byte) {
 	b.progress += len(record)
 	_ = b.b.Merge(progressKey, record, nil)

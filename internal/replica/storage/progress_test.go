@@ -12,8 +12,8 @@ import (
 )
 
 // TestProgress checks that a meta has the progress of the last batch that wrote progress of its partition. The progress
-// may be in the memtable, on disk after a flush or a compaction, or in the log of a crashed store. A meta with more
-// progress must take precedence. A partition that left the node and returned must not inherit old progress.
+// may be in the memtable, on disk after a flush or a compaction, or in the log of a crashed store. A meta that contains
+// more progress must take precedence. A partition that left the node and returned must not inherit old progress.
 func TestProgress(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "rows", Options{})

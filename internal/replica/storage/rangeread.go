@@ -56,7 +56,7 @@ func (rd *reader) rangeBounds() {
 // visitor.
 const passedEvery = 1000
 
-// passed reports the progress of the read to the visitor at the end of a partition if the visitor has received nothing
+// passed reports the progress of the read to the visitor at the end of a partition if the visitor has received no data
 // for a long time.
 func (rd *reader) passed() (command.Step, error) {
 	looked := rd.visited - rd.silent
@@ -78,7 +78,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	if !ok {
 		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
 	}
-	rd.seek = append(rd.seek[:0], p.Key...) // begin reads the key from here after it has built the prefix
+	rd.seek = append(rd.seek[:0], p.Key...) // begin reads the key from this location after it has built the prefix
 	if err := rd.begin(p.Token, rd.seek); err != nil {
 		return command.Stop, err
 	}

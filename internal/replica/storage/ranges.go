@@ -25,7 +25,7 @@ const (
 	// be the same on all replicas.
 	rangesTogether = 32
 	// spreadMax is the maximum number of ranges that one sweep moves to separate keys. It is also the maximum number of
-	// existing ranges that they overlap. It must be the same on all replicas.
+	// existing ranges that the moved ranges may overlap. It must be the same on all replicas.
 	spreadMax = 4096
 	// pilesMax is the maximum number of partitions that are recorded as having too many ranges.
 	pilesMax = 4096
@@ -65,7 +65,8 @@ func (c *cover) isRange(it *pebble.Iterator) bool {
 		bytes.HasPrefix(it.Key(), c.prefix)
 }
 
-// take determines the interval that contains a clustering key from the iterator, which was positioned at its target.
+// take determines the interval that contains a clustering key. The iterator must be positioned at the target of the
+// key.
 func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
 	c.known, c.open, c.deleted = true, true, row.NotDeleted
 	if !c.isRange(it) {
@@ -108,8 +109,8 @@ func rangeBounds(prefix []byte) (lower, upper []byte) {
 	return append(bytes.Clone(prefix), keys.Range), append(bytes.Clone(prefix), keys.Static)
 }
 
-// spread moves ranges, which must be disjoint and ascending, to separate keys. They replace the ranges that they
-// overlap. It returns the ranges that exceed the limit of this sweep.
+// spread moves ranges, which must be disjoint and ascending, to separate keys. The moved ranges replace the ranges that
+// they overlap. spread returns the ranges that exceed the limit of this sweep.
 func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest []row.Range, err error) {
 	lower, upper := rangeBounds(prefix)
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})

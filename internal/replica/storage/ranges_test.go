@@ -46,8 +46,9 @@ func spreadDue(t testing.TB, s *Store) {
 	}
 }
 
-// TestManyDeletedRanges checks reads next to 20,000 deleted ranges. A read of one row must read only two more keys than
-// without ranges, whether the row is deleted or between two ranges. A scan in either direction must find the live rows.
+// TestManyDeletedRanges checks reads next to 20,000 deleted ranges. A read of one row must read at most two more keys
+// than a read without deleted ranges, whether the row is deleted or between two ranges. A scan in either direction must
+// find the live rows.
 func TestManyDeletedRanges(t *testing.T) {
 	s := openMem(t, Options{})
 	s.InstallTable(installed(864_000))
@@ -132,7 +133,7 @@ func TestStaticTombstoneStays(t *testing.T) {
 }
 
 // TestSweepSpreadsAsLogged checks that two stores that apply the same mutations and sweeps have the same keys and
-// values. In one case, a sweep spreads ranges of a partition and contains keys that it replaces.
+// values. In one case, a sweep both spreads the ranges of a partition and contains keys that the spread replaces.
 func TestSweepSpreadsAsLogged(t *testing.T) {
 	contents := func(local bool) (out []string) {
 		s := openMem(t, Options{})

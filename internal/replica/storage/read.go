@@ -32,9 +32,10 @@ type reader struct {
 	seek         []byte
 	row          row.Row
 	current
-	// apart is the iterator of cover, or nil while none is needed.
+	// apart is the iterator of cover, or nil while cover needs no iterator.
 	apart *pebble.Iterator
-	// visited counts keys, to check the context from time to time. silent is its value at the last call of the visitor.
+	// visited counts keys, to check the context from time to time. silent is the value of visited at the last call of
+	// the visitor.
 	visited, silent int
 	version         uint64
 	// checkNow makes the next tick check the context.
@@ -56,7 +57,7 @@ type current struct {
 	pk                   []byte
 	header               row.Header
 	headerBuf, staticBuf []byte
-	// cover finds deleted ranges with keys of their own, if header.Apart reports that there are some.
+	// cover finds deleted ranges with separate keys if header.Apart reports that such ranges exist.
 	cover cover
 	// announced is true once the visitor has received the partition.
 	announced bool
@@ -87,7 +88,7 @@ func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 	return s.readFor(ctx, r, v, nil)
 }
 
-// readFor is like Read. If p is not nil, it is a read for a Pinned, which stores the rows.
+// readFor is like Read. If p is not nil, the read is for the Pinned p, which stores the rows.
 func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor, p *Pinned) (err error) {
 	if err := s.Err(); err != nil {
 		return err
@@ -199,7 +200,8 @@ func (rd *reader) begin(tok token.Token, pk []byte) error {
 	return err
 }
 
-// noteLarge records a row that takes much memory to read. The caller may also need much time for it.
+// noteLarge records a row that requires a lot of memory to read. The caller may also need a long time to process the
+// row.
 func (rd *reader) noteLarge(value []byte) {
 	if len(value) >= largeLook {
 		rd.checkNow = true
@@ -232,7 +234,7 @@ func (rd *reader) readPartition() error {
 }
 
 // openPartition creates the iterator over the current partition and reads all data before the rows. The kinds of this
-// data can only be determined after the iterator has been created. In the meantime, the table may get its first
+// data can be determined only after the iterator has been created. In the meantime, the table may get its first
 // deletion, in one batch with rows that the iterator sees.
 func (rd *reader) openPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()

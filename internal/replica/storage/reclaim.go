@@ -21,9 +21,9 @@ func (s *engine) noteSwept() {
 	}
 }
 
-// reclaim frees the space of deleted data even if there are no further writes. Without it, the memtable would not fill
-// up, and the first levels would wait for more data. It flushes the memtable after removals by sweeps have been in it
-// for some time. It compacts a store that has contained much garbage for the same time.
+// reclaim frees the space of deleted data even if there are no further writes. Without reclaim, the memtable would not
+// fill up, and the first levels would wait for more data. reclaim flushes the memtable when removals by sweeps have
+// been in it for some time. It compacts a store that has contained much garbage for the same time.
 func (s *Store) reclaim() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -36,7 +36,7 @@ func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byt
 	if err != nil {
 		return err
 	}
-	// This seeks each key, because a step visits all versions of the key since the last flush.
+	// Scan seeks each key, because a step visits all versions of the key since the last flush.
 	after := make([]byte, 0, 64)
 	for ok := it.First(); ok && err == nil; ok = it.SeekGE(after) {
 		var value []byte

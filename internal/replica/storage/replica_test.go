@@ -55,9 +55,9 @@ func applyEntry(s *Store, m *keys.Meta, e *entry) error {
 }
 
 // TestReplicasAgree makes two replicas apply one log of mutations, sweeps, and truncations. Between entries, each
-// replica is flushed, compacted, or reopened after the loss of all unsynced data, or receives a snapshot of the other
-// replica. The replicas find garbage in turn. Whenever both replicas have applied the same entries, they must have the
-// same hash.
+// replica is flushed or compacted, is reopened after the loss of all unsynced data, or receives a snapshot of the other
+// replica. The replicas take turns finding garbage. Whenever both replicas have applied the same entries, they must
+// have the same hash.
 func TestReplicasAgree(t *testing.T) {
 	span := keys.Span{Table: testTable}
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,7 +150,7 @@ func TestReplicasAgree(t *testing.T) {
 	})
 }
 
-// moveSnapshot installs one store's data of partition 1 in another store, if the first store has any.
+// moveSnapshot installs one store's data of partition 1 in another store, if the first store has such data.
 func moveSnapshot(t *rapid.T, from, to *Store, span keys.Span) {
 	p, err := from.CaptureSnapshot(context.Background(), 1)
 	if errors.Is(err, ErrNoPartition) {
@@ -203,9 +203,9 @@ func TestHashSees(t *testing.T) {
 	step("cells of a dropped column", true)
 }
 
-// TestTruncateInBatch checks the order of operands and a truncation within a batch. Operands added before the
-// truncation must be removed with the rest of the span. Operands added after it must remain, and so must the rows and
-// entries of other spans.
+// TestTruncateInBatch checks the order of operands and a truncation within a batch. Operands that were added before the
+// truncation must be removed with the rest of the span. Operands that were added after the truncation must remain, and
+// so must the rows and entries of other spans.
 func TestTruncateInBatch(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)

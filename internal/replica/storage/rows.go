@@ -17,7 +17,7 @@ type rows struct {
 	// Every commit holds commitMu in shared mode. It is held exclusively, for microseconds, to exclude commits.
 	// ApplySweep holds it between reading a key and rewriting it, and the runFinder holds it at the start of a search.
 	commitMu sync.RWMutex
-	// weakened is the number of operations that have removed deletions from headers. These are sweeps and truncations.
+	// weakened is the number of operations (sweeps and truncations) that have removed deletions from headers.
 	weakened atomic.Uint64
 	// ingestMu is held while a snapshot is ingested, and while entries without an owner are removed.
 	ingestMu sync.Mutex

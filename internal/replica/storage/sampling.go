@@ -36,7 +36,7 @@ type SampleOptions struct {
 type Sample struct {
 	// Complete reports whether every logical partition was read completely. The sample then contains no estimates.
 	Complete bool
-	// HeavySpots has the value of SampleOptions.HeavySpots.
+	// HeavySpots is the value of SampleOptions.HeavySpots.
 	HeavySpots int
 	Partitions []SampledPartition
 }
@@ -47,13 +47,14 @@ type SampledPartition struct {
 	Key   []byte
 	// Heavy reports whether the partition was found by its size. Such a partition is not part of the random sample.
 	Heavy bool
-	// Partial reports whether only its beginning was read. Its sizes were then extrapolated from its bytes on disk.
+	// Partial reports whether only the beginning of the partition was read. If so, the sizes are extrapolated from the
+	// partition's bytes on disk.
 	Partial             bool
 	Rows, Bytes, Values float64
 	// StaticBytes is included in Bytes.
 	StaticBytes int64
-	// Kept contains rows in the order of their clustering keys, spread over the partition. Each row represents the
-	// number of rows in its Weight.
+	// Kept contains rows in the order of their clustering keys, spread over the partition. Each row represents as many
+	// rows as its Weight indicates.
 	Kept []SampledRow
 }
 
@@ -74,7 +75,7 @@ const (
 	// memoryMax is the maximum number of bytes read from all large partitions that are not on disk yet.
 	memoryMax = 64 << 20
 	// searchSteps is the number of bisections of the tokens of a span, or of the clustering keys of a partition. After
-	// that many bisections, a part rarely contains more than one of them.
+	// that many bisections, an interval rarely contains more than one token or key.
 	searchSteps = 44
 )
 
@@ -109,7 +110,7 @@ type sampler struct {
 	ctx  context.Context
 	span keys.Span
 	o    SampleOptions
-	// left is the rest of o.Bytes, and memory is the rest of memoryMax
+	// left is the rest of o.Bytes, and memory is the rest of memoryMax.
 	left, memory int64
 	out          Sample
 	seen         map[string]bool // partitions already seen, by key

@@ -82,9 +82,9 @@ func TestSampleOfAll(t *testing.T) {
 	}
 }
 
-// TestSampleFindsTheLargest checks that the largest of many logical partitions are found although only parts of them
-// are read. Their sizes must be approximately correct, their rows must come from all parts, and the sample must not
-// read more data than requested.
+// TestSampleFindsTheLargest checks that the largest of many logical partitions are found although only parts of these
+// partitions are read. The reported sizes must be approximately correct, the sampled rows must come from all parts, and
+// the sample must not read more data than requested.
 func TestSampleFindsTheLargest(t *testing.T) {
 	s := openMem(t, Options{})
 	const large, rows = 3, 40_000

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// partition reads the current partition. First it delivers the data before the rows, which load has read, and then the
-// slices in order.
+// partition reads the current partition. First, it delivers the data that precedes the rows, which load has read, and
+// then the slices in order.
 func (rd *reader) partition() (command.Step, error) {
 	if rd.header.Static.Exists() && !rd.resume {
 		if step, err := rd.announce(); err != nil || step != command.More {

@@ -30,7 +30,7 @@ type disks struct {
 	list  []*vfs.MemFS
 }
 
-// clone stores the disk as it could be after a crash now.
+// clone stores the state that the disk could have if a crash occurred now.
 func (d *disks) clone() {
 	d.list = append(d.list, d.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: d.rng.IntN(3) * 50, RNG: d.rng}))
 }
@@ -52,10 +52,10 @@ func (d *disks) record(on bool) {
 	d.mu.Unlock()
 }
 
-// TestCrashDuringInstall clones the disk before the writes, links, and syncs of an installation, and once after it.
-// The test drops arbitrary parts of the unsynced data. Every clone must open with the old or the new state of the
-// partition, including both meta and rows. After the installation, it must open with the new state. Data that was
-// applied to another partition before must be intact.
+// TestCrashDuringInstall clones the disk before each write, link, and sync of an installation, and once after the
+// installation. The test drops arbitrary parts of the unsynced data. Every clone must open with the old or the new
+// state of the partition, including both meta and rows. A clone made after the installation must open with the new
+// state. Data that was previously applied to another partition must be intact.
 func TestCrashDuringInstall(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	seen := map[string]int{}
@@ -76,7 +76,7 @@ func crashInstall(t *testing.T, rng *rand.Rand, round int, seen map[string]int) 
 	createPartition(t, a, 2, quarters[2])
 	write(t, a, 2, 50, 2)
 	if round%8 >= 4 {
-		// without index entries, it may be ingested before the log is synced
+		// Without index entries, the table may be ingested before the log is synced.
 		a.InstallTable(Table{ID: testTable, Clustering: 1})
 	}
 	good := snapshotBytes(t, a, 2)
@@ -179,7 +179,7 @@ func isSnapshotFile(path string) bool {
 }
 
 // TestSnapshotIsOneState checks snapshots of a partition that are taken during concurrent writes to it and while
-// snapshots of its neighbor are installed. Every snapshot must have as many rows as its meta has entries.
+// snapshots of its neighbor are installed. The number of rows in every snapshot must equal the count in its meta.
 func TestSnapshotIsOneState(t *testing.T) {
 	const rounds = 15
 	s := openParts(t, vfs.NewMem(), Options{})

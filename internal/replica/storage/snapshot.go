@@ -14,8 +14,8 @@ import (
 )
 
 // Snapshot is one state of a physical partition. It is kept until it is closed, even if the partition is written to,
-// split, or moved to another node. It keeps the files of that state on disk. It must be closed before the store is
-// closed. All methods except Close are safe for concurrent use.
+// split, or moved to another node. An open Snapshot keeps the files of that state on disk. It must be closed before the
+// store is closed. All methods except Close are safe for concurrent use.
 type Snapshot struct {
 	s  *Snapshots
 	st *state
@@ -40,8 +40,8 @@ func (m *Snapshot) Meta() keys.Meta { return m.st.meta }
 const snapshotCheckEvery = 1024
 
 // Each passes on the data owned by the partition, except index entries, in ascending order of keys. It starts at the
-// key from, or at the first key if from is nil. The arguments are valid only during the call. It ends with its context,
-// or with an error returned by fn.
+// key from, or at the first key if from is nil. The arguments are valid only during the call. Each ends when its
+// context ends, or when fn returns an error.
 func (m *Snapshot) Each(ctx context.Context, from []byte, fn func(key, value []byte) error) error {
 	lower := m.st.lower
 	if bytes.Compare(from, lower) > 0 {

@@ -256,7 +256,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 				list = append(list, kv)
 			}
 		}
-		// data of partition 2 itself; old index entries may remain
+		// This is data of partition 2 itself; old index entries may remain.
 		return slices.DeleteFunc(list, func(kv string) bool {
 			return strings.HasPrefix(kv, fmt.Sprintf("%x", keys.AppendMeta(nil, keys.PartitionID, 2))) ||
 				strings.HasPrefix(kv, "20") || strings.HasPrefix(kv, "00000004")
@@ -368,7 +368,7 @@ func TestSnapshotOfMeta(t *testing.T) {
 }
 
 // TestInstalledHeaders checks that a store that has never had a header of the table finds the headers in a snapshot,
-// also after a crash.
+// even after a crash.
 func TestInstalledHeaders(t *testing.T) {
 	a := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -463,8 +463,8 @@ func TestBadSnapshot(t *testing.T) {
 }
 
 // TestForeignSnapshot checks that a stream with correct checksums is rejected if this version does not support it. The
-// stream must also be rejected if its partition cannot contain the stream's data or the order of this data. The store
-// must remain unchanged.
+// stream must also be rejected if it contains data that does not belong to its partition, or if its data is in the
+// wrong order. The store must remain unchanged.
 func TestForeignSnapshot(t *testing.T) {
 	s := openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, s)
@@ -638,8 +638,8 @@ func TestOpenEmptiesSnapshots(t *testing.T) {
 }
 
 // TestSnapshotKnowsIndexes checks that no snapshot is created if the store has entries of an index that is missing from
-// the request. The snapshot would omit these entries. A node may apply writes of a newer schema than its own. Entries
-// of a dropped index must not prevent a snapshot.
+// the request. The snapshot would omit these entries. A node may apply writes planned for a newer schema than its own.
+// Entries of a dropped index must not prevent a snapshot.
 func TestSnapshotKnowsIndexes(t *testing.T) {
 	for name, space := range map[string]uint32{"index": 0, "ordered": keys.OrderedIndex, "hints": keys.HintSpace} {
 		t.Run(name, func(t *testing.T) {

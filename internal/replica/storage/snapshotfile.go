@@ -24,7 +24,8 @@ import (
 var (
 	// ErrNoPartition means that the partition does not exist in the store.
 	ErrNoPartition = errors.New("no such partition in the store")
-	// ErrNoRoom rejects sending or installing a snapshot that would leave less than Options.MinFreeDisk free.
+	// ErrNoRoom rejects sending or installing a snapshot that would leave less free disk space than
+	// Options.MinFreeDisk.
 	ErrNoRoom = errors.New("not enough disk space for a snapshot")
 	// ErrBadSnapshot rejects a stream that is truncated, damaged, or in a newer format. The store is unchanged.
 	ErrBadSnapshot = errors.New("unusable snapshot")
@@ -123,8 +124,8 @@ func (s *Snapshots) createTemp(name string) (vfs.File, error) {
 type state struct {
 	snap *pebble.EventuallyFileOnlySnapshot
 	meta keys.Meta
-	// lower and upper are the bounds of its rows. indexes contains the indexes of its table. It is complete if the
-	// table has no index with an ID of known or above.
+	// lower and upper are the bounds of the partition's rows. indexes contains the indexes of the partition's table.
+	// The list is complete if the table has no index with an ID of known or above.
 	lower, upper []byte
 	indexes      []uint32
 	known        uint32
@@ -140,8 +141,8 @@ func rowBounds(partition uint64, span keys.Span) (lower, upper []byte) {
 }
 
 // pin captures the state of a partition. It uses a snapshot that survives the installation of other snapshots, unlike
-// Pebble's plain snapshots and their readers. Such a snapshot must be created with its key range, and therefore with
-// the span, which a split may change.
+// Pebble's plain snapshots and their readers. Such a snapshot must be created for a given key range, and therefore for
+// a given span, which a split may change.
 func (s *Snapshots) pin(partition uint64) (*state, error) {
 	for range spanTries {
 		m, ok, err := s.Meta(partition)
@@ -151,7 +152,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		if !ok {
 			return nil, ErrNoPartition
 		}
-		// read known before the indexes, because the indexes are installed before it is set
+		// known is read before the indexes, because the indexes are installed before known is set.
 		st := &state{known: s.next.Load()}
 		st.lower, st.upper = rowBounds(partition, m.Span)
 		key := keys.AppendMeta(nil, keys.PartitionID, partition)
@@ -231,7 +232,7 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 
 // CaptureSnapshot writes one state of a partition to a temporary file. The state consists of the partition's meta,
 // rows, headers, dedupe records, and index entries. For keys.MetaPartition, it also includes all keys under
-// keys.MetaID. The partition's table must be installed and all of its indexes must be known. Otherwise CaptureSnapshot
+// keys.MetaID. The partition's table must be installed and all of its indexes must be known. Otherwise, CaptureSnapshot
 // returns ErrBehind. It takes seconds per gigabyte and ends with its context. The partition may be written to in the
 // meantime.
 func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*SnapshotFile, error) {
@@ -246,7 +247,7 @@ func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Sna
 		return nil, fmt.Errorf("snapshot of partition %d: %w", partition, err)
 	}
 	if partition != keys.MetaPartition {
-		// check this after the state has been captured, which then has no other indexes
+		// The check is made after the state has been captured, so that the state has no other indexes.
 		if err := s.knowsIndexes(st.known); err != nil {
 			return nil, fmt.Errorf("snapshot of partition %d: %w", partition, errors.Join(err, st.snap.Close()))
 		}
@@ -295,8 +296,8 @@ func (s *Snapshots) spool(ctx context.Context, st *state) (*SnapshotFile, error)
 
 // ReceiveSnapshot stores a snapshot in a temporary file for InstallSnapshot. The snapshot must have been written by
 // CaptureSnapshot on another node. It reads r to io.EOF and verifies every byte. It changes no other data. It rejects a
-// snapshot if there would be no space to install it. A replica that has accepted a snapshot cannot continue without the
-// installation.
+// snapshot if the disk lacks the space to install it, because a replica that has accepted a snapshot cannot continue
+// without the installation.
 func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*SnapshotFile, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func (s *Statistics) FindSplitPoint(span keys.Span) (h SplitPoint, err error) {
 }
 
 // Size returns the size of a span on disk, after compression, including garbage that has not been compacted. Memtables
-// are excluded, unless they can affect whether the size reaches the limit enough. In that case, a span of less than 64
+// are excluded, unless they can affect whether the size reaches the limit enough. If they can, a span of less than 64
 // MiB is read.
 func (s *Statistics) Size(span keys.Span, enough uint64) (uint64, error) {
 	onDisk, err := s.DiskBytes(span)

@@ -74,7 +74,7 @@ func TestMiddle(t *testing.T) {
 }
 
 // TestMiddleOnDisk checks that a span is divided evenly by the sizes of its tables. A token that has most of the bytes
-// must be reported. A split next to it must leave as many bytes as possible on the smaller side.
+// must be reported. A split next to this token must leave as many bytes as possible on the smaller side.
 func TestMiddleOnDisk(t *testing.T) {
 	s := openMem(t, Options{})
 	const table = 600

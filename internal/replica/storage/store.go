@@ -174,7 +174,7 @@ func (s *Store) Checkpoint(dir string) error {
 	return nil
 }
 
-// Compact flushes the memtable and merges all levels. It takes a time proportional to the size of the store.
+// Compact flushes the memtable and merges all levels. The duration is proportional to the size of the store.
 func (s *Store) Compact(ctx context.Context) error {
 	if err := s.Flush(); err != nil {
 		return err

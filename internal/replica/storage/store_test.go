@@ -172,7 +172,8 @@ func TestPointReadAllocates(t *testing.T) {
 	}
 }
 
-// TestHeaderFlagOutlivesCrash checks that a header that survives a crash is visible. Its flag precedes it in the log.
+// TestHeaderFlagOutlivesCrash checks that a header that survives a crash is visible. In the log, the flag for headers
+// precedes the header.
 func TestHeaderFlagOutlivesCrash(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s, err := Open(fs, "db", Options{})
@@ -259,7 +260,7 @@ func TestTruncate(t *testing.T) {
 	if got := readAll(t, s, look); len(got) != 2 || !strings.Contains(got[0], "partition 10") {
 		t.Errorf("%v", got)
 	}
-	apply(t, s, at(-10, 1)) // older than the timestamp of the truncated data
+	apply(t, s, at(-10, 1)) // with a timestamp older than the truncated data
 	if got := readAll(t, s, command.Read{}); len(got) != 4 {
 		t.Errorf("%v", got)
 	}
@@ -271,8 +272,8 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestTruncateKeepsDedupeRecords checks that results of conditional writes survive a truncation of the table or of a
-// part of it. They must also be in a replica that was installed from a snapshot. They must be swept as usual, and
+// TestTruncateKeepsDedupeRecords checks that results of conditional writes survive a truncation of all or part of the
+// table. A replica that was installed from a snapshot must also have these results. They must be swept as usual, and
 // removed with the replica.
 func TestTruncateKeepsDedupeRecords(t *testing.T) {
 	s := openOwned(t, 1<<40)
@@ -354,8 +355,8 @@ type diskObserver struct {
 func (o *diskObserver) DiskFull(full bool, _ int) { o.full = append(o.full, full) }
 
 // TestDiskFull checks that writes are rejected below the minimum free space, and that deletes are rejected below a
-// fifth of it. System keys, truncation, and reads must never be rejected. The free space must be checked often enough
-// that a small disk never becomes full between two checks.
+// fifth of that minimum. System keys, truncation, and reads must never be rejected. The free space must be checked
+// often enough that a small disk never becomes full between two checks.
 func TestDiskFull(t *testing.T) {
 	const total = 1000 << 20
 	var free atomic.Int64
@@ -561,7 +562,7 @@ func TestRefusedOperands(t *testing.T) {
 	}
 }
 
-// failing is a visitor that returns an error that would mean damage if it came from the store.
+// failing is a visitor that returns an error that would indicate damage if it came from the store.
 type failing struct{ silent }
 
 func (failing) Row([]byte, *row.Row) (command.Step, error) { return command.More, row.ErrCorrupt }
@@ -593,8 +594,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestContextAmongLargeRows checks that the context is checked after each large row, because the caller may need much
-// time for it.
+// TestContextAmongLargeRows checks that the context is checked after each large row, because the caller may need a long
+// time to process the row.
 func TestContextAmongLargeRows(t *testing.T) {
 	s := openMem(t, Options{})
 	for i := range 10 {

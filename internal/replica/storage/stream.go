@@ -53,8 +53,8 @@ const (
 	chunkBytesMax = partBytes + 1<<20
 	// valueBytesMax is the maximum size of a value. A store contains no larger values.
 	valueBytesMax = 1<<32 - 1
-	// expansionMax exceeds the maximum expansion of Snappy, which is 64 bytes from 3. A chunk that states a larger size
-	// is rejected before memory is allocated.
+	// expansionMax exceeds the maximum expansion ratio of Snappy, which expands 3 bytes to 64. A chunk that states a
+	// larger size is rejected before memory is allocated.
 	expansionMax = 32
 )
 
@@ -211,7 +211,7 @@ func resized(b []byte, n int) []byte {
 	return b[:n]
 }
 
-// shrunk releases memory that was only needed for one very large row.
+// shrunk releases memory that was needed only for one very large row.
 func shrunk(b []byte) []byte {
 	if cap(b) > 4*chunkBytes {
 		return nil
@@ -371,7 +371,8 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	return head[0], b, nil
 }
 
-// cutOff returns the error for a stream that ends before the end of the snapshot. Other errors come from the reader.
+// cutOff returns the error for a stream that ends before the end of the snapshot. All other errors of the reader are
+// returned unchanged.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is truncated", ErrBadSnapshot)

@@ -15,7 +15,7 @@ import (
 )
 
 // chunkOf returns a chunk with a payload that states an unpacked size, and with the correct checksum. Mutated input
-// would not pass the check of the checksum.
+// would otherwise fail the checksum.
 func chunkOf(dst []byte, kind byte, size int, stored []byte) []byte {
 	from := len(dst)
 	dst = binary.LittleEndian.AppendUint32(append(dst, kind), uint32(size))

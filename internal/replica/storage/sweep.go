@@ -16,15 +16,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// sweepChunk is the number of keys that are swept while writers are excluded. This takes about 0.2 ms.
+// sweepChunk is the number of keys that are swept while writers are excluded. A chunk takes about 0.2 ms.
 const sweepChunk = 32
 
 // cleanCheckMax is the maximum number of rows that are examined to determine whether a deletion still hides a row. A
 // deletion is kept if this limit is reached.
 const cleanCheckMax = 100_000
 
-// ApplySweep re-reads each key and removes data older than the horizon. It excludes writers for short times. Its effect
-// depends only on the content of the store, the command, and the installed table.
+// ApplySweep re-reads each key and removes data older than the horizon. It excludes writers for short periods. Its
+// effect depends only on the content of the store, the command, and the installed table.
 func (s *Writer) ApplySweep(sw *command.Sweep) error {
 	if err := s.writable(false); err != nil {
 		return err
@@ -97,8 +97,8 @@ type sweep struct {
 	// whose ranges have been spread.
 	clean, spreadOut map[string]bool
 	// header contains the deletions of the partition with prefix. It was loaded at the value loaded of Store.weakened.
-	// cover contains the partition's ranges with separate keys, which apart reads. A known deletion, or a stronger
-	// deletion, is in effect as long as Store.weakened has not changed.
+	// cover contains the partition's ranges with separate keys. apart is the iterator that reads them. As long as
+	// Store.weakened has not changed, every known deletion, or a stronger deletion, is still in effect.
 	prefix []byte
 	header row.Header
 	loaded uint64

@@ -92,7 +92,7 @@ func count(t testing.TB, s *Store) (n int) {
 }
 
 // TestSweepAgainstModel checks that complete sweeps at a second do not change the result of a reader at that second or
-// later, for all writes. After that, no data that could be swept may remain.
+// later, for all writes. After the sweeps, no data that could be swept may remain.
 func TestSweepAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Open(vfs.NewMem(), "db", Options{})
@@ -224,7 +224,7 @@ func TestSweepKeepsWhatCame(t *testing.T) {
 	}
 }
 
-// proposalObserver is a testNode that records proposals and calls stop after each.
+// proposalObserver is a testNode that records proposals and calls stop after each proposal.
 type proposalObserver struct {
 	testNode
 	got  []command.Sweep

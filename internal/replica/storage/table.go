@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// Table contains the properties of a table that a store cannot derive from the rows. These are the retention time of
-// deletions, and the data that may be swept. It does not affect the result of applying a command (ST3), except for
-// sweeps, whose effect is not visible.
+// Table contains the properties of a table that a store cannot derive from the rows. These properties determine how
+// long deletions are retained and which data may be swept. A Table does not affect the result of applying a command
+// (ST3), except for sweeps, whose effect is not visible.
 type Table struct {
 	ID uint32
 	// Clustering is the number of clustering columns. If it is 0, every partition has at most one row, which a
@@ -77,7 +77,8 @@ type table struct {
 	installed atomic.Pointer[Table]
 }
 
-// expired determines which rows with a lifetime have expired at the second now, according to the current setting.
+// expired determines which rows with a lifetime have expired at the second given as now, according to the current
+// setting.
 func (t *table) expired(now int64) row.Expired {
 	if in := t.installed.Load(); in != nil {
 		return in.Lifetimes.At(now)
@@ -135,8 +136,8 @@ func (s *Tables) table(id uint32) *table {
 	return t
 }
 
-// lookupTable returns the entry of a table, or an empty entry that is not added. Code that only reads uses it, because
-// background work also reads data of tables that have been dropped and forgotten.
+// lookupTable returns the entry of a table, or an empty entry that is not added. Read-only code uses lookupTable,
+// because background work also reads data of tables that have been dropped and forgotten.
 func (s *Tables) lookupTable(id uint32) *table {
 	if t := (*s.byID.Load())[id]; t != nil {
 		return t
@@ -158,7 +159,7 @@ func (s *Tables) ForgetTable(id uint32) {
 // forgetDropped removes the entries of dropped tables without a replica on this node. held returns the spans of a table
 // that replicas of this node have.
 func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) error {
-	next := s.next.Load() // read next before the tables, because the tables below were installed before it was set
+	next := s.next.Load() // read before the tables: tables below next were installed before it was set
 	dropped := func(id uint32, t *table) bool {
 		return t.installed.Load() == nil && isTable(id) && id&^(keys.WideRing|keys.WholeKey) < next
 	}
@@ -251,8 +252,8 @@ func (s *Tables) loadTables(records *Records) error {
 	})
 }
 
-// mark records which keys a table may have in addition to rows. It precedes the first such key in the log. A crash can
-// therefore never preserve the key without the flag.
+// mark records which keys a table may have in addition to rows. In the log, the record precedes the first such key. A
+// crash can therefore never preserve the key without the flag.
 func (s *Tables) mark(id, flags uint32) error {
 	t := s.table(id)
 	if t.flags.Load()&flags == flags {

@@ -14,8 +14,8 @@ import (
 )
 
 // These are the limits for reading the term of a range. A term is skipped if it has more than 50,000 entries, or
-// positions of more than termBytes. A scan of the table then finds rows fast enough. Entries of other physical
-// partitions in between count as a fourth of an entry.
+// positions of more than termBytes. In that case, a scan of the table finds rows fast enough. An entry of another
+// physical partition that is stepped over counts as a fourth of an entry.
 const (
 	termBudget = 200_000
 	termCost   = 4
@@ -64,7 +64,7 @@ func (p *termPlaces) begin() error {
 	return nil
 }
 
-// reach moves to the first position at or after to and returns it. It returns nil at the end. It moves only forward.
+// reach moves to the first position at or after to and returns it, or returns nil at the end. It moves only forward.
 func (p *termPlaces) reach(to []byte) ([]byte, error) {
 	if p.it == nil {
 		for step := 1; p.i < len(p.list) && bytes.Compare(p.list[p.i], to) < 0; step *= 2 {

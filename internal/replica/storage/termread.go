@@ -14,8 +14,8 @@ import (
 const termFew = 256
 
 // termRead reads the rows that several terms have in common, in table order. A term represents a list of positions of
-// rows or of whole partitions. A term may be skipped, because the caller checks rows. The result then contains more
-// rows.
+// rows or of whole partitions. A term may be skipped, because the caller checks the rows that it receives. If a term is
+// skipped, the result contains additional rows.
 type termRead struct {
 	*entryWalk
 	// rows contains the terms of rows. parts contains the terms of whole partitions.

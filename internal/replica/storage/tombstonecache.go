@@ -16,8 +16,8 @@ type tombstoneRun struct {
 	start, end []byte
 	// version is the version of the tombstoneCache when the run was found.
 	version uint64
-	// asOf is the second as of which expired rows were dead. It is 0 if no row of the run is dead because it has
-	// expired.
+	// asOf is the second at which the expired rows of the run were found to be dead. It is 0 if no row of the run is
+	// dead because it has expired.
 	asOf int64
 	// rows is the number of rows that were scanned to find the run.
 	rows int
@@ -39,16 +39,17 @@ func runsAfter(runs []tombstoneRun, key []byte) []tombstoneRun {
 // with 10^5 consumed entries before the first live entry then costs one seek. Losing the cache costs time but does not
 // affect results.
 //
-// The following three rules ensure that it is correct. (1) A writer removes the rows that it writes from the runs
-// before it commits. A reader looks up runs only after it has created its iterator. A reader that sees a row therefore
-// sees no run that covers the row. (2) The runFinder registers its pending run while no commit is in progress, and then
-// creates its iterator. A commit is either visible to that iterator, or its writer sees the pending run and narrows the
-// run. (3) A reader uses only runs of a version that it read before it created its iterator. It therefore never skips a
-// row that died later.
+// The following three rules ensure that the cache is correct. (1) A writer removes the rows that it writes from the
+// runs before it commits. A reader looks up runs only after it has created its iterator. A reader that sees a row
+// therefore sees no run that covers the row. (2) The runFinder registers its pending run while no commit is in
+// progress, and then creates its iterator. A commit is either visible to that iterator, or its writer sees the pending
+// run and narrows the run. (3) A reader uses only runs of a version that it read before it created its iterator. It
+// therefore never skips a row that died later.
 type tombstoneCache struct {
 	// version is the number of runs that have been found.
 	version atomic.Uint64
-	// active is 0 if there are neither runs nor a pending run. Writers and readers then need no further lookup.
+	// active is 0 if there are neither runs nor a pending run. In that case, writers and readers need no further
+	// lookup.
 	active atomic.Int32
 	mu     sync.RWMutex
 	// runs holds the runs of each partition in ascending order, neither overlapping nor adjacent. A slice is never
@@ -202,7 +203,7 @@ func size(runs []tombstoneRun) int {
 	return n
 }
 
-// install ends the search with a run. It joins the run with the runs that it touches.
+// install ends the search with a run. It joins the new run with adjacent and overlapping runs.
 func (d *tombstoneCache) install(run tombstoneRun) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

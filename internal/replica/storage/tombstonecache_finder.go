@@ -59,7 +59,7 @@ type runHint struct {
 	due   bool
 	now   int64
 	keys  [][]byte
-	// low is the lowest key. If the runFinder lags behind a queue, it finds the head of the queue there.
+	// low is the lowest key. If the runFinder lags behind a queue, it finds the head of the queue at this key.
 	low  []byte
 	back []byte
 }
@@ -67,7 +67,7 @@ type runHint struct {
 const (
 	hintsMax   = 256 // maximum number of partitions
 	hintKeys   = 32  // maximum number of keys kept per partition
-	hintEvery  = 16  // one of this number of deleted keys is kept
+	hintEvery  = 16  // one out of this number of deleted keys is kept
 	hintDueAt  = hintKeys * hintEvery
 	hintBytes  = 4096 // longer keys are ignored
 	learnMaxOf = 1 << 22

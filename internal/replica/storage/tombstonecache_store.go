@@ -14,9 +14,9 @@ import (
 )
 
 // Runs of many dead rows are also stored, so that the first read after a restart need not step over the rows. A stored
-// list is deleted by the batch that writes a row into a run. It is stored while no commit is in progress. In every
-// prefix of the log that a crash may leave, a stored list is therefore valid. It is local to a node and not part of a
-// replica's state.
+// list is deleted by the batch that writes a row into a run. The list is stored while no commit is in progress. In
+// every prefix of the log that a crash may leave, a stored list is therefore valid. A stored list is local to a node
+// and not part of a replica's state.
 
 // savedState compares the stored list of a partition with the list in memory.
 type savedState uint8
@@ -90,9 +90,9 @@ func (s *runFinder) deleteSaved() error {
 	return nil
 }
 
-// holdRuns drops the known runs in [lower, upper), and prevents searches there until tombstoneCache.release. It is
-// called before sstables are ingested in the range, because no writer announces their rows. The caller must then call
-// Sync.
+// holdRuns drops the known runs in [lower, upper), and prevents searches in that range until tombstoneCache.release is
+// called. It is called before sstables are ingested in the range, because no writer announces the rows of these
+// sstables. The caller must then call Sync.
 func (s *runFinder) holdRuns(lower, upper []byte) error {
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()

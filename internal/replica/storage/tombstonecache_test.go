@@ -118,7 +118,8 @@ func TestQueue(t *testing.T) {
 			if ck != queueKey(n) || rows > 2000 {
 				t.Errorf("found %q after %d rows", ck, rows)
 			}
-			// Append, insert in the middle, and consume rows. The first row must always be correct.
+			// The test appends rows, inserts rows in the middle, and consumes rows. The first row must always be
+			// correct.
 			fill(t, s, n+10, n+20)
 			middle := insert("queue", queueKey(n/2)+"x", 3)
 			apply(t, s, middle)

@@ -25,14 +25,14 @@ func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 
 // Truncate removes the rows and deletions in a span of a table that were applied before, regardless of their
 // timestamps. If the span is the whole table, it also removes the entries of the given indexes. It implements TRUNCATE.
-// Deletes of rows are mutations. It is undefined whether it removes data of the span in this batch.
+// Deletes of rows are mutations. It is undefined whether Truncate removes data of the span that is in this batch.
 //
 // Dedupe records that were applied before are kept. A repeated request whose response was lost must not be applied
-// again to the removed rows. Their number is the number of conditional writes to the partitions of the span within
-// SweeperOptions.DedupeSeconds. They are written again in the batch.
+// again to the removed rows. The records are written again in the batch. Their number is the number of conditional
+// writes to the partitions of the span within SweeperOptions.DedupeSeconds.
 //
-// The effect on rows depends only on the span. The entries of a part of a table are removed by SweepEntries. They are
-// hints, and finding them requires a scan of the index, because each value has its own key range.
+// The effect on rows depends only on the span. SweepEntries removes the index entries of a part of a table. The entries
+// are hints, and finding them requires a scan of the index, because each value has its own key range.
 func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	kept := b.s.db.NewBatch()
 	defer func() { _ = kept.Close() }()

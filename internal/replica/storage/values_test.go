@@ -35,8 +35,8 @@ func writeLarge(t *testing.T, s *Store, size int) {
 }
 
 // TestLargeValuesStandApart checks that a row of 4 MiB is in a separate file after merging, and that reading adjacent
-// rows does not load it. All rows must be intact after a restart, in a checkpoint, and in a snapshot that another store
-// has installed.
+// rows does not load the large row. All rows must be intact after a restart, in a checkpoint, and in a snapshot that
+// another store has installed.
 func TestLargeValuesStandApart(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openParts(t, fs, Options{})

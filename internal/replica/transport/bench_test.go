@@ -30,7 +30,7 @@ func bothWays(b *testing.B, f func(b *testing.B, near, far Options)) {
 }
 
 // BenchmarkFrames measures frames from Send to Receive over loopback TCP. Both ends are in this process, and the
-// processor time includes both.
+// processor time includes both ends.
 func BenchmarkFrames(b *testing.B) {
 	for _, size := range []int{200, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {

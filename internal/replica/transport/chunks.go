@@ -81,8 +81,9 @@ func (a *reassembly) whole(sum uint32) error {
 	return nil
 }
 
-// Shipment transfers a snapshot over one or more connections, and contains both ends. It is used by callers that
-// transfer the bytes by other means. It processes the bytes like SendSnapshot and its receiver, and never blocks.
+// Shipment transfers a snapshot over one or more connections, and contains both ends of the transfer. It is used by
+// callers that transfer the bytes by other means. It processes the bytes like SendSnapshot and its receiver, and never
+// blocks.
 type Shipment struct {
 	out   chunks
 	in    reassembly

@@ -19,7 +19,7 @@ func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte
 		return nil, err
 	}
 	b, err := s.Next()
-	if err == io.EOF { //nolint:errorlint // Next returns it bare
+	if err == io.EOF { //nolint:errorlint // Next returns the error unwrapped
 		return nil, fmt.Errorf("%w: no response", ErrFrame)
 	}
 	return b, err
@@ -87,7 +87,7 @@ type call struct {
 	handler ResponseHandler
 }
 
-// page is a part of a response. The last page has an end: io.EOF or an error.
+// page is a part of a response. In the last page, end is io.EOF or an error.
 type page struct {
 	data []byte
 	end  error
@@ -209,8 +209,8 @@ func notifyHandlers(calls []*call, err error) {
 	}
 }
 
-// end sends the end to a stream, unless it already has one. It returns false for a Pending. The caller must then call
-// the handler of the Pending.
+// end sends the end to a stream, unless the stream already has an end. It returns false for a Pending. The caller must
+// then call the handler of the Pending.
 func (c *call) end(err error) bool {
 	if c.pages == nil {
 		return false
@@ -300,7 +300,7 @@ func (l *link) handleResponse(kind byte, b []byte) error {
 		delete(l.calls, id)
 	} else if len(c.pages) == max(cap(c.pages)-1, 0) {
 		l.mu.Unlock()
-		// the room for the end must remain free
+		// The room for the end must remain free.
 		return fmt.Errorf("%w: received a page that was not requested", ErrFrame)
 	}
 	c.first = time.Time{}
@@ -310,7 +310,7 @@ func (l *link) handleResponse(kind byte, b []byte) error {
 		return nil
 	}
 	l.mu.Unlock()
-	if p.end == io.EOF { //nolint:errorlint // it is set above
+	if p.end == io.EOF { //nolint:errorlint // the field is set above
 		p.end = nil
 	}
 	c.handler.HandleResponse(p.data, p.end)

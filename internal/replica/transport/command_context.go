@@ -53,7 +53,7 @@ func (r *responder) ended() <-chan struct{} {
 	return l.done
 }
 
-// why returns the reason why the context ended, or nil.
+// why returns the reason why the context ended, or nil if it has not ended.
 func (r *responder) why() error {
 	r.mu.Lock()
 	err := r.ctx.err

@@ -18,10 +18,10 @@
 //     version. With TLS, both must hold certificates that name their node IDs. With a secret, both must prove that they
 //     have it.
 //   - (TR2) Frames from one node to another are neither reordered nor duplicated, over all connections.
-//   - (TR3) Send never blocks, and no peer delays frames for another.
+//   - (TR3) Send never blocks, and no peer delays frames for another peer.
 //   - (TR4) The reader of a snapshot returns io.EOF only after exactly the sender's bytes, and SendSnapshot succeeds
-//     only if the handler did.
-//   - (TR5) An error of Call says whether the command may have been executed.
+//     only if the handler has succeeded.
+//   - (TR5) An error of Call states whether the command may have been executed.
 //   - (TR6) Every queue has a limit in Options.
 //   - (TR7) Close leaves no goroutine.
 //   - (TR8) Observer.Departed is caused by the process itself. It comes after all frames that the process sent over the

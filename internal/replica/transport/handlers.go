@@ -52,8 +52,8 @@ type Observer interface {
 	// cause. If the peer does not respond, err is a deadline error.
 	DialFailed(node NodeID, address string, err error)
 	// Refused is called if the connection was refused at the address at which this process last responded. In that
-	// case, the process may have ended. However, a rejecting firewall or a proxy without its backend has the same
-	// effect although the process is alive.
+	// case, the process may have ended. However, a firewall that rejects connections, or a proxy whose backend is down,
+	// has the same effect although the process is alive.
 	Refused(p Peer)
 	// Departed is called when the process has announced that it no longer serves requests. The announcement arrives
 	// over its connection, after its last frame.
@@ -74,11 +74,11 @@ func (noObserver) HandshakeRefused(string, error)   {}
 // Admission decides which nodes may connect. Both sides of a connection call it. It must be safe for concurrent use.
 type Admission interface {
 	// Admit returns an error for a node that is rejected, for example a removed node. If the error is ErrLevel or
-	// ErrCopiedDirectory, that is the reason; otherwise the reason is ErrNotAdmitted.
+	// ErrCopiedDirectory, it is the reason for the rejection; otherwise, the reason is ErrNotAdmitted.
 	Admit(p Peer) error
 	// FormerCluster returns the text for a node of another cluster if this node belonged to that cluster before: the
-	// data directory of the other node is an earlier state of this one. It returns "" otherwise. The reason is then
-	// ErrCopiedDirectory instead of ErrCluster.
+	// data directory of the other node is an earlier state of this node's directory. Otherwise, it returns "". If the
+	// text is not empty, the reason is ErrCopiedDirectory instead of ErrCluster.
 	FormerCluster(cluster ClusterID, node NodeID) string
 }
 

@@ -115,11 +115,11 @@ func (k *handshaker) greet(ctx context.Context, raw net.Conn, c Class, want Node
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if theirs.class == prove { // an unproven peer only receives the reason for its rejection
+	if theirs.class == prove { // an unproven peer receives only the reason for its rejection
 		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
 	}
-	// This side validates the hello first, because it knows which node was wanted. However, a node of another cluster
-	// may know this node from its earlier membership.
+	// This side validates the hello first, because it knows which node it wanted to reach. However, a node of another
+	// cluster may know this node from its earlier membership.
 	s.peer, err = k.checkHello(theirs, proof, want)
 	if err != nil && !(errors.Is(err, ErrCluster) && theirs.status == statusCopy) {
 		return nil, err
@@ -166,7 +166,7 @@ func (k *handshaker) receive(ctx context.Context, raw net.Conn) (*stream, Class,
 	return s, theirs.class, nil
 }
 
-// reject sends a peer that has proven nothing only the reason for its rejection.
+// reject sends only the reason for the rejection to a peer that has proven nothing.
 func (k *handshaker) reject(s *stream, verdict error) {
 	h := hello{class: prove, least: VersionMin, most: Version, status: statusOf(verdict),
 		text: clip(verdict.Error(), textMax)}

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// classIdentify is the class of a hello that only requests the identity of the other side. The caller does not belong
-// to a cluster yet. Its hello therefore contains neither a cluster nor a node. The other side identifies itself and
-// closes the connection. A version that does not support this class rejects the hello like a hello of another cluster.
+// classIdentify is the class of a hello whose only purpose is to request the identity of the other side. The caller
+// does not belong to a cluster yet. Its hello therefore contains neither a cluster nor a node. The other side
+// identifies itself and closes the connection. A version that does not support this class rejects the hello like a
+// hello of another cluster.
 const classIdentify Class = 'a'
 
 // IdentifyTimeout is the time limit of Identify if its context has no deadline.

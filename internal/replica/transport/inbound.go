@@ -8,7 +8,7 @@ import (
 )
 
 // hostShare is the divisor of Options.Handshakes that limits one host, so that a host that opens connections and sends
-// nothing does not block others.
+// nothing does not block other hosts.
 const (
 	hostShare = 4
 	hostLeast = 4
@@ -24,7 +24,7 @@ type inboundLimits struct {
 	shakingOf map[string]int // by remote host
 }
 
-// admit reserves a slot for a connection that starts its handshake. It returns false if none is free. shook must be
+// admit reserves a slot for a connection that starts its handshake. It returns false if no slot is free. shook must be
 // called at the end of the handshake, and closed at the end of the connection.
 func (l *inboundLimits) admit(c net.Conn) (host string, ok bool) {
 	host = hostOf(c)
@@ -78,8 +78,8 @@ type raftConn struct {
 	done chan struct{}
 }
 
-// replace registers the connection of a node. It closes the previous one and waits until its last frame was processed.
-// end must be called at the end of the connection.
+// replace registers the connection of a node. It closes the previous connection and waits until the last frame of that
+// connection has been processed. end must be called at the end of the connection.
 func (r *inboundRaft) replace(node NodeID, conn net.Conn) (end func()) {
 	mine := &raftConn{conn: conn, done: make(chan struct{})}
 	r.mu.Lock()

@@ -159,7 +159,8 @@ func (c *numbers) state() (last uint32, count int, wrong string) {
 
 func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 
-// bubble runs a test in virtual time. Because of keep-alives, a blocked test would never end. This limit ends it.
+// bubble runs a test in virtual time. Because of keep-alives, a blocked test would never end. A time limit ends such a
+// test.
 func bubble(t *testing.T, f func(t *testing.T, n *memnet.Network)) {
 	synctest.Test(t, func(t *testing.T) {
 		stuck := time.AfterFunc(3*time.Hour, func() { panic(t.Name() + " is stuck") })
@@ -168,7 +169,7 @@ func bubble(t *testing.T, f func(t *testing.T, n *memnet.Network)) {
 	})
 }
 
-// admission is an Admission of two functions.
+// admission implements Admission with two functions.
 type admission struct {
 	admit  func(Peer) error
 	former func(ClusterID, NodeID) string

@@ -20,11 +20,11 @@ type NodeID = topology.NodeID
 type Self struct {
 	Cluster ClusterID
 	Node    NodeID
-	// Address is the address at which other nodes reach this node. They add it to their address books. If it is empty,
-	// they keep the address that they know. It has at most 255 bytes.
+	// Address is the address at which other nodes reach this node. The other nodes add it to their address books. If
+	// Address is empty, the other nodes keep the address that they know. Address has at most 255 bytes.
 	Address string
-	// History identifies the node's data directory for Admission.Admit of other nodes. It has at most 1024 bytes. It is
-	// empty if other nodes do not check it.
+	// History identifies the node's data directory. Other nodes pass it to Admission.Admit. It has at most 1024 bytes.
+	// It is empty if other nodes do not check it.
 	History string
 }
 
@@ -37,7 +37,7 @@ type Peer struct {
 	Address string
 	// History identifies the node's data directory.
 	History string
-	// Levels are the feature levels that its build supports.
+	// Levels are the feature levels that the build of the process supports.
 	Levels feature.Range
 	// Version is the protocol version that both sides have agreed on.
 	Version uint8
@@ -65,8 +65,7 @@ type Options struct {
 	// Secret, if not nil, makes both sides of every connection first prove that they have the secret. With TLS, the
 	// proof is sent inside the TLS connection. Secret must have at least SecretMin bytes.
 	Secret []byte
-	// Admission may reject nodes whose handshake is otherwise valid. Nil means that
-	// all of them are admitted.
+	// Admission may reject nodes whose handshake is otherwise valid. Nil means that all such nodes are admitted.
 	Admission Admission
 	// Levels are the feature levels that this node's build supports. The maximum is 65535.
 	Levels feature.Range
@@ -75,7 +74,7 @@ type Options struct {
 	// MiB, and the maximum is 1 GiB.
 	FrameBytes int
 	// QueueBytes is the maximum size of the queue for one peer and class. The default is 16 MiB. Messages larger than
-	// half of it have a separate limit. One such message always fits, and several fit up to five quarters of
+	// half of QueueBytes have a separate limit. One such message always fits, and several fit up to five quarters of
 	// FrameBytes.
 	QueueBytes int
 	// InboundConnections is the maximum number of accepted connections. The default is 4096. Handshakes is the maximum
@@ -99,8 +98,8 @@ type Options struct {
 
 	// SnapshotRate is the total rate at which this node sends snapshots, in bytes per second. The default is 64 MiB.
 	SnapshotRate int64
-	// Load reports whether this machine is overloaded. Snapshots are then sent at a quarter of the rate. If it is nil,
-	// the machine is never overloaded.
+	// Load reports whether this machine is overloaded. While the machine is overloaded, snapshots are sent at a quarter
+	// of the rate. If Load is nil, the machine is never considered overloaded.
 	Load Load
 	// SnapshotChunk is the number of bytes in one frame of a snapshot. The default is 256 KiB.
 	SnapshotChunk int

@@ -35,7 +35,7 @@ type addressBook struct {
 	peers map[NodeID]*peer
 }
 
-// of returns The peer of a node, or nil.
+// of returns the peer of a node, or nil.
 func (b *addressBook) of(node NodeID) *peer {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -25,7 +25,7 @@ type outbox struct {
 	held   int
 	// large is the number of bytes in frames above half of limit, each of which is a separate block.
 	large int
-	// spare is memory of written blocks. An idle outbox has no spare blocks.
+	// spare holds the memory of blocks that have been written. An idle outbox has no spare blocks.
 	spare [][]byte
 	// room is closed when a write ends. It is nil unless a goroutine waits for room.
 	room chan struct{}
@@ -287,7 +287,7 @@ func (r *liveReader) Read(b []byte) (int, error) {
 }
 
 // write sends queued frames. It has no deadline. A peer that sends keep-alives is slow but alive, and read detects when
-// they stop.
+// the keep-alives stop.
 func (s *session) write() error {
 	timer := time.NewTimer(s.t.opts.KeepAlive)
 	defer timer.Stop()

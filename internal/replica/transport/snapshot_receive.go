@@ -19,7 +19,7 @@ type snapshotReader struct {
 // Read returns io.EOF only after all announced bytes with a correct checksum.
 func (s *snapshotReader) Read(b []byte) (int, error) {
 	n, err := s.r.Read(b)
-	if err == io.EOF { //nolint:errorlint // a pipe returns what it was closed with
+	if err == io.EOF { //nolint:errorlint // a pipe returns the error with which it was closed
 		s.ended = true
 	}
 	return n, err

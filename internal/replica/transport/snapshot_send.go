@@ -13,9 +13,9 @@ import (
 )
 
 // SendSnapshot delivers head, followed by size bytes of data, on a separate connection. It returns nil when the
-// receiver's handler has processed all bytes. It waits while SnapshotsAtOnce others are in progress. An interrupted
-// connection is replaced, and the transfer continues at the receiver's offset, until ResumeTimeout passes without
-// progress.
+// receiver's handler has processed all bytes. It waits while SnapshotsAtOnce other snapshots are in progress. An
+// interrupted connection is replaced, and the transfer continues at the receiver's offset, until ResumeTimeout passes
+// without progress.
 func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return t.sender.send(to, headed{head, data}, int64(len(head))+size)
 }
@@ -43,7 +43,7 @@ type snapshotSender struct {
 	t        *Transport
 	bucket   rateLimiter
 	slots    chan struct{}
-	sequence atomic.Uint64 // of the last snapshot
+	sequence atomic.Uint64 // sequence number of the last snapshot
 }
 
 func (x *snapshotSender) send(to NodeID, r io.ReaderAt, size int64) error {
@@ -200,7 +200,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	return false, nil
 }
 
-// rateLimiter is a token bucket for bytes. It holds at most the tokens for one chunk, to prevent bursts.
+// rateLimiter is a token bucket for bytes. Its capacity is the tokens for one chunk, which prevents bursts.
 type rateLimiter struct {
 	rate int64
 	load Load

@@ -229,7 +229,7 @@ func TestSnapshotFailures(t *testing.T) {
 }
 
 // TestManySnapshots checks that many small snapshots in sequence are all accepted. Completed snapshots must not exclude
-// other snapshots, and only some of them may be kept.
+// other snapshots, and only some of the completed snapshots may be kept.
 func TestManySnapshots(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		one := start(t, n, 1, handlers{snapshot: new(snapshotSink).take}, Options{SnapshotsInbound: 2})

@@ -21,7 +21,7 @@ type Transport struct {
 	handshaker
 	book addressBook
 
-	// raft and commands are set number of handshakes in progress by Start.
+	// raft and commands are set by Start.
 	raft     RaftHandler
 	commands CommandHandler
 	workers  workerPool

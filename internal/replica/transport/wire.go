@@ -28,8 +28,8 @@ func NewReader(r io.Reader, frameBytes int) *Reader {
 	return &Reader{frameReader{r: bufio.NewReaderSize(r, 64<<10), max: frameBytes + frameExtra}}
 }
 
-// Next returns the next frame that is not a keep-alive. An error ends the connection. It is io.EOF between frames,
-// io.ErrUnexpectedEOF within a frame, and ErrFrame for invalid bytes.
+// Next returns the next frame that is not a keep-alive. An error ends the connection. If the connection ends, the error
+// is io.EOF between frames and io.ErrUnexpectedEOF within a frame. For invalid bytes, it is ErrFrame.
 func (r *Reader) Next() (Frame, error) {
 	for {
 		kind, payload, err := r.f.next()

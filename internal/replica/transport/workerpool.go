@@ -53,7 +53,7 @@ func (c *workerPool) work(h *worker, k task) {
 			if c.unpark(h) {
 				return
 			}
-			k = <-h.tasks // the worker was given a task just before
+			k = <-h.tasks // the worker received a task just before this check
 		}
 	}
 }

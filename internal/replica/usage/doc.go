@@ -12,8 +12,8 @@
 //     sampled in proportion to their price. Figures then also have the error HeavyPartition.Noise.
 //   - (UF3) A request costs a few atomic additions, and one lookup in a table of 512 counters if it is recorded. It
 //     allocates nothing.
-//   - (UF4) Memory is limited: two minutes by seconds, one hour by minutes, 512 counters, and nothing for a replica
-//     that has been idle for an hour.
+//   - (UF4) Memory is limited. A replica keeps two minutes of history per second, one hour per minute, and 512
+//     counters. A replica that has been idle for an hour keeps nothing.
 //
 // The package stores ring positions instead of keys. It keeps a key only if a read has named it, because the key of a
 // write is stored anyway. Start reading at Partition.RecordRead, then read heavy.go and history.go.

@@ -25,7 +25,7 @@ const (
 	// 1.4 s.
 	recentKeeps = 0.6
 	// namedShare is the share of a minute's units above which the key of a read is kept. namedMax is the maximum number
-	// of kept keys, and namedBytes is their maximum length.
+	// of kept keys, and namedBytes is the maximum length of a kept key.
 	namedShare = 256
 	namedMax   = 32
 	namedBytes = 1024
@@ -34,9 +34,9 @@ const (
 )
 
 // counterTable counts with the Space-Saving algorithm (Metwally, Agrawal and El Abbadi 2005) in each of its sets. A
-// partition without a counter takes over the lowest counter of its set, including its value. Therefore no counter is
+// partition without a counter takes over the lowest counter of its set, including its value. Therefore, no counter is
 // too low, and each counter has a known maximum error. Counters are reset every minute but stay assigned to their
-// logical partitions. A partition that remains hot is counted from the first request of a minute on.
+// logical partitions. A partition that remains hot is therefore counted from the first request of a minute on.
 type counterTable struct {
 	sets [1 << setBits]set
 	// named holds the keys that reads have named.
@@ -51,8 +51,8 @@ type counterTable struct {
 // set is one set of the table. A position of 0 marks an unused way, because no key has the minimum token.
 type set struct {
 	place [ways]uint64
-	// units may be too high by up to over. before is the value of units at the end of the last second. recent is the
-	// recent rate in units per second.
+	// units is the number of units counted; it may be too high by up to over. before is the value of units at the end
+	// of the last second. recent is the recent rate in units per second.
 	units, over, before [ways]int64
 	recent              [ways]float64
 	named               [ways]bool
@@ -73,8 +73,8 @@ type HeavyPartition struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-// Top holds the logical partitions of a physical partition with the highest load. All other logical partitions have
-// used at most Floor, or less than the listed partitions.
+// Top holds the logical partitions of a physical partition with the highest load. Every other logical partition has
+// used at most Floor, or less than each listed partition.
 type Top struct {
 	Keys  []HeavyPartition `json:"keys,omitempty"`
 	Floor ru.Units         `json:"floor,omitempty"`
@@ -198,7 +198,7 @@ func (t *counterTable) top(n int, holds func(token.Token) bool, order func(a, b 
 			all = append(all, h)
 		}
 	}
-	// use pointers, because comparing values would move both values to the heap
+	// Pointers are used, because comparing values would move both values to the heap.
 	sorted := make([]*HeavyPartition, len(all))
 	for i := range all {
 		sorted[i] = &all[i]

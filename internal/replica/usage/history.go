@@ -61,7 +61,7 @@ type Minute struct {
 
 // history holds the resources spent over time in ring buffers.
 type history struct {
-	// last and throttled are the counts up to the time at, in seconds since the epoch.
+	// last and throttled are the counts up to the time in at, which is in seconds since the epoch.
 	last      Counts
 	throttled uint64
 	at        int64

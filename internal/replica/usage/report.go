@@ -88,8 +88,8 @@ func (p *Partition) Report(q ReportOptions, b Bounds, now int64) Report {
 }
 
 // Merge combines the reports of several replicas by partition. Resources spent on different nodes are added up, and so
-// are the errors of logical partitions. A logical partition that is missing in some reports may have used up to their
-// floors on these nodes.
+// are the errors of logical partitions. A logical partition that is missing from some reports may have used up to the
+// floors of these reports on the nodes that sent them.
 func Merge(lists ...[]Report) []Report {
 	of := map[uint64]*Report{}
 	for _, list := range lists {
@@ -210,8 +210,8 @@ func (h *history) updateHot(now, perSecond int64) {
 }
 
 // Hot returns the time since which the partition has been hot, in seconds since the epoch. A partition is hot if it has
-// spent nine tenths of its throughput over ten seconds, or has rejected requests in most of them. Hot returns 0 if the
-// partition is not hot or has no throughput limit.
+// spent nine tenths of its throughput over ten seconds, or has rejected requests in most of these seconds. Hot returns
+// 0 if the partition is not hot or has no throughput limit.
 func (p *Partition) Hot() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

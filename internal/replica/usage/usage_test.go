@@ -24,7 +24,8 @@ const noon = 1_800_000_000
 type zipf struct {
 	sums []float64
 	rand *rand.Rand
-	// guide contains the first key of each 1/len of the requests. It speeds up the search for other keys.
+	// guide divides the requests into len(guide) equal parts and contains the first key of each part. It speeds up the
+	// search for other keys.
 	guide []int
 }
 

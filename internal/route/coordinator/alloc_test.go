@@ -34,8 +34,8 @@ func (instant) Read(context.Context, *command.Read, command.Visitor) error { ret
 func (instant) ReadHere(context.Context, *command.Read, command.Visitor) error { return nil }
 
 // TestClusterAllocations checks that the coordinator allocates nothing for a write in a cluster, regardless of whether
-// the leader is local. A read allocates only its deadline, and a forwarded read also the deadline of its first
-// response. Both are contexts and timers of fixed size.
+// the leader is local. A read allocates only its deadline, and a forwarded read also allocates the deadline of its
+// first response. Each deadline consists of a context and a timer of fixed size.
 func TestClusterAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")

@@ -46,7 +46,8 @@ func (e *routedRequest) read(ctx context.Context, t *target, q *command.Read, r 
 }
 
 // readFor calls read. If the read goes to the leader and a follower on this node could serve reads of the table, it
-// also requests the follower's share of the budget. Without a follower, it pays the debt of this node to the partition.
+// also requests the follower's share of the budget. If this node has no such follower, it pays the debt of this node to
+// the partition.
 func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read, r *readRelay) error {
 	switch {
 	case !t.remote:

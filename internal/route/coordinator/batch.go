@@ -36,7 +36,7 @@ type batch struct {
 	w        *write
 	trace    *trace.Trace
 	deadline time.Time
-	// mutations and updates are encoded in the received form.
+	// mutations and updates are encoded in the form in which they were received.
 	mutations, updates [][]byte
 	// who is the principal of the batch.
 	who fairshare.Principal
@@ -279,7 +279,7 @@ func (e *routedRequest) putMutation(ctx context.Context, what string, m *command
 }
 
 // removeGrace is the time for which Close waits until the batch log entries of completed batches have been removed. An
-// entry that remains is applied again later. It could then overwrite data that has been deleted permanently, for
+// entry that remains is applied again later. The batch could then overwrite data that has been deleted permanently, for
 // example by a TRUNCATE.
 const removeGrace = 500 * time.Millisecond
 

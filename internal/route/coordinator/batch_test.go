@@ -90,7 +90,7 @@ func TestBatchOverPartitions(t *testing.T) {
 		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // in virtual time; the record is removed in that time
+		time.Sleep(time.Second) // in virtual time; the record is removed during that time
 		if n, left := f.written(); n != 3 || left != 0 || c.Stats().Batches != 1 {
 			t.Errorf("%d rows, %d records", n, left)
 		}
@@ -161,7 +161,7 @@ func TestTruncateFinishesBatches(t *testing.T) {
 		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second) // in virtual time; the removal is abandoned in that time
+		time.Sleep(10 * time.Second) // in virtual time; the removal is abandoned during that time
 		f.change(func() { f.script = nil })
 		if n, left := f.written(); n != 3 || left != 1 {
 			t.Fatalf("%d rows, %d records: the test proves nothing", n, left)
@@ -221,7 +221,7 @@ func TestBatchIsAtomic(t *testing.T) {
 					case a.n == dies && arrives:
 						return &verdict{applied: true, hang: true}
 					case a.n >= dies:
-						// the process has ended and does nothing more
+						// the process has ended and has no further effect
 						return &verdict{hang: true, err: transport.ErrUnreachable}
 					}
 					return nil
@@ -293,7 +293,7 @@ func TestReplayKeepsOrder(t *testing.T) {
 		time.Sleep(time.Second)
 		f.change(func() { f.script = nil })
 		keep.Key, keep.Token = ms[0].Key, ms[0].Token
-		// leaders take the timestamp of the batch into account
+		// Leaders take the timestamp of the batch into account.
 		if err := writeNow(c, WriteOptions{}, keep); err != nil {
 			t.Fatal(err)
 		}
@@ -347,8 +347,8 @@ func TestBatchOfAnOldRevision(t *testing.T) {
 	}
 }
 
-// TestBatchWithUpdates checks that no part of a batch is applied if one of its updates cannot be evaluated. A possible
-// update must be applied with its part.
+// TestBatchWithUpdates checks that no part of a batch is applied if one of its updates cannot be evaluated. An update
+// that can be evaluated must be applied with its part.
 func TestBatchWithUpdates(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -447,7 +447,7 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 // too high, they complete the batch too late.
 func TestBatchHasTheAgreedTime(t *testing.T) {
 	for _, agreed := range []time.Duration{-3 * time.Minute, 3 * time.Minute} {
-		// The node's own clock is off by the opposite.
+		// The node's own clock is off by the same amount in the opposite direction.
 		now := fakeclock.Func(func() time.Time { return time.Now().Add(agreed) })
 		inFleetWith(t, 16, Options{Clock: now}, func(t *testing.T, f *fleet, c *Coordinator) {
 			f.script = func(a *asked) *verdict {
@@ -549,8 +549,8 @@ func TestUpdateThatIsGone(t *testing.T) {
 				update(command.ListPut, 1, []byte("path"), []byte("v")),
 			},
 		}
-		// the list contains an element while the batch is prepared, but the fake leader finds none when the batch is
-		// applied
+		// The list contains an element while the batch is prepared, but the fake leader finds no element when the batch
+		// is applied.
 		var b row.Builder
 		b.Reset(1)
 		b.Cell(7, []byte("old"), []byte("x"), 0, row.NoExpiry)

@@ -27,14 +27,14 @@ const (
 	// any other write. The batch is therefore not hidden by a write to the same key in between.
 	leaderStamp stampSource = false
 	// batchStamp is used for a batch whose coordinator has abandoned it. No client has received a success response for
-	// the batch, and clients may have written other values since. Their later writes are preserved because the
+	// the batch, and clients may have written other values since then. These later writes are preserved because the
 	// timestamp of the batch is lower.
 	batchStamp stampSource = true
 )
 
 // ackWindow is the time after its timestamp for which a batch may be acknowledged by its own coordinator. The time is
-// measured with a clock that includes suspension. The time from the timestamp to the batch log entry is at most
-// WriteTimeout. So is the time from the batch log entry to the end.
+// measured with a clock that includes suspension. Both the time from the timestamp to the batch log entry and the time
+// from the batch log entry to the end of the batch are at most WriteTimeout.
 func (o *Options) ackWindow() time.Duration { return 2*o.WriteTimeout + time.Second }
 
 // clockSkewMax is an upper bound for the difference between the clocks of two nodes, each of which is within a second

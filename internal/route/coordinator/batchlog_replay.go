@@ -58,7 +58,7 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 	return done, errors.Join(failures...)
 }
 
-// pendingBatches is a visitor that collects batch log entries. If table is not 0, it only collects entries of batches
+// pendingBatches is a visitor that collects batch log entries. If table is not 0, it collects only entries of batches
 // that write to table. full reports whether more entries may exist.
 type pendingBatches struct {
 	before  int64
@@ -102,8 +102,8 @@ func (l *pendingBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 }
 
 // finishBatches finishes all batches in progress that write to a table, regardless of their age. The entry of a
-// completed batch may still exist. It would be replayed if its coordinator stopped. This must not happen after the
-// table has been truncated.
+// completed batch may still exist. Such an entry would be replayed if its coordinator stopped, which must not happen
+// after the table has been truncated.
 func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	log := c.cluster.Batches
 	if log == nil || table == log.Table() || len(c.Topology().Partitions(log.Table())) == 0 {

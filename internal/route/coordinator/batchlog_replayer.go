@@ -29,8 +29,8 @@ func (r *Replayer) Run(ctx context.Context) {
 	}
 }
 
-// FinishOwn finishes the batches that the previous process left unfinished, before clients connect. Only a node without
-// other nodes knows that it has created all batches.
+// FinishOwn finishes the batches that the previous process left unfinished, before clients connect. Only a node in a
+// cluster without other nodes knows that it has created all batches.
 func (r *Replayer) FinishOwn(ctx context.Context) {
 	const whateverItsStamp = -24 * time.Hour // timestamps may be ahead of the clock
 	for r.finish(ctx, whateverItsStamp) > 0 && ctx.Err() == nil {

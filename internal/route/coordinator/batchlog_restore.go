@@ -19,7 +19,8 @@ func (c *Coordinator) RestoreBatch(ctx context.Context, id [16]byte, recorded []
 	if err != nil {
 		return fmt.Errorf("batch %x: %w", id, err)
 	}
-	r.issued = c.opts.Clock.Wall().UnixMicro() // leaders must not take its absence from the batch log for completion
+	// The batch log does not contain the batch. Leaders would take this to mean that an old batch is complete.
+	r.issued = c.opts.Clock.Wall().UnixMicro()
 	e := c.newRequest(dberr.Quorum, c.opts.WriteTimeout)
 	for i, u := range r.parts {
 		is, ok := table(u.Mutation.Table)

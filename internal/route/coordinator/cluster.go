@@ -20,14 +20,14 @@ import (
 type Cluster struct {
 	// Node is the ID of this node. It is also the first half of the dedupe IDs of its writes.
 	Node topology.NodeID
-	// Network reaches the other nodes, and Peers knows their state. Nil means no other nodes.
+	// Network reaches the other nodes, and Peers knows their state. Both are nil if the cluster has no other nodes.
 	Network Network
 	Peers   Peers
 	// Relays reaches a node through a third node. Nil disables relaying.
 	Relays Relays
-	// Sequence is the second half of the first dedupe ID; later IDs count up. A node must never use a number twice,
-	// even after a restart, nor a lower number after a restart: replicas would treat it as a number they have
-	// forgotten. 0 uses the clock in nanoseconds, which suffices if no replica remembers the previous process.
+	// Sequence is the second half of the first dedupe ID; later IDs count up. A node must never use a number twice, and
+	// must not use lower numbers after a restart, because replicas would treat a lower number as an ID that they have
+	// forgotten. 0 selects the clock in nanoseconds, which suffices if no replica remembers the previous process.
 	Sequence uint64
 	// Batches is the batch log for atomic batches over several physical partitions. Without it, such batches are
 	// rejected.
@@ -55,8 +55,8 @@ type Peers interface {
 	// Memory returns the newest dedupe epoch (see partition.Host.DedupeEpoch) that another node had reported before the
 	// given time, or 0 if none exists.
 	Memory(node topology.NodeID, before time.Time) uint64
-	// SendAcknowledged tells the other nodes which log indexes of partitions have been acknowledged, so that their
-	// local reads include them. It returns when all reachable nodes know.
+	// SendAcknowledged notifies the other nodes which log indexes of partitions have been acknowledged, so that their
+	// local reads include them. It returns when all reachable nodes have received the indexes.
 	SendAcknowledged(ctx context.Context, to map[topology.PartitionID]uint64)
 }
 
@@ -78,7 +78,7 @@ type Local interface {
 	Leading() bool
 	// Throughput returns the throughput limit of the partition and the units that the replica has borrowed.
 	Throughput() *partition.Throughput
-	// Spend charges a principal for evaluating what was read.
+	// Spend charges a principal for evaluating the rows of a read.
 	Spend(who fairshare.Principal, t token.Token, key []byte, u ru.Units)
 	// ReadHere reads at any consistency level from a replica that need not be the leader. For levels above ONE, the
 	// replica asks the leader for the index that it must have applied.
@@ -130,8 +130,8 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 // isAlive reports whether a node is believed to be up.
 func (cl *cluster) isAlive(node topology.NodeID) bool { return cl.Peers == nil || cl.Peers.Alive(node) }
 
-// singleNode reports whether there are no other nodes. A request to a local replica cannot get lost, so it is sent only
-// once.
+// singleNode reports whether the cluster has no other nodes. A request to a local replica cannot get lost, so it is
+// sent only once.
 func (cl *cluster) singleNode() bool { return cl.Network == nil }
 
 // nextID returns a new dedupe ID.

@@ -58,8 +58,7 @@ func TestForwardTargets(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// Node 1 has no replica. The first node in the topology is node 1, which has no replica either, so node 2 comes
-		// next.
+		// Node 1 is the first node in the topology, but it has no replica, so node 2 comes next.
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 1)))
 		f.is(t, "write 1 at 2")
 		// The leader has changed. The old leader names the new leader, which is remembered.
@@ -74,7 +73,7 @@ func TestForwardTargets(t *testing.T) {
 		_, err := readNow(t.Context(), c, dberr.One, "k")
 		ok(err)
 		f.is(t, "read(QUORUM) 1 at 3")
-		// A local replica takes precedence over a hint, although the replica would not ask the leader itself.
+		// A local replica takes precedence over a hint, although the local replica would not query the leader.
 		f.here[1] = true
 		f.leader[1] = node(2)
 		_, err = readNow(t.Context(), c, dberr.Quorum, "k")
@@ -115,8 +114,8 @@ func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	})
 }
 
-// TestLeaderThatHasMoved checks a node that is remembered as the leader after its replica has been moved. It must not
-// get requests indefinitely. Other nodes must get the requests and name the leader.
+// TestLeaderThatHasMoved checks a node that is remembered as the leader after its replica has been moved. Such a node
+// must not get requests indefinitely. Other nodes must get the requests and name the leader.
 func TestLeaderThatHasMoved(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(4)
@@ -284,7 +283,7 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 			if err := command.DecodeMutation(&second, f.sent[1]); err != nil || !second.Sent {
 				t.Fatalf("sent: %t, %v", second.Sent, err)
 			}
-			second.Sent, second.Known = false, 0 // the first attempt had no such fields
+			second.Sent, second.Known = false, 0 // the first attempt did not contain these fields
 			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 ||
 				!bytes.Equal(f.sent[0], command.AppendMutation(nil, &second)) {
 				t.Errorf("async %v: timestamp %d in the second attempt", async, ts)
@@ -352,7 +351,7 @@ func TestSilentNode(t *testing.T) {
 }
 
 // TestSilentLeaderIsReplaced checks that other nodes get the requests while the leader is silent, although they still
-// name it. The newly elected leader must be found immediately.
+// name the silent leader. The newly elected leader must be found immediately.
 func TestSilentLeaderIsReplaced(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		hold := time.Now().Add(900 * time.Millisecond)

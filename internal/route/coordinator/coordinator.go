@@ -10,10 +10,10 @@
 //   - (O2) A client never sees that a partition has moved, only that a deadline has passed.
 //   - (O3) An atomic batch is applied completely or not at all.
 //   - (O4) At most Options.RequestsMax requests are in flight.
-//   - (O5) A write that may have been applied never fails with an error that says it was not.
+//   - (O5) A write that may have been applied never fails with an error stating that it was not applied.
 //
 // The package does not depend on CQL and evaluates no conditions. On a node without other nodes, the only replica
-// serves all consistency levels in the same way. Reads see every write acknowledged before. The session determines
+// serves all consistency levels in the same way. Reads see every previously acknowledged write. The session determines
 // whether a statement may use a consistency level.
 //
 // Start reading at Coordinator, then read read.go and write.go.
@@ -56,7 +56,7 @@ type Options struct {
 	}
 	// Cluster gives access to the other nodes. A zero Cluster means that the cluster has no other nodes.
 	Cluster *Cluster
-	// Clock differs from the clocks of other nodes by less than a second. It If it is nil, Scheduler is used.
+	// Clock differs from the clocks of other nodes by less than a second. If it is nil, Scheduler is used.
 	Clock sched.Clock
 	// Scheduler is nil outside simulations.
 	Scheduler *sched.Scheduler

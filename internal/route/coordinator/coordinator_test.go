@@ -71,7 +71,7 @@ func newFixture(t testingT, s *topology.Snapshot, o Options, ho partition.Option
 	return &fixture{New(host, s, o), store, host}
 }
 
-// close closes the coordinator first, like a node: a batch may still have to remove its batch log entry.
+// close closes the coordinator first, as a node does, because a batch may still have to remove its batch log entry.
 func (w *fixture) close(t testingT) {
 	w.Close()
 	if err := errors.Join(w.host.Close(), w.store.Close()); err != nil {

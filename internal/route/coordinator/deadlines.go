@@ -10,9 +10,9 @@ import (
 )
 
 // deadlineList ends write requests at their deadlines. A leader on this node that is disconnected from its peers cannot
-// determine the outcome of a write, and has no deadline itself. The list is ordered by deadline. This is nearly always
-// the order of arrival, because only requests with client timeouts have different limits. One timer is set for the
-// first request.
+// determine the outcome of a write, and does not enforce a deadline. The list is ordered by deadline. This is nearly
+// always the order of arrival, because only requests with client timeouts have different limits. One timer is set for
+// the first request.
 type deadlineList struct {
 	mu          sync.Mutex
 	first, last *writeRequest
@@ -87,8 +87,8 @@ func (w *deadlineList) expire() {
 	for w.first != nil && !w.first.deadline.After(now) {
 		s := w.first
 		w.unlink(s)
-		// This must happen under the mutex. A completion that drops the request first owns the request and may reuse it
-		// immediately.
+		// The request must be marked under the mutex. A completion that drops the request first owns the request and
+		// may reuse it immediately.
 		if s.expire() {
 			late = append(late, s)
 		}

@@ -25,7 +25,7 @@ func noReplica(err error) bool {
 
 // isClientError reports whether clients see err unchanged.
 func isClientError(err error) bool {
-	switch err.(type) { //nolint:errorlint // what wraps an answer says more than the answer: it is told as a failure
+	switch err.(type) { //nolint:errorlint // a wrapped client error is reported as a failure
 	case *dberr.Invalid, *dberr.Overloaded, *dberr.Server, *dberr.Unavailable, *dberr.WriteTimeout, *dberr.WriteFailure,
 		*dberr.ReadTimeout, *dberr.ReadFailure, *dberr.Truncate, *dberr.FunctionFailure, *dberr.Unauthorized,
 		*dberr.Config:

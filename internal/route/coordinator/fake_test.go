@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// batchTable is the fakes' batch log table.
+// batchTable is the batch log table of the fakes.
 const batchTable = keys.FirstTable + 100
 
 // fleet is a set of replica sets, as seen by a coordinator on node 1. Each replica set is one set of rows, which the
@@ -424,7 +424,7 @@ func (r *fake) Leader() (topology.NodeID, bool) {
 	return l, ok
 }
 
-// Throughput returns following methods unlimited throughput.
+// Throughput returns an unlimited throughput.
 func (r *fake) Throughput() *partition.Throughput { return new(partition.Throughput) }
 
 // Spend records the charge.

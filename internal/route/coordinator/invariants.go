@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// invariants is the state for checking the invariants of a read, with the build tag invariants.
+// invariants is the state for checking the invariants of a read in builds with the tag invariants.
 type invariants struct {
 	// last is the logical partition that was delivered last, if any.
 	last topology.Position

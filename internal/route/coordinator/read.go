@@ -83,7 +83,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
 			if sub.Pushdown = q.Pushdown; !exact {
-				sub.Pushdown = nil // rows that were already read and that a merge has added must be skipped
+				sub.Pushdown = nil // rows that were already read and that a merge has added again must be skipped
 			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
@@ -192,7 +192,7 @@ func (r *readRelay) Partition(t token.Token, key []byte, static *row.Row) (comma
 		if r.sub.Changes == nil || !r.sub.Changes.Horizon {
 			return command.NextPartition, nil
 		}
-		// a partially read partition is treated as a complete partition
+		// A partially read partition is treated as a complete partition.
 		t, key = token.AtPosition(r.from.Ring), r.from.Key
 	}
 	if err := r.tick(); err != nil {

@@ -38,7 +38,7 @@ type member struct {
 	transport *transport.Transport
 	up        atomic.Bool
 	net       *memnet.Network
-	// away is a node that this node considers to be down, or nil.
+	// away is the node that this node considers to be down, or nil.
 	away atomic.Pointer[topology.NodeID]
 }
 
@@ -56,7 +56,7 @@ func (n network) Via(via, node topology.NodeID, id topology.PartitionID) Member 
 	return n.Client.Replica(node, id).Via(via)
 }
 
-// alive reports which nodes are alive, which remember nothing.
+// alive implements Peers. It reports which nodes are alive. These nodes report no dedupe epochs.
 type alive func(node topology.NodeID) bool
 
 func (a alive) Alive(node topology.NodeID) bool                                 { return a(node) }
@@ -308,7 +308,7 @@ func (c cells) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// leaderObserver tells a coordinator who leads, once it exists.
+// leaderObserver notifies a coordinator, once it exists, of the leaders.
 type leaderObserver struct {
 	partition.NoObserver
 	coordinator *atomic.Pointer[Coordinator]

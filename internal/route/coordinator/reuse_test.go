@@ -54,9 +54,9 @@ func (s *spoiler) Done(o command.Outcome) {
 	s.done <- o.Err
 }
 
-// TestTimeoutWhileAsking checks a write whose deadline passes while a local replica waits. The write must only be
-// completed when the replica has finished with it, because its memory must not be reused before. The replica receives
-// the deadline.
+// TestTimeoutWhileAsking checks a write whose deadline passes while a local replica waits. The write must be completed
+// only when the replica has finished with it, because the memory of the write must not be reused before then. The
+// replica receives the deadline.
 func TestTimeoutWhileAsking(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		w := &signalWaiter{fake: &fake{f, node(1), 1}}
@@ -94,7 +94,7 @@ func TestTimeoutWhileAsking(t *testing.T) {
 }
 
 // TestTimeoutOfTheClient checks that a request ends at its client's timeout, which can only shorten the coordinator's
-// timeout. A request with less time must not wait behind earlier requests.
+// timeout. The timeout of a request with less time must not wait behind the timeouts of earlier requests.
 func TestTimeoutOfTheClient(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(*asked) *verdict { return &verdict{hang: true} }

@@ -22,7 +22,7 @@ type debts struct {
 }
 
 // debtsMax is the maximum number of partitions with debts. If more partitions have debts, the node forgets the debt to
-// one of them.
+// one of the partitions.
 const debtsMax = 4096
 
 func (d *debts) add(id topology.PartitionID, u ru.Units) {
@@ -41,7 +41,7 @@ func (d *debts) add(id topology.PartitionID, u ru.Units) {
 	d.some.Store(int32(len(d.of)))
 }
 
-// take returns the debt to a partition and deletes the debt.
+// take returns the debt to a partition and deletes it.
 func (d *debts) take(id topology.PartitionID) ru.Units {
 	if d.some.Load() == 0 {
 		return 0
@@ -55,8 +55,9 @@ func (d *debts) take(id topology.PartitionID) ru.Units {
 }
 
 // Spend charges a logical partition's physical partition for the evaluation of rows that a principal has read there. It
-// charges only the work that the reads do not pay for. key is nil if the request has read a range. t is then a token in
-// that range. Spend rejects no request. The partition admits further requests once its balance is positive.
+// charges only the work that the price of the reads does not cover. key is nil if the request has read a range. t is
+// then a token in that range. Spend rejects no request. The partition admits further requests once its balance is
+// positive.
 func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units) {
 	if u <= 0 {
 		return

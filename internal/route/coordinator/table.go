@@ -112,9 +112,9 @@ type tableCommand struct {
 	// once prevents a delayed attempt from being applied after the caller has received the response. If it is set, the
 	// command has an ID at each partition.
 	once bool
-	// do returns the index of the resulting entry, if any, or another number for the caller of onAllPartitions. do is
-	// called again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is nil if once
-	// is not set, and below feature.TruncationIDs.
+	// do returns the index of the resulting entry, if any, or another number that the caller of onAllPartitions can
+	// use. do is called again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is
+	// nil if once is not set, or if the feature level is below feature.TruncationIDs.
 	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
 }
 
@@ -171,7 +171,7 @@ func (c *Coordinator) onPartition(ctx context.Context, p *topology.Partition, tc
 	}
 	var id command.DedupeID
 	if tc.once && c.Topology().Level() >= feature.TruncationIDs {
-		// Before the ID: a replica at this epoch has not applied the ID before.
+		// The epoch is read before the ID is drawn, so a replica at this epoch has not applied the ID before.
 		e.localEpoch = c.cluster.local.DedupeEpoch()
 		id = c.cluster.nextID()
 	}

@@ -18,7 +18,7 @@ type tasks struct {
 	all    sched.Group
 }
 
-// start runs f on a goroutine. Close waits for the goroutine. It returns false if the coordinator is closed.
+// start runs f on a goroutine. Close waits for the goroutine. start returns false if the coordinator is closed.
 func (t *tasks) start(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

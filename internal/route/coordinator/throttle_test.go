@@ -26,8 +26,9 @@ func (f *fleet) spent(until time.Time) {
 	}
 }
 
-// TestThrottledWaits checks that a throttled request is sent again when its partition has units again. If that is too
-// late, or if the caller does not wait, the request must be rejected. No request may be completed after its deadline.
+// TestThrottledWaits checks that a throttled request is sent again when its partition has units again. If the units
+// come too late, or if the caller does not wait, the request must be rejected. No request may be completed after its
+// deadline.
 func TestThrottledWaits(t *testing.T) {
 	asks := map[string]func(c *Coordinator) error{
 		"write": func(c *Coordinator) error { return writeNow(c, WriteOptions{}, put("k", "c", 1)) },
@@ -73,7 +74,7 @@ func TestThrottledWaits(t *testing.T) {
 }
 
 // TestThrottledInOrder checks that waiting requests are sent one at a time in the order of their arrival, and that
-// later requests wait, too. Requests of another principal must not wait for them.
+// later requests also wait. Requests of another principal must not wait for these requests.
 func TestThrottledInOrder(t *testing.T) {
 	inFleetWith(t, 1, Options{ThrottledWait: time.Second}, func(t *testing.T, f *fleet, c *Coordinator) {
 		began := time.Now()

@@ -19,7 +19,7 @@ type WriteOptions struct {
 	Level dberr.Consistency
 	// Atomic means that either all mutations or none must be applied, as in a logged batch.
 	Atomic bool
-	// Updates are applied together with the mutations of an Atomic write. They have no conditions. If one of them is
+	// Updates are applied together with the mutations of an Atomic write. Updates have no conditions. If one update is
 	// not possible, no mutation is applied.
 	Updates []*command.Conditional
 	// Timeout is the client's timeout if it is shorter than the coordinator's timeout. It is 0 if the client has not
@@ -64,8 +64,8 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 }
 
 // ConditionalWrite evaluates a conditional write in its partition and completes done exactly once, possibly before it
-// returns. It waits for earlier conditional writes of the same partition key. It keeps no reference to cond after it
-// returns.
+// returns. The evaluation waits for earlier conditional writes of the same partition key. It keeps no reference to cond
+// after it returns.
 func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Conditional, o WriteOptions,
 	done command.Completion) {
 	if err := c.admit(); err != nil {
@@ -139,7 +139,7 @@ func (w *write) tell(o command.Outcome) {
 	if p := w.failure.Load(); p != nil {
 		o = command.Failed(*p)
 		if e, ok := o.Err.(*dberr.Unavailable); ok && wrote > 0 { //nolint:errorlint // a failure is not wrapped
-			// The error would state that the request had no effect.
+			// The replaced error would state that the request had no effect.
 			o.Err = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
 		}
 		w.failure.Store(nil)

@@ -31,12 +31,12 @@ type writeRequest struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// calling is true until the call of the first attempt returns. Until then, the call reads the caller's memory.
-	// waiting is true until the first attempt has an outcome. The event that ends both states either releases the
-	// request or retries it.
+	// calling is true until the call of the first attempt returns. During the call, the replica reads the caller's
+	// memory. waiting is true until the first attempt has an outcome. The event that ends both states either releases
+	// the request or retries it.
 	calling, waiting bool
-	// answered is true if the write has been notified or is about to be notified. expired is true if the deadline is
-	// the reason for that.
+	// answered is true if the write has been notified or is about to be notified. expired is true if the write was
+	// notified because its deadline has passed.
 	answered, expired bool
 
 	quorum  int // quorum of the first attempt's partition, for reportTimeout
@@ -234,7 +234,8 @@ const keepBytesMax = 64 << 10
 
 // expire marks a request as answered at its deadline, even if an attempt is still in flight. It reports whether the
 // caller must call reportTimeout. If it returns false, the request was already answered, or the call of the first
-// attempt will report the timeout when it returns. Until then, that call reads the memory of the client's request.
+// attempt will report the timeout when it returns. Until it returns, that call reads the memory of the client's
+// request.
 func (s *writeRequest) expire() (report bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

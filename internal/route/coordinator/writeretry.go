@@ -72,8 +72,8 @@ func (s *writeRequest) isAnswered() bool {
 	return s.answered
 }
 
-// attemptCopy sends the copy of the command and waits for the outcome. It sends a copy of the copy, because a replica
-// on this node sets timestamps in place.
+// attemptCopy sends the copy of the command and waits for the outcome. It sends a duplicate of the copy, because a
+// replica on this node sets timestamps in place.
 func (s *writeRequest) attemptCopy(ctx context.Context, t *target, p *topology.Partition) command.Outcome {
 	done := newWaiter(t)
 	var cond *command.Conditional
