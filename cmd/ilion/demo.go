@@ -103,7 +103,7 @@ func (d *demo) httpPort() int           { return d.Port - 9042 + 8080 }
 func (d *demo) restPort() int           { return d.Port - 9042 + 8081 }
 func (d *demo) innerPort() int          { return d.Port - 9042 + 7000 }
 
-// start starts a node and waits until it is ready.
+// start starts a node and waits for it to be ready.
 func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 	dir := filepath.Join(d.Data, fmt.Sprintf("node%d", i+1))
 	if err := os.MkdirAll(d.Data, 0o755); err != nil {

@@ -6,5 +6,5 @@ package main
 
 import "syscall"
 
-// ownGroup has no meaning here.
+// ownGroup returns nil because this platform has no process groups.
 func ownGroup() *syscall.SysProcAttr { return nil }

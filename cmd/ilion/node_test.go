@@ -33,7 +33,7 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
-// TestUnknownNode checks that the command fails without a question unless exactly one node matches.
+// TestUnknownNode checks that the command fails without prompting unless exactly one node matches.
 func TestUnknownNode(t *testing.T) {
 	s := &admin.Status{Nodes: []admin.NodeStatus{{ID: "abcd1234"}, {ID: "abcd9999"}}}
 	for _, name := range []string{"ffff", "abcd"} {

@@ -37,7 +37,8 @@ func TestCodeFits(t *testing.T) {
 	})
 }
 
-// literals returns the lines, counted from 1, that contain a literal of at least literalMin columns, or a part of one.
+// literals returns the lines, counted from 1, that contain a literal of at least literalMin columns, or part of such a
+// literal.
 func literals(source []byte) map[int]bool {
 	files := token.NewFileSet()
 	file := files.AddFile("", files.Base(), len(source))

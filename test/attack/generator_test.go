@@ -75,7 +75,8 @@ func cqlAttacks() (out []*attack) {
 	return out
 }
 
-// sqlAttacks returns requests that inflate the item of 100 KB, or that take a long time to process the small items.
+// sqlAttacks returns requests that inflate the item of 100 KB, or requests whose processing of the small items takes a
+// long time.
 func sqlAttacks() (out []*attack) {
 	add := func(brief bool, name, text string) {
 		out = append(out, &attack{name: "SQL " + name, brief: brief, rest: true, text: text})

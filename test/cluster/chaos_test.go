@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 		}
 		f.settle()
 	}
-	l.only(f.nodes[0]) // wait until all earlier requests are complete
+	l.only(f.nodes[0]) // wait for all earlier requests to be complete
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.mark("no more faults")

@@ -23,7 +23,7 @@ const (
 	plotPoints = 700
 )
 
-// plot draws the latencies of all requests so far, with the changes of partitions in that time.
+// plot draws the latencies of all requests so far, with the partition changes during that time.
 func (l *load) plot(file string, changes []admin.ChangeStatus, title string) {
 	l.t.Helper()
 	all := time.Since(l.began)

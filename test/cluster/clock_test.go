@@ -39,8 +39,8 @@ const (
 
 // TestWrongClock checks a cluster of four nodes while the wall clock of one node is an hour ahead, is an hour behind,
 // or jumps. The node must not lead any partition while its clock is wrong. A write through any node must not have a
-// timestamp that is too late or too early, because later writes of drivers must be visible. No data with a lifetime
-// may expire early or have another lifetime. An index created in that time must contain all rows. The same must apply
+// timestamp that is too late or too early, because later writes of drivers must be visible. No data with a lifetime may
+// expire early or have another lifetime. An index created during that time must contain all rows. The same must apply
 // after the node has been killed while it coordinated batches, and after its clock has been corrected.
 func TestWrongClock(t *testing.T) {
 	if !*wrongClocks {

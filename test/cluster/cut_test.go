@@ -204,7 +204,7 @@ func TestCutPair(t *testing.T) {
 	f.wires.mend(a, b)
 	l.mark("the link is back")
 	f.settle()
-	l.only(f.without(a, b)...) // wait until all earlier requests are complete
+	l.only(f.without(a, b)...) // wait for all earlier requests to be complete
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.more(*requests / 8)

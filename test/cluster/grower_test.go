@@ -162,7 +162,7 @@ func (g *grower) read() {
 	}
 }
 
-// shrink deletes most rows and waits until the deletions are complete.
+// shrink deletes most rows and waits for the deletions to be complete.
 func (g *grower) shrink() {
 	var wg sync.WaitGroup
 	for range 2 * growers {

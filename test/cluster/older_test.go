@@ -137,9 +137,9 @@ func explainedBeside(t *testing.T, m *member) {
 	t.Logf("%s: older leaders rejected %d sufficient charge limits", m.name(), refused)
 }
 
-// TestOlderBuildRefusesTransactions checks that a transaction whose leader runs an older build is rejected with a
-// clear error and without an effect. A transaction whose leader runs this build must succeed, regardless of the builds
-// of the other nodes.
+// TestOlderBuildRefusesTransactions checks that a transaction whose leader runs an older build is rejected with a clear
+// error and has no effect. A transaction whose leader runs this build must succeed, regardless of the builds of the
+// other nodes.
 func TestOlderBuildRefusesTransactions(t *testing.T) {
 	f := mixedFleet(t)
 	f.nodes[1].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")

@@ -151,7 +151,7 @@ func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 		}
 		return last
 	}
-	if c.what != "move" { // a move waits until the replica set is complete
+	if c.what != "move" { // a move waits for the replica set to be complete
 		f.until(c.what+" has ended", 2*settleTime, ended)
 	}
 	l.mark("start of " + victim.name())

@@ -198,7 +198,7 @@ func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want m
 }
 
 // TestSchemaThroughKills checks that schema changes, two at a time through all nodes, happen once or not at all. Nodes
-// are killed in the middle of the changes, and other nodes are offline. At the end all nodes must have the requested
+// are killed in the middle of the changes, and other nodes are offline. At the end, all nodes must have the requested
 // schema. Every index must be built and find all rows. Truncated and dropped data must be gone, and no node may have a
 // replica that the map does not contain.
 func TestSchemaThroughKills(t *testing.T) {

@@ -226,9 +226,9 @@ func (r *tableReader) finish() {
 
 // TestTableChangesOverKills checks that the feed of a CQL table with cdc = true contains all changes completely, in
 // order, and once per sequence of paging states. The changes affect rows, cells, ranges, whole keys, and static
-// columns, with conditions and in batches. Readers follow the whole table or token ranges and sometimes return to
-// their last checkpoint. In the meantime nodes are killed, and partitions split, merge, and move. At the end the
-// readers' copies and the materialized view must equal the table.
+// columns, with conditions and in batches. Readers follow the whole table or token ranges and sometimes return to their
+// last checkpoint. In the meantime nodes are killed, and partitions split, merge, and move. At the end, the readers'
+// copies and the materialized view must equal the table.
 func TestTableChangesOverKills(t *testing.T) {
 	f := startFleet(t, 5, "") // replica sets have four replicas, and replicas need a node to which they can move
 	f.nodes[0].do("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// slack is the number of steps that may differ without a reason. Some steps depend on elapsed seconds.
+	// slack is the number of steps that may differ without a documented reason. Some steps depend on elapsed seconds.
 	slack = 2
 	// agree50 is the minimum percentage of matching steps of 5.0. 1.1% of the steps differ in a warning that does not
 	// apply to Ilion. The warning states that views are experimental, or that the consistency of a vector search is

@@ -130,7 +130,7 @@ func serial(t *testing.T, ops []*op, want string) {
 func (s *search) from(done []bool, n int, now *schema.Schema) bool {
 	done = slices.Clone(done)
 	var wrong []string
-	for again := true; again; { // place statements without a change at the first position that fits
+	for again := true; again; { // place statements that change nothing at the first position that fits
 		again, wrong = false, nil
 		for i, o := range s.ops {
 			if done[i] || o.changed() || o.open || !s.may(done, i) {

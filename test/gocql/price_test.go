@@ -38,8 +38,8 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 }
 
 // TestPricesOnCluster checks on the leader and the three other nodes that EXPLAIN reports the actual cost of a
-// statement. A charge limit below the cost must reject the statement without an effect. A charge limit equal to the
-// cost must allow the statement.
+// statement. If the charge limit is below the cost, the statement must be rejected and have no effect. A charge limit
+// equal to the cost must allow the statement.
 func TestPricesOnCluster(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Nodes: 4, Change: apart(t)})

@@ -188,7 +188,7 @@ func TestQueryPrice(t *testing.T) {
 
 	// EXPLAIN reports the same cost without reading, and a charge limit applies.
 	row := map[string]any{}
-	explained := "EXPLAIN " + strings.Replace(list, "?", "7", 1) // gocql does not bind values here
+	explained := "EXPLAIN " + strings.Replace(list, "?", "7", 1) // gocql does not bind the values of this statement
 	if err := s.Query(explained).MapScan(row); err != nil || row["min_ru"] != ru || row["max_ru"] != ru ||
 		row["partitions"] != 1 {
 		t.Errorf("%v, %v", row, err)

@@ -105,7 +105,7 @@ func (c *three) copyDir(from, to string) {
 	process.CopyDir(c.t, from, to)
 }
 
-// again starts the third node on a directory. again waits until the node is ready and the first node knows about it.
+// again starts the third node on a directory. again waits for the node to be ready and known to the first node.
 func (c *three) again(dir string) *process.Server {
 	c.t.Helper()
 	s := process.Start(c.t, dir, "--internal", c.addresses[2])

@@ -124,8 +124,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestExceptions checks that an exception allows the passage that it names and no other passage, and that exceptions
-// without a use are reported.
+// TestExceptions checks that an exception allows the passage that it names and no other passage, and that unused
+// exceptions are reported.
 func TestExceptions(t *testing.T) {
 	checker, err := newChecker(`\banew\b => again`, "a.md: begins anew # a quotation\nb.md: anew # unused")
 	if err != nil {

@@ -27,5 +27,5 @@
 // Some selects use user-defined functions and masks. The test also compares warnings and error texts, and waits for
 // views. Seed 101 found differences in rejected batches and in deletions before conditional batches. The file
 // test/cql/testdata/lwt.txt contains both cases. TestCompactTablesAgainstCassandra does the same for tables with
-// COMPACT STORAGE. With the flag -alone, TestTablesWithoutCassandra runs stored seeds without a Cassandra.
+// COMPACT STORAGE. With the flag -alone, TestTablesWithoutCassandra runs stored seeds without a Cassandra server.
 package random

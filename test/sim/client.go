@@ -63,7 +63,7 @@ type op struct {
 	index uint32
 	// parts holds the operations that represent a batch or a scan in the history.
 	parts []*op
-	// done is set when the client has a response. An op without a response has an unknown outcome.
+	// done is set when the client has a response. An op that received no response has an unknown outcome.
 	done bool
 }
 

@@ -59,7 +59,7 @@ type search struct {
 	paged
 	text    string
 	matches func(value uint64) bool
-	// before reports whether one value must precede another. before is nil for a search without an order.
+	// before reports whether one value must precede another. before is nil for an unordered search.
 	before func(a, b uint64) bool
 }
 

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// few is the number of physical partitions that a query may read without a finding. Small tables have one or two
-	// partitions, and tables above manyUnits request units per second or manyBytes have more or will have more.
+	// few is the number of physical partitions that a query may read before it is reported as a finding. Small tables
+	// have one or two partitions, and tables above manyUnits request units per second or manyBytes have more or will
+	// have more.
 	few       = 2
 	manyUnits = 30_000
 	manyBytes = 100e9

@@ -65,8 +65,9 @@ func populationOf(in *Input) *population {
 // heavyRounds is the number of iterations that estimate the size above which all partitions were found.
 const heavyRounds = 3
 
-// weighed returns the partitions of an incomplete sample with their weights. All partitions above a fraction of the
-// total size were found, so each represents itself. The randomly selected others represent all remaining partitions.
+// weighed returns the partitions of an incomplete sample with their weights. The sample contains every partition that
+// exceeds a fraction of the total size, so each of these partitions has the weight 1. The randomly selected others
+// represent all remaining partitions.
 func weighed(s *Sample) []member {
 	drawn := 0
 	var bytes float64

@@ -285,7 +285,7 @@ func (s *study) skewed() *Finding {
 const (
 	// keysEach is the number of logical partitions per physical partition for an even distribution.
 	keysEach = 10
-	// fewKeysBytes is the minimum size for a finding about a table without a throughput.
+	// fewKeysBytes is the minimum size of a reported table that has no provisioned throughput.
 	fewKeysBytes = 1e9
 	// unitsEach and bytesEach are the capacity of a physical partition.
 	unitsEach, bytesEach = 10_000, 30e9

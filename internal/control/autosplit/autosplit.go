@@ -131,8 +131,8 @@ type PartitionReport struct {
 	Load float64
 	// NotSplitReason explains why a due split cannot be made. It is empty if nothing prevents the split.
 	NotSplitReason string
-	// HotKey is the readable name of the hot logical partition, or empty without one. HotKeyShare is the fraction
-	// of the load that HotKey causes, from 0 to 1.
+	// HotKey is the readable name of the hot logical partition, or empty if no logical partition is hot. HotKeyShare is
+	// the fraction of the load that HotKey causes, from 0 to 1.
 	HotKey      string
 	HotKeyShare float64
 }

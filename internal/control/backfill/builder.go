@@ -188,7 +188,7 @@ func (b *Builder) Wake() {
 	}
 }
 
-// Await waits up to a second until indexes are complete.
+// Await waits up to a second for indexes to be complete.
 func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
 	if len(indexes) == 0 {
 		return

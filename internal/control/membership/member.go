@@ -19,7 +19,7 @@ import (
 const (
 	// agreementTimeout is the time that a schema change waits for the other nodes to receive it.
 	agreementTimeout = time.Second
-	// acquireTimeout bounds the wait in the queue of metadata writers. After that the change is attempted without the
+	// acquireTimeout bounds the wait in the queue of metadata writers. After that, the change is attempted without the
 	// queue.
 	acquireTimeout = 2 * time.Second
 )

@@ -31,7 +31,7 @@ type Rules struct {
 	}
 	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
 	LoadLimit float64
-	// IdlePeriod is the time that two neighbors must be idle before they are merged. After a split they are not merged
+	// IdlePeriod is the time that two neighbors must be idle before they are merged. After a split, they are not merged
 	// for twelve times as long. 0 disables merges.
 	IdlePeriod time.Duration
 	// Nodes reports whether a node is alive. It is nil on a standalone node.
@@ -40,7 +40,7 @@ type Rules struct {
 	}
 }
 
-// CanMerge returns a function that reports whether a partition can ever be merged with its left neighbor. That is the
+// CanMerge returns a function that reports whether a partition can ever be merged with its left neighbor. This is the
 // case if a split created the boundary between them. Initial partitions stay separate, unless the table has a
 // throughput for which it would now be created with fewer partitions (MG4).
 func CanMerge(s *meta.State) func(right *topology.Partition) bool { return canMerge(surplusOf(s)) }

@@ -9,8 +9,8 @@ import (
 
 // ReadBarrier returns a state that all subscribers have received and that contains every change acknowledged on any
 // node before the call (MT6). The states on a node are older than the leader's states, in particular after the node was
-// disconnected. Callers use ReadBarrier before they reject a request because an object does not exist. Without
-// Options.Member every state is the latest.
+// disconnected. Callers use ReadBarrier before they reject a request because an object does not exist. If
+// Options.Member is nil, every state is the latest.
 //
 // While the meta partition has no reachable leader, ReadBarrier waits until ctx ends.
 func (k *Keeper) ReadBarrier(ctx context.Context) (*State, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 // Change stores records if the current version is the expected one, and returns the new version, or
-// *partition.Conflict. After any other error the outcome is unknown: the change may happen now or later.
+// *partition.Conflict. After any other error, the outcome is unknown: the change may happen now or later.
 type Change func(ctx context.Context, c command.Records) (version uint64, err error)
 
 // ErrUncertain means that an Update may or may not have happened, or may still happen.
@@ -99,7 +99,7 @@ type Keeper struct {
 
 	mu        sync.Mutex
 	target    uint64          // version that the records are known to have reached
-	pending   []pendingChange // changes after State, in order; changes that are missing here are read from the records
+	pending   []pendingChange // changes after State, in order; changes missing from this list are read from the records
 	delivered *State          // latest state that all subscribers have received; State may be newer
 	changed   chan struct{}   // closed and replaced when the state changes or has been delivered
 

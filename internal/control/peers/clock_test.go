@@ -145,7 +145,7 @@ func TestClocksMoveTogether(t *testing.T) {
 }
 
 // TestSilentNodesClock checks that the clocks of silent nodes are ignored, and that the last result of a quorum remains
-// valid without a quorum.
+// valid after the quorum is lost.
 func TestSilentNodesClock(t *testing.T) {
 	c := newClocks(2)
 	c.hear(0, 0)

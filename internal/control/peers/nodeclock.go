@@ -6,7 +6,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// NodeClock is the clock of a node. In a cluster it is limited by the clocks of a quorum.
+// NodeClock is the clock of a node. In a cluster, it is limited by the clocks of a quorum.
 type NodeClock struct {
 	sched.Clock // determines the expiration of new writes and what has expired for reads
 	peers       *Peers

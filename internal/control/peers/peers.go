@@ -82,8 +82,8 @@ type Peers struct {
 	peers map[topology.NodeID]*peer
 	// firstWatch is when the first node was added.
 	firstWatch time.Duration
-	// targetVersion is the metadata version requested from the other nodes. pending reports that the requests have not
-	// been sent yet.
+	// targetVersion is the metadata version requested from the other nodes. pending reports whether the requests have
+	// not been sent yet.
 	targetVersion uint64
 	pending       bool
 	changed       chan struct{} // closed and replaced when the state of a node changes

@@ -31,7 +31,8 @@ const (
 	doneFile   = "recovered.txt"
 )
 
-// unfinishedText is the refusal text of a directory while a plan is being applied. The node does not start with it.
+// unfinishedText is the refusal text of a directory while a plan is being applied. A node does not start while its
+// directory contains this text.
 func unfinishedText(digest string) string {
 	return "the recovery of this directory is incomplete: run \"ilion recover apply\" again with the same plan (" +
 		digest + ")"

@@ -15,7 +15,7 @@
 //     data on a survivor is lost. If fewer voters than a quorum are lost, no acknowledged write is lost: see lossOf.
 //   - (RV3) The recovered cluster has a new identity. Its members reject directories of the old cluster, whether of a lost
 //     node that comes back or of a forgotten survivor, at the first message.
-//   - (RV4) Apply can be interrupted at any time and repeated. Until it has finished the node does not start.
+//   - (RV4) Apply can be interrupted at any time and repeated. The node does not start until Apply has finished.
 //   - (RV5) No replica ID is used twice: IDs that the metadata may have forgotten are skipped.
 //
 // The package does not communicate with other nodes. Start reading at Make.

@@ -18,6 +18,6 @@
 //   - (SC4) A change is rejected, or is a no-op, based on a state that contains every change acknowledged on any node
 //     before the request.
 //
-// After a crash the next start installs everything from an empty state (RemoveOrphans, Install). Start reading at
+// After a crash, the next start installs everything from an empty state (RemoveOrphans, Install). Start reading at
 // Changer.Apply.
 package schemachange

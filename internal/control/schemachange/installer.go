@@ -62,7 +62,7 @@ func (i *Installer) Begin() {
 }
 
 // Install applies the difference between two states on this node, in the order required by SC1 to SC3. It continues
-// after errors. Disk failures stop the node by themselves. The next start repairs the effects of other errors.
+// after errors. Disk failures stop the node on their own. The next start repairs the effects of other errors.
 func (i *Installer) Install(old, next *meta.State) error {
 	var tables []tableChange
 	if old.Schema != next.Schema {

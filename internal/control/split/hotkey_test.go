@@ -32,7 +32,7 @@ func TestHotspot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h Hotspot
 		now := time.UnixMilli(1e12)
-		var row, cool int // consecutive observations in which a token had the largest share, or did not keep its share
+		var row, cool int // observations in a row in which a token had, or had lost, the largest share
 		var of, hot uint64
 		for range rapid.IntRange(1, 120).Draw(t, "seconds") {
 			now = now.Add(time.Second)

@@ -145,8 +145,8 @@ func (a *Attributes) applyTo(r Role) *Role {
 	return &r
 }
 
-// Valid bcrypt hashes consist of $2a$10$ and 53 more characters. Each increment of the cost doubles the time to check a
-// password. The limit prevents a user who can set a hash from blocking the processors for hours.
+// Valid bcrypt hashes consist of $2a$10$ and 53 more characters. Each increment of the cost doubles the time that is
+// needed to check a password. The limit prevents a user who can set a hash from blocking the processors for hours.
 const (
 	hashLength  = 60
 	hashCostMax = 14

@@ -103,7 +103,7 @@ type Op struct {
 // Mutation changes one logical partition, atomically.
 type Mutation struct {
 	Table uint32
-	// Token is the key's ring position. In a table on the wide ring it is the first half of the position, and Low is
+	// Token is the key's ring position. In a table on the wide ring, it is the first half of the position, and Low is
 	// the second half. Low is 0 in other tables.
 	Token token.Token
 	Low   uint64
@@ -151,7 +151,7 @@ type Read struct {
 	Token token.Token
 	Low   uint64 // second half of the position, see Mutation
 	// Range selects the partitions of a token interval. Range is used if Key is nil. The zero Range is the whole ring.
-	// On the wide ring it is an interval of the first halves of positions.
+	// On the wide ring, it is an interval of the first halves of positions.
 	Range token.Range
 	Resume
 	// Slices restricts the rows in every partition. The slices are sorted and disjoint. If Slices is empty, all rows
@@ -159,7 +159,7 @@ type Read struct {
 	Slices   []Slice
 	Reversed bool
 	// Statics requests static cells. NoRows requests partitions without rows. With either of them, the visitor's
-	// Partition is called for every partition that has a live row in Slices or a live static cell. Otherwise it is
+	// Partition is called for every partition that has a live row in Slices or a live static cell. Otherwise, it is
 	// called for every partition that has a live row.
 	Statics bool
 	NoRows  bool
@@ -218,7 +218,7 @@ func (c *Read) Position() keys.Position {
 type ChangesRead struct {
 	// After (exclusive) and Upto (inclusive) bound the timestamps of changes, in microseconds.
 	After, Upto int64
-	// Kept selects the kept changes, with all images. Otherwise each row whose last change is in the interval is
+	// Kept selects the kept changes, with all images. Otherwise, each row whose last change is in the interval is
 	// returned once, in its current state.
 	Kept bool
 	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon have

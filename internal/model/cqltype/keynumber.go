@@ -183,8 +183,8 @@ func skipDecimalKey(r *keyReader) bool {
 	return ok
 }
 
-// plainZerosMax is the maximum number of zeros before the point of a normalized value. Larger values have a negative
-// scale.
+// plainZerosMax is the maximum number of zeros before the decimal point of a normalized value. Larger values have a
+// negative scale.
 const plainZerosMax = 64
 
 // value returns the number with a scale of at least 0 if that form is short enough.

@@ -142,9 +142,9 @@ func appendDecimal(dst []byte, d DecimalValue) []byte {
 }
 
 const (
-	// NumberBytesMax is the maximum size of a varint, and of the digits of a decimal, in bytes. The time to convert a
-	// number to text and back grows faster than its length. At this limit, the conversion takes milliseconds. A number
-	// of 4 MB takes a minute.
+	// NumberBytesMax is the maximum size of a varint, and of the digits of a decimal, in bytes. The time needed to
+	// convert a number to text and back grows faster than the number's length. At this limit, the conversion takes
+	// milliseconds. A number of 4 MB takes a minute.
 	NumberBytesMax = 16 << 10
 	// digitsMax is the maximum number of digits in the text of a number, as a literal or in JSON. A number with
 	// digitsMax digits fits into NumberBytesMax.

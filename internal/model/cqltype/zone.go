@@ -13,7 +13,7 @@ import (
 )
 
 // zoneinfo is the time zone database (public domain), a copy of lib/time/zoneinfo.zip in the Go distribution. The
-// database of the host is not used, because a statement must have the same effect on every node. To update the
+// host's time zone database is not used, because a statement must have the same effect on every node. To update the
 // database, copy the file again.
 //
 //go:embed zoneinfo.zip

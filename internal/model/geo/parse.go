@@ -15,7 +15,8 @@ import (
 // PositionsMax is the maximum number of positions of a geometry.
 const PositionsMax = 100_000
 
-// ringsMax is the maximum number of rings of a geometry. The time to find the nesting of rings is quadratic.
+// ringsMax is the maximum number of rings of a geometry. The time needed to find the nesting of rings is quadratic in
+// the number of rings.
 const ringsMax = 1000
 
 // PositionBytes is the approximate memory of a position of a Geometry, in bytes.

@@ -29,9 +29,9 @@ type Meta struct {
 	Partition uint64
 	// Applied and Term are the index and term of the last log entry that the rows include.
 	Applied, Term uint64
-	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a standalone node it
-	// is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps ascend
-	// per key instead of per partition.
+	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a standalone node,
+	// it is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps
+	// ascend per key instead of per partition.
 	MaxTimestamp int64
 	// SchemaVersion is the schema revision that the log has installed.
 	SchemaVersion uint64

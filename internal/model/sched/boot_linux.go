@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot reads CLOCK_BOOTTIME, which continues while the machine is suspended. Go's own clock stops in that time.
+// boot reads CLOCK_BOOTTIME, which continues while the machine is suspended. Go's own clock stops during that time.
 func boot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

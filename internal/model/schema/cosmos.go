@@ -16,7 +16,7 @@ const cosmosPrefix = "cosmosdb_"
 type cosmosOption struct {
 	name string
 	// least is the minimum of a throughput in request units per second, and step its granularity, as in Cosmos DB. If
-	// they are 0, the option is a boolean that only applies to tables.
+	// they are 0, the option is a boolean that applies only to tables.
 	least, step int64
 }
 

@@ -38,9 +38,9 @@ func specs(t *testing.T) func(text string) *TypeSpec {
 	}
 }
 
-// TestFunctions compares the events and errors of creating and dropping functions and aggregates with Cassandra 5.0.5.
-// The test also checks that types and functions in use cannot be dropped, and that records survive encoding, including
-// members of a later build.
+// TestFunctions compares the events and errors from creating and dropping functions and aggregates with Cassandra
+// 5.0.5. The test also checks that types and functions in use cannot be dropped, and that records survive encoding,
+// including members of a later build.
 func TestFunctions(t *testing.T) {
 	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{

@@ -20,7 +20,7 @@ func merged(s *Snapshot, left, right PartitionID) (*Snapshot, error) {
 	return next.EndMerge(left, time.UnixMilli(1))
 }
 
-// allReady reports that all replicas of a partition are frozen at an index.
+// allReady reports whether all replicas of a partition are frozen at an index.
 func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) {
 	ids := []ReplicaID{0}
 	if p := s.Partition(right); len(p.Sets) > 0 {

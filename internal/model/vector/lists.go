@@ -230,7 +230,7 @@ func sinkRanked(heap []ranked, i int) {
 	}
 }
 
-// These are the maximum number of lists in Lists, and the maximum total size of the centers in bytes.
+// These constants are the maximum number of lists in Lists, and the maximum total size of the centers in bytes.
 const (
 	ListsMax     = 8192
 	CentersBytes = 1 << 20

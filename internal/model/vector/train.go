@@ -82,7 +82,7 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	}
 }
 
-// refine moves centers to the mean of the points assigned to them. Points may come from other groups than the group in
+// refine moves centers to the mean of the points assigned to them. Points may come from groups other than the group in
 // which the center was computed. Each center remains in its group.
 func (l *Lists) refine(points, fine [][]float32) {
 	sums, counts := make([][]float64, len(fine)), make([]int, len(fine))

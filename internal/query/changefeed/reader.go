@@ -66,8 +66,8 @@ const (
 	chunkBytesMax = 1 << 20
 )
 
-// Page reads the next page and advances At. ended reports that there were no further changes at the time of the read.
-// A page may be empty before the end.
+// Page reads the next page and advances At. ended reports whether there were no further changes at the time of the
+// read. A page may be empty before the end.
 //
 // After an error, At may have advanced past pages that were not returned. The feed must then resume from the token of
 // the previous page. Page returns ErrScope for a token of a different part of the table.
@@ -173,7 +173,7 @@ func (f *Reader) horizons(ctx context.Context) (marks, error) {
 	return out.compact(), nil
 }
 
-// part reads the changes of a part of the ring. full reports that the page must end before it reaches the end of the
+// part reads the changes of a part of the ring. full reports whether the page must end before it reaches the end of the
 // part.
 func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full bool, err error) {
 	q := f.Query

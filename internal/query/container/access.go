@@ -20,7 +20,7 @@ type access struct {
 	// tried in order. If no interval is efficient enough, the items are scanned.
 	id        uint32
 	intervals []*interval
-	// any reports that the query has a single page, which may contain any matching items up to the requested number.
+	// any reports whether the query has a single page, which may contain any matching items up to the requested number.
 	any bool
 }
 

@@ -174,7 +174,7 @@ func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byt
 	return f.again(c)
 }
 
-// beforeMax is the maximum number of policies that are recorded while the index is incomplete. Above this limit the
+// beforeMax is the maximum number of policies that are recorded while the index is incomplete. Above this limit, the
 // index is not used until it is complete again.
 const beforeMax = 8
 

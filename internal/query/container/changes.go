@@ -35,7 +35,7 @@ type ChangesRequest struct {
 // ChangesPage is a page of the change feed.
 type ChangesPage struct {
 	Page
-	// Ended reports that there were no further changes when the page was read.
+	// Ended reports whether there were no further changes when the page was read.
 	Ended bool
 }
 

@@ -29,7 +29,7 @@ type entries struct {
 	path   []byte
 	arena  []byte
 	ends   []int
-	// all disables the limit. large reports that the limit was reached.
+	// all disables the limit. large reports whether the limit was reached.
 	all, large bool
 }
 

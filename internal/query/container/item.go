@@ -53,7 +53,7 @@ type RequestOptions struct {
 	MaxCharge ru.Units
 	// Claimant identifies the client when the throughput limit of a partition is enforced.
 	Claimant fairshare.Principal
-	// NoBodies reports that the client does not need the bodies of written items.
+	// NoBodies reports whether the client does not need the bodies of written items.
 	NoBodies bool
 }
 

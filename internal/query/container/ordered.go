@@ -40,13 +40,14 @@ var errAbandoned = errors.New("container: index read abandoned")
 type interval struct {
 	prefix   []byte // prefix of all entries of the path
 	from, to []byte
-	// fixed is the number of leading properties of a composite index that have a single value. pinned reports that
+	// fixed is the number of leading properties of a composite index that have a single value. pinned reports whether
 	// these properties include the partition key.
 	fixed  int
 	pinned bool
-	// small reports that the interval is not a value range: logical partitions are read completely if they are small.
+	// small reports whether the interval is not a value range: logical partitions are read completely if they are
+	// small.
 	small bool
-	// sorts reports that the query sorts by the values. descending reports that the greatest value comes first.
+	// sorts reports whether the query sorts by the values. descending reports whether the greatest value comes first.
 	sorts, descending bool
 }
 
@@ -57,7 +58,7 @@ type ordered struct {
 	of      interval
 	streams []*stream
 	charge  ru.Units
-	// read reports that data has been read and charged.
+	// read reports whether data has been read and charged.
 	read bool
 	// partitions holds the container's physical partitions at the start of the read.
 	partitions []*topology.Partition
@@ -76,7 +77,7 @@ type stream struct {
 	at    place
 	begun bool
 	// budget is the approximate number of entries that may still be skipped; an initial value of 0 means unlimited.
-	// spent reports that the budget is exhausted.
+	// spent reports whether the budget is exhausted.
 	budget int
 	spent  bool
 }

@@ -184,8 +184,8 @@ func entryPrefix(path []document.Step) (out []byte) {
 	return append(out, pathEnd)
 }
 
-// intervals returns the value ranges that can find the items, in the order in which they are tried. single reports that
-// ranges of a single path are acceptable because no other access path serves the query.
+// intervals returns the value ranges that can find the items, in the order in which they are tried. single reports
+// whether ranges of a single path are acceptable because no other access path serves the query.
 func (p *planner) intervals(q *sql.Query, eq equals, after []document.Value, single bool) (out []*interval) {
 	in := p.sorted(q, eq, after)
 	if in == nil && p.combined == nil {

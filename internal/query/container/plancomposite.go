@@ -110,7 +110,7 @@ func (x *composite) has(path string) bool {
 }
 
 // sorts reports whether the entries with fixed values for the first n properties are in the query's sort order.
-// descending reports that the entries must be read backward.
+// descending reports whether the entries must be read backward.
 func (x *composite) sorts(n int, by []sql.OrderPath) (descending, ok bool) {
 	if len(by) == 0 || len(by) != len(x.paths)-n {
 		return false, false

@@ -20,7 +20,7 @@ const (
 
 // IndexingPolicy holds the members of an indexing policy that have an effect.
 type IndexingPolicy struct {
-	// None reports that nothing is indexed, because the mode is none or automatic is false.
+	// None reports whether nothing is indexed, because the mode is none or automatic is false.
 	None bool
 	// Included and Excluded are paths in the client's notation: /*, /a/b/?, /"_etag"/?.
 	Included, Excluded []string

@@ -125,8 +125,8 @@ type outcome struct {
 	message     string
 	charge      ru.Units
 	id          string
-	// there reports that stored is the item after the operation. The body is nil if the sender has it or if it is too
-	// large to be stored for a repeated request.
+	// there reports whether stored is the item after the operation. The body is nil if the sender has it or if it is
+	// too large to be stored for a repeated request.
 	there  bool
 	stored stored
 }

@@ -55,7 +55,7 @@ type pushdownPlan struct {
 	r   *QueryRequest
 	run *sql.Run
 	c   *Container
-	// rows is the number of items for the next aggregation. off reports that pushdown is inefficient or failed.
+	// rows is the number of items for the next aggregation. off reports whether pushdown is inefficient or failed.
 	rows int
 	off  bool
 }

@@ -22,10 +22,10 @@ type aggregation struct {
 	q       *sql.Query
 	part    *sql.Collector
 	columns columns
-	// sorted reports that items arrive in the order of the results. bare reports that the query does not need the
+	// sorted reports whether items arrive in the order of the results. bare reports whether the query does not need the
 	// system properties of the items.
 	sorted, bare bool
-	// placed reports that the query uses the places of the items.
+	// placed reports whether the query uses the places of the items.
 	placed bool
 
 	meter *meter.Meter

@@ -39,8 +39,8 @@ type QueryRequest struct {
 	Scope
 	Text       string
 	Parameters []Parameter
-	// CrossPartition reports that the client allows the query to read more than one logical partition. If it is false,
-	// a query without a key is rejected (400).
+	// CrossPartition reports whether the client allows the query to read more than one logical partition. If it is
+	// false, a query without a key is rejected (400).
 	CrossPartition bool
 	// Continuation is the continuation of the previous page, or empty for the first page. MaxItems limits the page and
 	// defaults to 1000 if it is not positive.
@@ -291,7 +291,7 @@ type pageScan struct {
 	last   *scan
 	before Where
 	read   bool
-	// buffer holds the client view of the current item. bare reports that the query does not need system properties.
+	// buffer holds the client view of the current item. bare reports whether the query does not need system properties.
 	buffer []byte
 	bare   bool
 	// pushdownPlan adds pushdown to the reads of scans, or is nil.

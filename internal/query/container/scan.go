@@ -75,12 +75,12 @@ type scan struct {
 	rows  []scanned
 	bytes int
 	// pushdownPlan adds pushdown to the reads of a page, or is nil. partials holds the partial results of the last
-	// read. failed reports that an aggregation was not executed.
+	// read. failed reports whether an aggregation was not executed.
 	pushdownPlan *pushdownPlan
 	page         *Page
 	partials     []partial
 	failed       bool
-	// at is the current logical partition. more reports that there may be items after rows.
+	// at is the current logical partition. more reports whether there may be items after rows.
 	at   place
 	more bool
 	max  int

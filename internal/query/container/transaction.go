@@ -46,7 +46,7 @@ type Transaction struct {
 // state holds the state of an item in a transaction. is holds the current item, or nil if it does not exist.
 type state struct {
 	is *stored
-	// was holds the stored item, or nil. stamp is its write time. changed reports that is differs from was.
+	// was holds the stored item, or nil. stamp is its write time. changed reports whether is differs from was.
 	was     *stored
 	stamp   int64
 	changed bool

@@ -66,7 +66,7 @@ type txnScan struct {
 	t *Transaction
 	// place is the common prefix of all item places.
 	place []byte
-	// from is the clustering key at which the next read begins. more reports that there may be further items.
+	// from is the clustering key at which the next read begins. more reports whether there may be further items.
 	from []byte
 	more bool
 	// changed holds the items at or after from that the transaction has changed, in order.

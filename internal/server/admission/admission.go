@@ -29,12 +29,12 @@ import (
 const (
 	// SampleEvery is the interval between two samples.
 	SampleEvery = 20 * time.Millisecond
-	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is
-	// the time without a rejection after which the gate opens.
+	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is the
+	// period during which no request must be rejected before the gate opens.
 	closeAfter, openAfter = 100 * time.Millisecond, time.Second
 	// grain is the amount of load that can be admitted later in addition to the current fraction. It is measured as the
-	// time in which that load is requested. reserve is the part of grain that the heaviest users must leave to other
-	// users.
+	// time during which that load is requested. reserve is the part of grain that the heaviest users must leave to
+	// other users.
 	grain, reserve = 20 * time.Millisecond, 0.6
 	grainMin       = 64
 	// service is the allowed ratio between the service time and the service time without load. The ratio applies if

@@ -135,7 +135,7 @@ func (o *output) pushEvent(body func(dst []byte) []byte) {
 	}
 }
 
-// flush writes the output until it is empty, unless another goroutine is writing. The caller must hold mu, which is
+// flush writes output until the buffer is empty, unless another goroutine is writing. The caller must hold mu, which is
 // released during writes.
 func (o *output) flush() {
 	o.charges.report(&o.srv.stats)

@@ -5,6 +5,6 @@
 //
 // Guarantees: (HG1) Package httpwire determines where a request ends. net/http never receives a byte that httpwire
 // attributes to another request or rejects. (HG2) A connection without a request in flight is closed to make room for a
-// new connection. Idle connections therefore cannot block new connections. (HG3) The connections of one address cannot
-// exceed the limit per address. Start reading at Listen.
+// new connection. Idle connections therefore cannot block new connections. (HG3) The number of connections from one
+// address cannot exceed the limit per address. Start reading at Listen.
 package httpguard

@@ -145,9 +145,9 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestIdleConnections checks that a new connection is served even if many connections of its address are silent or have
-// sent only the beginning of a request (HG2, HG3). A connection with a request in flight must not be closed to make
-// room.
+// TestIdleConnections checks that a new connection is served even if many connections from its address are silent or
+// have sent only the beginning of a request (HG2, HG3). A connection with a request in flight must not be closed to
+// make room.
 func TestIdleConnections(t *testing.T) {
 	const most = 8
 	address, release := serve(t, Options{Max: 2 * most, AddressMax: most})

@@ -28,8 +28,8 @@ type pair struct {
 }
 
 const (
-	// free is the number of failures of an address before it must wait. freeOfName is the number of failures of a user
-	// name before its clients must wait. A user name may be tried from many addresses.
+	// free is the number of failed logins from an address before its clients must wait. freeOfName is the number of
+	// failures of a user name before its clients must wait. A user name may be tried from many addresses.
 	free, freeOfName = 3, 20
 	// forgotten is the time for which a failure counts.
 	forgotten = 10 * time.Minute
@@ -86,8 +86,9 @@ func (e failed) recent() int {
 	return e.count
 }
 
-// forgive removes the failures of an address after a login with a correct password that was not cached. A login with a
-// cached password does not count. Otherwise a client that knows one password could guess other passwords indefinitely.
+// forgive removes the failures recorded for an address after a login with a correct password that was not cached. A
+// login with a cached password does not count. Otherwise a client that knows one password could guess other passwords
+// indefinitely.
 func (f *failures) forgive(from netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

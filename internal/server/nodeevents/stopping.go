@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// leavingTimeout is the maximum time to wait for a receiver.
+	// leavingTimeout is the maximum wait time for a receiver.
 	leavingTimeout = 500 * time.Millisecond
 	// returnWait is the time for which a stopping node is watched for its return.
 	returnWait = time.Minute

@@ -15,8 +15,9 @@ type Audited struct {
 	// had no valid signature.
 	Key           string
 	Local, Remote netip.AddrPort
-	// Operation is the name in docs/compatibility-cosmos.md, or empty if the operation is unknown. Reads reports that
-	// the request changes nothing. Items reports that the request concerns items instead of databases and containers.
+	// Operation is the name in docs/compatibility-cosmos.md, or empty if the operation is unknown. Reads reports
+	// whether the request changes nothing. Items reports whether the request concerns items instead of databases and
+	// containers.
 	Operation    string
 	Reads, Items bool
 	// Database and Container are names or resource IDs from the path. They are empty if the path contains none.

@@ -31,8 +31,8 @@ var kindsOfBatch = map[string]container.Kind{
 	"Patch": container.Patch, "Read": container.Read,
 }
 
-// batchOperations parses the body of a batch. silent reports that the client does not need bodies. A batch with reads
-// returns all bodies.
+// batchOperations parses the body of a batch. silent reports whether the client does not need bodies. A batch with
+// reads returns all bodies.
 func (x *exchange) batchOperations() (keys []string, ops []container.Operation, silent bool, err error) {
 	var sent []batchOperation
 	if err := json.Unmarshal(x.body, &sent); err != nil {

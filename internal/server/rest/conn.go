@@ -273,7 +273,7 @@ func (c *conn) refuseClear(err error) {
 // idleness records when a connection is between two requests.
 type idleness struct {
 	mu sync.Mutex
-	// idle reports that no request has begun. turn counts requests. mu guards all fields.
+	// idle reports whether no request has begun. turn counts requests. mu guards all fields.
 	idle bool
 	turn uint64
 	// from is the time at which since first saw the connection idle. fromTurn is the value of turn at that time.

@@ -35,7 +35,7 @@ type clientConn struct {
 	// element is the connection's element in of.unauthenticated, or nil if the connection is authenticated. of.mu
 	// guards it.
 	element *list.Element
-	// left reports that the connection has released its slot.
+	// left reports whether the connection has released its slot.
 	left bool
 	// refusal is the error for the first request of a connection without a slot. Otherwise it is empty.
 	refusal string

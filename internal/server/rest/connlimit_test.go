@@ -120,7 +120,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 }
 
 // TestFullHouse checks that an additional connection receives an error if all slots are used by authenticated clients
-// or by the clients of one address. The connection must succeed when a slot is free.
+// or by clients from one address. The connection must succeed when a slot is free.
 func TestConnectionLimits(t *testing.T) {
 	for text, o := range map[string]Options{
 		"HTTP connection limit of this node is reached": {ConnectionsMax: 3},

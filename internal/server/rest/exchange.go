@@ -31,7 +31,7 @@ type exchange struct {
 	held int64
 
 	output
-	// byRID reports that the path consists of resource IDs.
+	// byRID reports whether the path consists of resource IDs.
 	byRID bool
 }
 

@@ -136,7 +136,7 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
-	// number is the number of the newest connection. watching reports that watch is running.
+	// number is the number of the newest connection. watching reports whether watch is running.
 	number   uint64
 	watching bool
 }

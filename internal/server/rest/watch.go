@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The goroutine of a connection executes the connection's requests. During a request the goroutine does not read. It
+// The goroutine of a connection executes the connection's requests. During a request, the goroutine does not read. It
 // therefore does not notice that the client has disconnected. Server.watch detects such clients and cancels the
 // contexts of their connections. As in net/http, a client that has closed its sending half is treated as disconnected.
 

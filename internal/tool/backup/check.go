@@ -73,7 +73,7 @@ func checkFile(ctx context.Context, t Target, f archive.File) error {
 	return nil
 }
 
-// complete returns an error if a file of one of the manifests is missing. It only reads names.
+// complete returns an error if a file of one of the manifests is missing. It reads only names.
 func complete(ctx context.Context, t Target, manifests map[string]*archive.Manifest) (err error) {
 	names, err := t.List(ctx, "files/")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const (
 	// logDir is the directory of the segments of the log.
 	logDir = "backups/log/"
-	// atomMax is the maximum time without a restore point within a continuous part of the log.
+	// atomMax is the maximum interval between restore points within a continuous part of the log.
 	atomMax = 5 * time.Second
 )
 

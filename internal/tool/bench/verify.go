@@ -55,8 +55,8 @@ type checker struct {
 // checked is the state of a row.
 type checked struct {
 	acked, sent int64
-	// writing is set while a write is in flight. lost is set after a write without a response. The row is not written
-	// again after that.
+	// writing is set while a write is in flight. lost is set after a write that received no response. The row is not
+	// written again after that.
 	writing, lost bool
 }
 

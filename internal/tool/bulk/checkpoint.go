@@ -206,7 +206,7 @@ func (l *ledger) save() error {
 	return SaveJSON(l.path, l.state)
 }
 
-// close ends the ledger. done reports that all rows have been loaded, and a later run need not resume.
+// close ends the ledger. done reports whether all rows have been loaded, so that a later run need not resume.
 func (l *ledger) close(done bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,14 +37,14 @@ type position struct {
 type block struct {
 	seq  int
 	path string
-	// columns are the columns of the header, or nil without a header.
+	// columns are the columns of the header, or nil if the source has no header.
 	columns []string
 	line    int // number of lines before the first record
 	data    string
 	end     position
 	raw     int64 // bytes of the stored file that were read up to the end of the block
 
-	// pending is the number of rows without a response, plus one while rows are being sent.
+	// pending is the number of rows that have received no response, plus one while rows are being sent.
 	pending atomic.Int64
 	loaded  atomic.Int64
 	mu      sync.Mutex // guards rejects

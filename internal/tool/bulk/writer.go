@@ -233,7 +233,7 @@ func (w *writer) csv(st *statement, record string) (err error) {
 	return nil
 }
 
-// prepare prepares the statement for the columns of a header, or nil without a header.
+// prepare prepares the statement for the columns of a header. header is nil if the source has no header.
 func (w *writer) prepare(header []string) error {
 	t, o := w.load.table, w.load.o
 	given := o.Columns

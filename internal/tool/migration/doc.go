@@ -9,11 +9,11 @@
 //
 // Guarantees: (IM1) If the checkpoint lists a range as done, the range was read completely on both sides, and the
 // target has responded to each difference. A difference was written, rejected and recorded in the error file, or kept
-// because it is newer. (IM2) A migration that was killed resumes with the ranges that are not done and compares them
-// again. An increment or append is therefore never applied twice. (IM3) A row is deleted only if it is not newer than
-// the data that an earlier pass can have copied into a table that was empty before the first pass. Concurrent writes
-// of other clients are therefore kept. (IM4) Memory is limited to connections and pages, the ranges of all tables, and
-// 100 differences.
+// because it is newer. (IM2) A migration that was killed resumes with the unfinished ranges and compares them again. An
+// increment or append is therefore never applied twice. (IM3) A row is deleted only if it is not newer than the data
+// that an earlier pass can have copied into a table that was empty before the first pass. Concurrent writes of other
+// clients are therefore kept. (IM4) Memory is limited to connections and pages, the ranges of all tables, and 100
+// differences.
 //
 // Start reading at Run.
 package migration

@@ -43,7 +43,7 @@ type job struct {
 	index int
 }
 
-// run processes all ranges that are not done, and returns the total result.
+// run processes all unfinished ranges and returns the total result.
 func (p *pass) run(ctx context.Context) (Tally, error) {
 	ctx, p.cancel = context.WithCancelCause(ctx)
 	defer p.cancel(nil)
@@ -93,7 +93,7 @@ func (p *pass) run(ctx context.Context) (Tally, error) {
 	return sum, err
 }
 
-// feed sends the ranges that are not done to jobs.
+// feed sends the unfinished ranges to jobs.
 func (p *pass) feed(ctx context.Context, jobs chan<- job) {
 	for _, t := range p.tables {
 		for i := range t.state.Ranges {
@@ -167,8 +167,8 @@ func (w *worker) open(ctx context.Context) error {
 	w.target = reader(&o.Target, w.number)
 	w.preparer = reader(&o.Target, w.number)
 	w.prepared = map[*table]*rowdiff.Prepared{}
-	// A statement without a response is never sent again, because it may append to lists or add to counters. The range
-	// is compared again instead.
+	// A statement that received no response is never sent again, because it may append to lists or add to counters. The
+	// range is compared again instead.
 	pipe, err := pipeline.Open(ctx, w.target.Addr, pipeline.Options{Options: o.Target.Options,
 		InFlight: o.Target.InFlight, Retries: o.Target.Retries, OnlyRefused: true})
 	if err != nil {

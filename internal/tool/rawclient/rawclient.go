@@ -31,7 +31,7 @@ const (
 type Options struct {
 	// User and Password are used if the server requires a login.
 	User, Password string
-	// TLS encrypts the connection. Nil disables encryption. An empty ServerName is replaced by the host of the
+	// TLS encrypts the connection. Nil disables encryption. An empty ServerName is replaced by the host part of the
 	// address.
 	TLS *tls.Config
 	// Name is the driver name that the client reports. "" means ilion-raw.

@@ -44,7 +44,7 @@ func NewTerminal(history string, complete func(line string, pos int) (string, []
 	return t
 }
 
-// HistoryFile returns the history file: below $XDG_STATE_HOME, or ~/.local/state. HistoryFile returns "" without a
+// HistoryFile returns the history file: below $XDG_STATE_HOME, or ~/.local/state. HistoryFile returns "" if there is no
 // home directory.
 func HistoryFile() string {
 	base := os.Getenv("XDG_STATE_HOME")

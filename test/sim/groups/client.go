@@ -36,7 +36,7 @@ type op struct {
 	floor, at uint64
 	called    time.Duration
 	ended     time.Duration
-	// done is set when the client has a response. An op without a response has an unknown outcome.
+	// done is set when the client has a response. An op that received no response has an unknown outcome.
 	done bool
 	// node is the node on which the operation is in flight, or -1. sent is true once the operation may have reached a
 	// log.

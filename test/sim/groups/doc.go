@@ -9,9 +9,9 @@
 // Logs are truncated continuously, so snapshots are common, and members move.
 //
 // Clients write registers, add to counters, evaluate and propose within a term, and read under leases and with read
-// indexes. Global invariants are checked during the run (invariants.go). A term has one leader. A node leads only if
-// no other node can still read under its lease. All replicas apply the same entries. A read reflects every index that
-// was known when the read began. At the end porcupine checks the linearizability of every key's history, replicas with
+// indexes. Global invariants are checked during the run (invariants.go). A term has one leader. A node leads only if no
+// other node can still read under its lease. All replicas apply the same entries. A read reflects every index that was
+// known when the read began. At the end, porcupine checks the linearizability of every key's history, replicas with
 // equal applied indexes must hold equal bytes, and a final read must find everything that was acknowledged.
 //
 // Start reading at Run, then node.go and chaos.go. A Plan may contain planted bugs (bugs.go); the simulator must find

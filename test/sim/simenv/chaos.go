@@ -44,7 +44,7 @@ func (m *Machine) Pause(least, most time.Duration) {
 	w.Note("node %d pauses until %v", m.ID, m.Paused)
 }
 
-// Suspend suspends the machine for a while. The monotonic clock does not advance in that time.
+// Suspend suspends the machine for a while. The monotonic clock does not advance during that time.
 func (m *Machine) Suspend() {
 	w := m.Environment
 	w.Faults.Suspends++

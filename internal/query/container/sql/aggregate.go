@@ -35,7 +35,7 @@ type aggregate struct {
 	best      document.Value
 	list      []document.Value
 	set       valueSet
-	// undefinedResult reports that a value made the result undefined.
+	// undefinedResult reports whether a value made the result undefined.
 	undefinedResult bool
 }
 

@@ -19,7 +19,8 @@ type binder struct {
 	slots      int
 	scope      *scope
 	// roots holds the slots that contain the whole item. whole counts the expressions that use an item as a whole.
-	// system reports that the query uses a system property. calls reports that the query calls user-defined functions.
+	// system reports whether the query uses a system property. calls reports whether the query calls user-defined
+	// functions.
 	roots         map[int]bool
 	whole         int
 	system, calls bool
@@ -34,7 +35,7 @@ type scope struct {
 	// groups is not nil if the expressions are evaluated once per group. In this case, only groups and aggregates have
 	// values.
 	groups *grouping
-	// items reports that names that are not inputs refer to the container. items is set for the FROM clause of the
+	// items reports whether names that are not inputs refer to the container. items is set for the FROM clause of the
 	// outermost query.
 	items bool
 }

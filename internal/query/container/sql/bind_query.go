@@ -37,10 +37,10 @@ type boundOrder struct {
 	descending bool
 }
 
-// plain reports that each row immediately yields its result.
+// plain reports whether each row immediately yields its result.
 func (q *boundQuery) plain() bool { return !q.grouped && !q.distinct && len(q.orders) == 0 }
 
-// query binds a query in the scope of the binder. top reports that the query is the outermost query or in its FROM
+// query binds a query in the scope of the binder. top reports whether the query is the outermost query or in its FROM
 // clause.
 func (b *binder) query(s *Select, top bool) (*boundQuery, error) {
 	q := &boundQuery{limit: -1}

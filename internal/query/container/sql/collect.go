@@ -73,7 +73,7 @@ func newCollector(q *boundQuery, e *env, bounds Bounds, keep func(document.Value
 	return c
 }
 
-// streams reports that results are returned as rows arrive.
+// streams reports whether results are returned as rows arrive.
 func (c *collector) streams() bool { return !c.collect && !c.q.grouped && len(c.q.orders) == 0 }
 
 // compare defines the order of results.

@@ -76,7 +76,7 @@ func (q *Query) Most() int64 {
 }
 
 // inputs records which part of the item each input is. inputs returns false if the first input is not a part of the
-// item. top reports that the query is the outermost query.
+// item. top reports whether the query is the outermost query.
 func (a *analysis) inputs(s *Select, top bool) bool {
 	outer := a.aliases
 	if a.aliases = maps.Clone(outer); a.aliases == nil {

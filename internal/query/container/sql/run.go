@@ -77,8 +77,8 @@ type Row struct {
 	// Partial, if not nil, replaces the item. It is the partial result of the items after the previous row, up to and
 	// including Place.
 	Partial []byte
-	// Ordered reports that all later items follow this item in the order of the results, which is defined by the sort
-	// values and then the place.
+	// Ordered reports whether all later items follow this item in the order of the results, which is defined by the
+	// sort values and then the place.
 	Ordered bool
 }
 
@@ -202,7 +202,7 @@ func (c *Collector) Finish(sink func(document.Value) error) (*Continuation, erro
 	return c.next(false), c.e.err
 }
 
-// next returns the beginning of the next page. paused reports that not all items have been seen.
+// next returns the beginning of the next page. paused reports whether not all items have been seen.
 func (c *Collector) next(paused bool) *Continuation {
 	if c.c.done || !c.c.full && !paused || c.e.err != nil {
 		return nil

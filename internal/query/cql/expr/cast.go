@@ -179,7 +179,7 @@ func saturate(f float64, low, high int64) int64 {
 	return int64(f)
 }
 
-// castIsNoop reports whether the operand of a cast already has the target type. A cast without an effect is ignored,
+// castIsNoop reports whether the operand of a cast already has the target type. A cast that has no effect is ignored,
 // even in the name of the column.
 func (in *inference) castIsNoop(t *parser.Cast) bool {
 	from := in.exactType(t.Term)

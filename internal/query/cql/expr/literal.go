@@ -15,7 +15,8 @@ import (
 type composite struct {
 	typ   *cqltype.Type
 	elems []Term // A nil element of a UDT is an omitted field.
-	// selected reports that the literal is in a SELECT clause, where elements of lists and values of maps may be null.
+	// selected reports whether the literal is in a SELECT clause, where elements of lists and values of maps may be
+	// null.
 	selected bool
 }
 

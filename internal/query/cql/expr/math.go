@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// mathFunctions returns abs, exp, log (natural), log10 and round for every numeric type. The result has the type of
-// the argument. For integers it is the integer part of the result, converted to the type's width as in Java.
+// mathFunctions returns abs, exp, log (natural), log10 and round for every numeric type. The result has the type of the
+// argument. For integers, it is the integer part of the result, converted to the type's width as in Java.
 func mathFunctions() []*function {
 	var fs []*function
 	add := func(name string, of func(float64) float64, big func(cqltype.DecimalValue) (cqltype.DecimalValue, error)) {

@@ -94,7 +94,7 @@ func constantValue(t Term) (value []byte, ok bool) {
 type marker struct {
 	typ   *cqltype.Type
 	index int
-	// canonical reports that values may need reordering because the type contains a set or map.
+	// canonical reports whether values may need reordering because the type contains a set or map.
 	canonical bool
 	// nullElements allows nulls in a list.
 	nullElements bool

@@ -114,7 +114,7 @@ func (p *printer) list(terms []parser.Term) string {
 	return strings.Join(parts, ", ")
 }
 
-// functionName returns the name as written. In the names of result columns it returns the name of the resolved
+// functionName returns the name as written. In the names of result columns, it returns the name of the resolved
 // function.
 func (p *printer) functionName(t *parser.FunctionCall) string {
 	if p.types != nil && !t.Name.HasKeyspace() {

@@ -47,7 +47,7 @@ type Calls struct {
 	Terms []*schema.Function
 	// Masks holds the functions that the masks of the statement's columns call when rows are read.
 	Masks []*schema.Function
-	// computed reports that the statement calls functions during execution.
+	// computed reports whether the statement calls functions during execution.
 	computed bool
 	// constants limits the evaluation of the statement's constants. constants is nil before the first constant.
 	constants *meter.Meter

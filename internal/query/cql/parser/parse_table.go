@@ -41,7 +41,7 @@ func (p *parser) columnDef(inline bool) ColumnDef {
 	return c
 }
 
-// guessComma fails and suggests a comma if the next column follows without one.
+// guessComma fails and suggests a comma if the next column follows without a comma.
 func (p *parser) guessComma() {
 	if !p.tok.kind.isName() {
 		return

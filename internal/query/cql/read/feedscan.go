@@ -230,7 +230,7 @@ func (s feedScan) emitChange(e *changefeed.Entry) error {
 func masked(c *schema.Column) bool { return c.Mask != nil }
 
 // emitVersion emits the row of a change: the operation and its time, the deleted range, and the row after and before
-// the change. Without images the slots of the row are null.
+// the change. If the change has no images, the slots of the row are null.
 func (s feedScan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte,
 	after, before *row.Row) error {
 	key, err := e.RowKey()

@@ -130,7 +130,7 @@ func (w *where) pkNeedsFiltering() bool {
 // pkEmpty reports whether neither the partition key nor its token is restricted.
 func (w *where) pkEmpty() bool { return w.pk.Empty() && w.token == nil }
 
-// onToken reports whether the token restriction limits a scan. If the key is also specified, the token only filters the
+// onToken reports whether the token restriction limits a scan. If the key is also specified, the token filters only the
 // keys.
 func (w *where) onToken() bool { return w.token != nil && (w.pk.Empty() || w.pkNeedsFiltering()) }
 

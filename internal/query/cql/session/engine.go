@@ -58,7 +58,7 @@ type Options struct {
 	// See TopologyRouting.
 	Routing Routing
 	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
-	// returned, as replica sets do. In this case the request is copied, so that the write can be bound and sent again.
+	// returned, as replica sets do. In this case, the request is copied, so that the write can be bound and sent again.
 	StaleAfterReturn bool
 	// Builds reports whether an index is being built. If it is nil, all indexes are complete.
 	Builds read.IndexBuilds

@@ -140,8 +140,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainWithValues checks that EXPLAIN is prepared like the explained statement and uses its values. Without
-// values it returns the plan and a warning that the price depends on them.
+// TestExplainWithValues checks that EXPLAIN is prepared like the explained statement and uses its values. If no values
+// are given, it returns the plan and a warning that the price depends on them.
 func TestExplainWithValues(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")

@@ -86,7 +86,7 @@ type virtualWrite uint8
 const (
 	storedTable virtualWrite = iota // not a virtual table, or a table that clients must not modify
 	cidrGroups
-	// deletedCacheKeys is the deletion of keys of a cache that does not exist here.
+	// deletedCacheKeys is the deletion of keys of a cache that Ilion does not have.
 	deletedCacheKeys
 )
 

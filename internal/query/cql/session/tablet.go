@@ -81,7 +81,7 @@ func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 }
 
 // append appends the wire format: tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is the shard number of
-// ScyllaDB, which is 0 here.
+// ScyllaDB, which is always 0 in Ilion.
 func (t *Tablet) append(dst []byte) []byte {
 	const replicaSize = 4 + 16 + 4 + 4
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, 8), uint64(t.First))

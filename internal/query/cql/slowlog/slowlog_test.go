@@ -19,9 +19,9 @@ func (c *clock) newLog(after time.Duration, bytes int) *Log {
 	return New(Options{Threshold: after, MaxBytes: bytes, Clock: fakeclock.Func(func() time.Time { return c.now })})
 }
 
-// TestLog checks that requests are slow if they take at least the threshold, and that no request is slow without a
-// threshold. The test also checks that the newest requests come first, are grouped by statement, and are summarized
-// once with the slowest request.
+// TestLog checks that requests count as slow if they take at least as long as the threshold, and that no request counts
+// as slow if there is no threshold. The test also checks that the newest requests come first, are grouped by statement,
+// and are summarized once with the slowest request.
 func TestLog(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	l := c.newLog(time.Second, 0)

@@ -17,7 +17,7 @@ import (
 
 // Plan is a transaction bound to one revision of its table.
 type Plan struct {
-	// text is the statement. keyspace is the keyspace of tables that the statement names without a keyspace.
+	// text is the statement. keyspace is the keyspace of unqualified table names in the statement.
 	text, keyspace string
 	ks             *schema.Keyspace
 	table          *schema.Table
@@ -60,8 +60,8 @@ type condition struct {
 	let         int
 }
 
-// Prepare binds a transaction. text is its source, keyspace is the keyspace of tables that it names without a keyspace,
-// and markers is the number of bind markers.
+// Prepare binds a transaction. text is its source, keyspace is the keyspace of its unqualified table names, and markers
+// is the number of bind markers.
 func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names, markers int) (*Plan, error) {
 	b := &binder{p: &Plan{text: text, keyspace: keyspace}, names: names}
 	b.env = expr.NewEnv(names.Release(), nil, nil, markers)

@@ -20,7 +20,7 @@ import (
 
 // Schemas provides the schema of a leader's node.
 type Schemas interface {
-	// Names resolves tables in the current schema. keyspace is the keyspace of tables named without one.
+	// Names resolves tables in the current schema. keyspace is the keyspace of unqualified table names.
 	Names(keyspace string) write.Names
 	// Await waits for a short time until the table differs from the current schema.
 	Await(ctx context.Context, t *schema.Table)

@@ -226,7 +226,7 @@ func (l *looker) Row(_ []byte, r *row.Row) (command.Step, error) { return comman
 
 // changes adds the operands that update the view for a base row at a stamp: the image at its place, and deletions at
 // all other places where the row may have view data. These places are settled unless the row still has their value. In
-// that case, the row may appear there later without a new place.
+// that case, the row may appear there later without being assigned a new place.
 //
 // An image is added only at an existing place. If the row was written before the view and the view's build has not
 // reached it, the place does not exist. In that case, the place is added now, together with a hint that the row is due.
@@ -275,8 +275,8 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 	return v.settle(d, w, left, stamp)
 }
 
-// settle removes the places that a base row has left, unless the row has become due again since the stamp. In that case
-// the view may contain the row there with a higher stamp, from a delivery that has read an older row. The later
+// settle removes the places that a base row has left, unless the row has become due again since the stamp. In that
+// case, the view may contain the row there with a higher stamp, from a delivery that has read an older row. The later
 // delivery needs the place to delete it.
 func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) error {
 	if len(places) == 0 {

@@ -140,8 +140,8 @@ func (p *Plan) Variables() []expr.Column { return p.variables }
 // PKIndexes returns the markers of the partition key, or nil if a component of the key is not a marker.
 func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
 
-// Columns describes the result: the response body as JSON (null without a body), and the log if the statement requests
-// it.
+// Columns describes the result: the response body as JSON (null if the response has no body), and the log if the
+// statement requests it.
 func (p *Plan) Columns() []Column {
 	text := cqltype.Native(cqltype.Text)
 	columns := []Column{{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: "result", Type: text}}

@@ -155,7 +155,7 @@ var classes = map[string]struct {
 
 const driver = "org.apache.cassandra.cql3.functions.types"
 
-// unsupportedPackages lists packages that are available to bodies in Cassandra but not supported here.
+// unsupportedPackages lists packages that are available to bodies in Cassandra but not supported by Ilion.
 var unsupportedPackages = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.",
 	"java.lang."}
 

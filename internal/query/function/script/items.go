@@ -79,7 +79,7 @@ type Failure struct {
 	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status or 0.
 	Status, SubStatus int
 	Message           string
-	// Fatal reports that the transaction has ended. In this case, the engine ends the script, and the script cannot
+	// Fatal reports whether the transaction has ended. In this case, the engine ends the script, and the script cannot
 	// handle the failure.
 	Fatal bool
 }

@@ -18,7 +18,7 @@ import (
 type lazy struct {
 	realm *realm
 	// of is the item of the object. of is nil for a part of an item or for a query result. In this case, text is the
-	// JSON. looked reports that members is set.
+	// JSON. looked reports whether members is set.
 	of     Item
 	text   string
 	looked bool

@@ -42,11 +42,11 @@ type run struct {
 	log        logged
 	// body is the response body. requestBody is the request body of a trigger (see response.go).
 	body, requestBody goja.Value
-	// broken reports that the engine ended the script without an exception. Its state cannot be trusted.
+	// broken reports whether the engine ended the script without an exception. Its state cannot be trusted.
 	broken bool
 	// rejections holds the rejected promises that have no handler.
 	rejections map[*goja.Promise]goja.Value
-	// promised reports that the script waits for a promise. failed is the error of the last operation that drain has
+	// promised reports whether the script waits for a promise. failed is the error of the last operation that drain has
 	// executed.
 	promised bool
 	failed   error
