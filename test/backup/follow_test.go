@@ -208,7 +208,7 @@ func earlier(a, b time.Time) time.Time {
 
 var restoredAs = regexp.MustCompile(`as of (\S+ \S+ UTC)`)
 
-// restored restores the keyspace ks as of a time under another name, and returns the marker of that time.
+// restored restores the keyspace ks as of a given time under another name, and returns the marker of that time.
 func (c *cluster) restored(i int, from, as, at string) time.Time {
 	c.t.Helper()
 	out := c.must(i, "restore", "ks", "--as", as, "--from", from, "--at", at, "--rate", "0")

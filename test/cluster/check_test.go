@@ -198,7 +198,7 @@ func listCell(values []int64) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// equal checks that all nodes return the same rows. A node reads from its own replica if it has one.
+// equal checks that all nodes return the same rows. A node reads from its own replica if it has a replica.
 func (f *fleet) equal(keyspace string, tables ...string) {
 	f.t.Helper()
 	f.until("all nodes have the same rows", eventually.Limit, func() string {

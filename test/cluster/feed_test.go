@@ -37,7 +37,7 @@ const (
 	feedTable  = "shop.changing"
 )
 
-// bumpText is a procedure that increments items one after another. It must increment all items or none. It marks the
+// bumpText is a procedure that increments items in sequence. It must increment all items or no items. It marks the
 // items that it writes before it throws.
 const bumpText = `function bump(ids, fail) {
 	var c = getContext().getCollection(), i = 0;
@@ -82,8 +82,8 @@ type feedLoad struct {
 	f       *fleet
 	stop    chan struct{}
 	clients sync.WaitGroup
-	// acked counts acknowledged changes, unknown the changes of requests without a response, and thrown the calls that
-	// threw an exception. queries counts index queries that were read to the end.
+	// acked counts acknowledged changes, unknown counts changes whose requests received no response, and thrown counts
+	// calls that threw an exception. queries counts index queries that were read to the end.
 	acked, unknown, thrown, queries atomic.Int64
 }
 

@@ -30,14 +30,14 @@ var (
 // grownTable is the table that grows and shrinks.
 const grownTable = "load.grown"
 
-// growthConfig makes small tables behave like large ones. Partitions split at 1.6 MB, or when their leader receives
-// 100 request units per second; its followers serve three times as many reads. Neighbors that have been far below
-// these limits for four seconds merge.
+// growthConfig makes small tables behave like large tables. Partitions split at 1.6 MB, or when their leader receives
+// 100 request units per second; its followers serve three times as many reads. Neighbors that have been far below these
+// limits for four seconds merge.
 const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_second: 100\n" +
 	"merges:\n  idle_period: 4s\n"
 
-// shrinkTime is the maximum time in which a table must become two partitions again. Partition sizes are sizes on disk,
-// so compactions must first reclaim deleted data. At most two pairs merge concurrently.
+// shrinkTime is the maximum time within which a table must become two partitions again. Partition sizes are sizes on
+// disk, so compactions must first reclaim deleted data. At most two pairs merge concurrently.
 const shrinkTime = 40 * time.Minute
 
 // TestGrowth checks that a table grows automatically from one partition to many as clients fill it, because of its

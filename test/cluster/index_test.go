@@ -26,7 +26,7 @@ import (
 var batchKills = flag.Int("batch-kills", 1, "number of coordinators that TestIndexAfterKilledBatches kills")
 
 // batchers are clients of one node that write LOGGED batches to three tables until the node dies. Each key must be in
-// all tables or in none.
+// all tables or in no table.
 type batchers struct {
 	next  atomic.Int64
 	mu    sync.Mutex

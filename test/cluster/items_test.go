@@ -37,7 +37,7 @@ const (
 )
 
 // moveText moves an amount between two accounts. It also reads other accounts, and writes a receipt with the previous
-// versions. On demand it throws before it writes the receipt.
+// versions. On demand, it throws an exception before it writes the receipt.
 const moveText = `function move(args) {
 	var c = getContext().getCollection(), over = {}, items = {}, i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }

@@ -79,7 +79,7 @@ type load struct {
 	f     *fleet
 	t     testing.TB
 	began time.Time
-	// uncertain allows errors. The models allow two states after a request without a response.
+	// uncertain allows errors. The models allow two states after a request that received no response.
 	uncertain atomic.Bool
 	tolerated atomic.Int64
 

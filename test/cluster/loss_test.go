@@ -24,7 +24,7 @@ func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]
 	a.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
-	const tables = 4 // so that every node leads one of them
+	const tables = 4 // so that every node leads one of these tables
 	for i := range tables {
 		a.do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i),
 			fmt.Sprintf("INSERT INTO ks.t%d (k, v) VALUES (1, 1)", i))
@@ -117,7 +117,7 @@ func TestMetaLost(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
-	const tables = 12 // one partition each, because the cluster has no more nodes than replicas yet
+	const tables = 12 // each table has one partition, because the cluster does not yet have more nodes than replicas
 	for i := range tables {
 		f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
 	}

@@ -92,7 +92,7 @@ func startPython(l *load) *pythonApp {
 // pythonKeys is the first key of app.py, above the keys of app.
 const pythonKeys = appKeys << 1
 
-// end lets app.py check its data, and waits for that.
+// end lets app.py check its data, and waits for the result.
 func (p *pythonApp) end() {
 	if p.input == nil {
 		return

@@ -58,7 +58,7 @@ func (m *member) survey() string {
 	return name
 }
 
-// applyKilled applies a plan to a directory and is killed repeatedly while it does.
+// applyKilled applies a plan to a directory and is killed repeatedly while it applies the plan.
 func (m *member) applyKilled(plan string) {
 	m.f.t.Helper()
 	for wait := 5 * time.Millisecond; ; wait += wait / 2 {
@@ -220,7 +220,7 @@ func TestRecoverOneOfFour(t *testing.T) {
 	for _, m := range f.nodes[:3] {
 		lost = append(lost, m.id())
 	}
-	last.kill() // it lacks the following writes
+	last.kill() // this node lacks the following writes
 	write(400, 500)
 	a.do("CREATE TABLE ks.later (k bigint PRIMARY KEY)", "INSERT INTO ks.later (k) VALUES (1)")
 	for _, m := range f.nodes[:3] {
@@ -353,7 +353,7 @@ func goneSpans(t *testing.T, plan, table string) (out [][2]int64) {
 }
 
 // TestRecoverHalfway checks that no data is lost when nodes end repeatedly in the middle of splits and merges. Each
-// time two of four nodes are lost, and two new nodes replace them.
+// time, two of four nodes are lost, and two new nodes replace them.
 func TestRecoverHalfway(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

@@ -38,7 +38,7 @@ func TestWipe(t *testing.T) {
 	l.finish()
 }
 
-// remainingReplicas names the replicas that remain on a node that must have none.
+// remainingReplicas names the replicas that remain on a node that must not have any.
 func (f *fleet) remainingReplicas(id string) string {
 	s, err := f.nodes[0].status()
 	if err != nil {

@@ -86,7 +86,7 @@ func (g *gate) pass(to, from net.Conn) {
 	g.mu.Unlock()
 }
 
-// shut ends all connections and refuses new ones.
+// shut ends all connections and refuses new connections.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

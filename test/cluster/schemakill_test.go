@@ -28,7 +28,7 @@ var schemaKills = flag.Int("schema-kills", 6, "number of kills of TestSchemaThro
 
 // designer changes a separate set of objects through any node, one statement after another, and keeps the expected
 // schema. It repeats a failed statement on another node until it succeeds; an abandoned attempt must not take effect
-// after that.
+// after the success.
 type designer struct {
 	f    *fleet
 	lane int
@@ -307,8 +307,8 @@ func TestSchemaThroughKills(t *testing.T) {
 }
 
 // TestSchemaAfterAbsence checks that a node that was offline during schema changes does not reject requests because of
-// its old schema. The first requests name objects that were created in that time. Conditional creations and drops must
-// be evaluated against the current schema.
+// its old schema. The first requests name objects that were created during that time. Conditional creations and drops
+// must be evaluated against the current schema.
 func TestSchemaAfterAbsence(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")

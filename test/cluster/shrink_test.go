@@ -11,8 +11,8 @@ import (
 )
 
 // TestShrink checks that a table of a cluster of processes splits by its size and manually, and returns to one
-// partition automatically when its rows are deleted. A checked load runs without errors in that time, and the history
-// must contain the causes.
+// partition automatically when its rows are deleted. A checked load runs without errors during that time, and the
+// history must contain the causes.
 func TestShrink(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 3, "splits:\n  storage_cap: 1000000\n  request_units_per_second: -1\n"+

@@ -50,8 +50,8 @@ type tableReader struct {
 	text string
 	dice *rand.Rand
 
-	// state is the paging state of the checkpoint. rows holds the values at the checkpoint, and came the number of
-	// occurrences of each value.
+	// state is the paging state of the checkpoint. rows holds the values at the checkpoint, and came holds the number
+	// of occurrences of each value.
 	state []byte
 	rows  map[rowAt]int32
 	came  map[int32]int

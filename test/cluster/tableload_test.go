@@ -25,7 +25,7 @@ type tableLoad struct {
 	value atomic.Int32
 	acked atomic.Int64
 	mu    sync.Mutex
-	// wrote holds the values of acknowledged statements. The feed must contain each of them once.
+	// wrote holds the values of acknowledged statements. The feed must contain each of these values once.
 	wrote map[int32]rowAt
 }
 
@@ -60,7 +60,7 @@ func (l *tableLoad) statement(dice *rand.Rand) (text string, wrote map[int32]row
 	return insert(k, c, v), map[int32]rowAt{v: {k, c}}
 }
 
-// run writes until the load ends, on one node after the other.
+// run writes through the nodes in turn until the load ends.
 func (l *tableLoad) run(number int) {
 	dice := rand.New(rand.NewPCG(uint64(number), 23))
 	var conn *rawclient.Conn

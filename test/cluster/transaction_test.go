@@ -52,8 +52,8 @@ func cellsOf(r *cqlwire.Result) (out [][]byte) {
 }
 
 // TestTransactionsOverKills checks that transactions of competing clients preserve a sum and are atomic and applied
-// once while nodes are killed one after the other. Every acknowledged transfer must have a receipt, and the number of
-// receipts must equal the counter.
+// once while nodes are killed in turn. Every acknowledged transfer must have a receipt, and the number of receipts must
+// equal the counter.
 func TestTransactionsOverKills(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

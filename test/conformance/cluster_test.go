@@ -25,9 +25,8 @@ func TestCluster(t *testing.T) {
 	report(t, replayAll(t, at, []string{"testdata/scenarios.jsonl"}, extent{lanes: 4}), known, shares{95, 90})
 }
 
-// TestRelease50Cluster replays a part of the recordings of 5.0 on four nodes while physical partitions split, merge,
-// and move between the steps. Each step of a session goes to the next node. With -stir=SEED, it replays all
-// recordings.
+// TestRelease50Cluster replays part of the recordings of 5.0 on four nodes while physical partitions split, merge, and
+// move between the steps. Each step of a session goes to the next node. With -stir=SEED, it replays all recordings.
 func TestRelease50Cluster(t *testing.T) {
 	t.Parallel()
 	seed, x := *stirBy, extent{lanes: 2, whole: true}

@@ -131,7 +131,7 @@ func compareRows(st *step, exp, got answer, vol map[string]bool) []string {
 	return d
 }
 
-// texts returns rows as texts. Values of volatile columns are replaced by blanks.
+// texts returns rows as texts. Values of volatile columns are replaced with blanks.
 func texts(a answer, vol map[string]bool) [][]string {
 	out := make([][]string, len(a.Rows))
 	for i, r := range a.Rows {

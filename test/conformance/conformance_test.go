@@ -183,7 +183,7 @@ type extent struct {
 	lanes int
 	// whole includes tests that need roles, and unsupported steps.
 	whole bool
-	// every restricts the replay to one in every tests. If it is 0, no tests are replayed.
+	// every restricts the replay to one of every n tests, where n is its value. If it is 0, no tests are replayed.
 	every int
 }
 

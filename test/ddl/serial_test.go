@@ -252,7 +252,7 @@ func cells(r *cqlwire.Result) func(yield func([]byte) bool) {
 	}
 }
 
-// nothingLeft waits until every node runs only replicas of existing tables, and all of them.
+// nothingLeft waits until every node runs all of its replicas of existing tables, and no other replicas.
 func nothingLeft(t *testing.T, c *testnode.Cluster) {
 	t.Helper()
 	for i := range c.Len() {

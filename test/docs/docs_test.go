@@ -264,7 +264,7 @@ func TestDecisionsAreNumbered(t *testing.T) {
 }
 
 // TestLayersAreDocumented checks that the first diagram of ARCHITECTURE.md shows every layer, and that its tables list
-// all existing packages and no others.
+// all existing packages and no other packages.
 func TestLayersAreDocumented(t *testing.T) {
 	text := read(t, filepath.Join(root, "ARCHITECTURE.md"))
 	all := readTree(t)

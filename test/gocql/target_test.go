@@ -43,7 +43,7 @@ func TestDriversStayOnTarget(t *testing.T) {
 	}
 	c.Settle()
 	changer := topochaos.New(t, 1, c.Webs()...)
-	// If the range of a partition contains a node token, drivers expect a part of the partition on other nodes.
+	// If the range of a partition contains a node token, drivers expect part of the partition on other nodes.
 	changer.Siblings = !*crossing
 	var stirring sync.WaitGroup
 	stop := make(chan struct{})

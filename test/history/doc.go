@@ -5,10 +5,10 @@
 // whether snapshot isolation would have allowed the anomaly.
 //
 // The package uses Adya's dependency graph. The nodes of the graph are transactions. A transaction depends on another
-// one in three cases: it overwrote or read a version that the other wrote, it overwrote a version that the other read,
-// or it started after the other had ended. Each version of an item is written once. If known, the writer reports the
-// version that it replaced. The order of versions is therefore not a guess, and a cycle proves an anomaly. Unknown
-// dependencies are omitted, which can hide cycles but never create one.
+// transaction in three cases: it overwrote or read a version that the other wrote, it overwrote a version that the
+// other read, or it started after the other had ended. Each version of an item is written once. If known, the writer
+// reports the version that it replaced. The order of versions is therefore not a guess, and a cycle proves an anomaly.
+// Unknown dependencies are omitted, which can hide cycles but never create a cycle.
 //
 // Start reading at Check.
 package history

@@ -8,14 +8,14 @@ import (
 	"sort"
 )
 
-// kind is a set of reasons why one transaction depends on another.
+// kind is a set of reasons why one transaction depends on another transaction.
 type kind uint8
 
 const (
-	ww kind = 1 << iota // overwrote a version that the other wrote
-	wr                  // read a version that the other wrote
-	rw                  // overwrote a version that the other read
-	rt                  // started after the other had ended
+	ww kind = 1 << iota // overwrote a version that the other transaction wrote
+	wr                  // read a version that the other transaction wrote
+	rw                  // overwrote a version that the other transaction read
+	rt                  // started after the other transaction had ended
 )
 
 // edge is an edge to a dependent transaction. The graph also has nodes for points in time. At each point, one
@@ -135,7 +135,7 @@ func (g *graph) cycle(kinds kind) []edge {
 }
 
 // skew returns a cycle with a dependency of kind rw that snapshot isolation does not allow. The cycle has one such
-// edge or, with many, several that are never adjacent.
+// edge, or, with many, several such edges that are never adjacent.
 func (g *graph) skew(many bool) []edge {
 	kinds := ww | wr
 	if many {

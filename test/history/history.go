@@ -36,7 +36,7 @@ type Verdict struct {
 	// Anomaly is the name of the anomaly.
 	Anomaly string
 	// Snapshot is set if snapshot isolation also does not allow the history. Timeless is set if the anomaly does not
-	// depend on time; otherwise the transactions are serializable, but not in the order of time.
+	// depend on time; otherwise the transactions are serializable, but only in an order that does not respect time.
 	Snapshot, Timeless bool
 	// Cycle lists the transactions, each with the dependency of the next transaction.
 	Cycle []string

@@ -79,8 +79,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestSerialHistories checks that histories of a serial store are always accepted. Histories of a store that reads
-// from a snapshot and rejects only conflicting writes must only be reported for write skew.
+// TestSerialHistories checks that histories of a serial store are always accepted. Histories of a store that reads from
+// a snapshot and rejects only conflicting writes must be reported only for write skew.
 func TestSerialHistories(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))

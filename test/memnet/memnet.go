@@ -18,7 +18,7 @@ import (
 // Network is an in-memory network for tests and simulations. It consists of named hosts, the streams between them, and
 // faults of these streams. The network uses no randomness and no goroutines, and runs inside testing/synctest.
 //
-// All settings apply to a directed pair of hosts: to the bytes that one host sends to the other, regardless of the
+// All settings apply to a directed pair of hosts: to the bytes that one host sends to the other host, regardless of the
 // host that opened the connection.
 type Network struct {
 	mu        sync.Mutex

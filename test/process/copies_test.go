@@ -188,8 +188,8 @@ func TestLostLogFolder(t *testing.T) {
 	c.check()
 }
 
-// TestCopyInTurn checks that, if a data directory and its copy are started one after the other, only the directory
-// that was started first is accepted. This must be true even after the other nodes have been restarted.
+// TestCopyInTurn checks that, if nodes are started on a data directory and then on its copy, only the directory that
+// was started first is accepted. This must be true even after the other nodes have been restarted.
 func TestCopyInTurn(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)

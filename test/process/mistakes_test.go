@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { process.Main(m) }
 var hosts atomic.Uint32
 
 // freeAddress returns an address that only the caller uses, because each address has a separate host in the loopback
-// network. A free port of 127.0.0.1 may belong to another test or connection by the time it is used.
+// network. A free port of 127.0.0.1 may belong to another test or connection by the time the test uses it.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.%d:0", 101+os.Getpid()%100, os.Getpid()/100%250, 1+hosts.Add(1)%250)
@@ -153,7 +153,7 @@ func TestSameIdentityTwice(t *testing.T) {
 	c := nodes[0].Dial(t)
 	defer c.Close()
 	process.Do(t, c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	const tables = 8 // the tables need different leaders, because a follower that keeps its leader knows the original
+	const tables = 8 // the tables need different leaders, because a follower that keeps its leader can detect the copy
 	for i := range tables {
 		process.Do(t, c, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY)", i))
 	}

@@ -77,7 +77,7 @@ func newChecker(rules, exceptions string) (*Checker, error) {
 	return c, nil
 }
 
-// content returns the lines of a file. content replaces comments by empty lines.
+// content returns the lines of a file. content replaces comments with empty lines.
 func content(text string) []string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

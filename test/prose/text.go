@@ -144,7 +144,7 @@ func markdownPassages(path, source string) []Passage {
 	return all
 }
 
-// plain removes Markdown markup. plain replaces code by the word CODE to preserve the structure of the sentence.
+// plain removes Markdown markup. plain replaces code with the word CODE to preserve the structure of the sentence.
 func plain(text string) string {
 	text = codeSpan.ReplaceAllString(text, "CODE")
 	text = link.ReplaceAllString(text, "$1")

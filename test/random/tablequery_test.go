@@ -92,7 +92,7 @@ func (t *table) selection() (text string, grouped bool) {
 	return strings.Join(parts, ", "), t.chance(0.2)
 }
 
-// number returns the sum or average of a numeric column, if there is one.
+// number returns the sum or average of a numeric column, if the table has such a column.
 func (t *table) number() string {
 	for _, c := range t.all() {
 		if c.isNumber() {

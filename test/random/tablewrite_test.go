@@ -150,7 +150,7 @@ func (t *table) assignment(c column) string {
 	return c.name + " = " + t.orNull(c.kind)
 }
 
-// element draws a column, or a part of it that can be deleted.
+// element draws a column, or part of a column that can be deleted.
 func (t *table) element(c column) string {
 	if c.multi && t.chance(0.5) {
 		switch c.base() {

@@ -123,7 +123,7 @@ func (d draw) literal(k kind) string {
 	case "list":
 		return "[" + elements(func() string { return d.literal(k.parts[0]) }) + "]"
 	case "set":
-		// avoid equal decimals, because Cassandra may keep any of them
+		// avoid equal decimals, because Cassandra may keep any of the equal values
 		if strings.Contains(k.parts[0].name, "decimal") {
 			return "{" + d.literal(k.parts[0]) + "}"
 		}

@@ -51,7 +51,7 @@ type Bugs struct {
 	// LostSwap makes the meta partition ignore the expected version.
 	LostSwap bool
 	// LowStamp prevents replicas from learning assigned timestamps from the log. A new leader may then assign
-	// timestamps below the highest one.
+	// timestamps below the highest timestamp.
 	LowStamp bool
 	// HastyFate makes a client treat an unknown outcome as a definite failure.
 	HastyFate bool
@@ -71,7 +71,7 @@ type Bugs struct {
 	FarStamp, EarlySweep, SkewedLeader bool
 	// NoReturn keeps a node from taking the new member ID that the meta partition assigned to it while it was offline.
 	NoReturn bool
-	// AnyLog accepts a log that does not match the rows, or creates a new one. AnyCopy skips the check for copied data
+	// AnyLog accepts a log that does not match the rows, or creates a new log. AnyCopy skips the check for copied data
 	// directories.
 	AnyLog, AnyCopy bool
 	// ChildByMap creates the child of a split from the partition map. ChildIsOrphan removes a child at startup if the

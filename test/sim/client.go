@@ -256,7 +256,8 @@ func (o *op) history() []*op {
 	return []*op{o}
 }
 
-// nothingDone reports whether a client may conclude from an error that an operation had no effect and will have none.
+// nothingDone reports whether a client may conclude from an error that an operation had no effect and will have no
+// effect.
 func (c *client) nothingDone(o *op, err error) bool {
 	if o.kind == opRead || o.kind == opScan || o.kind == opFind {
 		return true

@@ -93,7 +93,7 @@ func (n *node) lose() {
 	n.makeDamage(nil)
 }
 
-// rollBack restores a directory, or a part of it, to its state at the end of an earlier process.
+// rollBack restores a directory, or part of a directory, to its state at the end of an earlier process.
 func (n *node) rollBack() {
 	w := n.w
 	n.crash()

@@ -18,8 +18,8 @@ import (
 //
 // Latest versions: each version also occurs among all changes, and only once. The last versions equal the table.
 
-// rowImage is a row as a feed shows it: the values of two columns with their write times. The single column of a
-// static row takes the first position. fading reports for each value whether it expires.
+// rowImage is a row as a feed shows it: the values of two columns with their write times. The single column of a static
+// row takes the first position. fading reports for each value whether the value expires.
 type rowImage struct {
 	values [4]string
 	fading [2]bool

@@ -22,7 +22,7 @@ import (
 // Followers of table feeds. A follower requests each page from any available node with the paging state of the previous
 // page. From time to time, a follower returns to its last checkpoint or divides into two followers.
 
-// rowFollower reads the feed of a table or of a part of it, with all changes or with latest versions.
+// rowFollower reads the feed of a table or of part of a table, with all changes or with latest versions.
 type rowFollower struct {
 	table string
 	all   bool
@@ -134,7 +134,7 @@ func (w *simulation) followRows(n *node, t *simenv.Task, f *rowFollower) {
 		f.holds = func(k string) bool { return before(k) && token.Hash([]byte(k)) <= at }
 		other.holds = func(k string) bool { return before(k) && token.Hash([]byte(k)) > at }
 		f.rowsRead, other.rowsRead = f.only(f.holds), other.only(other.holds)
-		f.saved, other.saved = f.rowsRead, other.rowsRead // an older checkpoint would read the other part again
+		f.saved, other.saved = f.rowsRead, other.rowsRead // older checkpoints include the other part
 		w.feeds.followers = append(w.feeds.followers, &other)
 		w.counts.FeedDivisions++
 	}

@@ -146,7 +146,7 @@ func (n *node) startFeeds() {
 	n.startFollowing()
 }
 
-// feedClient is a client of the tables. last is the value that it wrote last.
+// feedClient is a client of the tables. last is the value that the client wrote last.
 type feedClient struct {
 	n    *node
 	t    *simenv.Task
@@ -189,7 +189,7 @@ func (c *feedClient) one(f *feedWrite, k string, row, kind int) string {
 	}
 	live := ""
 	if k == fleeting && w.OneIn(2) {
-		delete(f.wrote, id) // it may have expired by the leader's clock when the condition is evaluated
+		delete(f.wrote, id) // the value may have expired by the leader's clock when the condition is evaluated
 		live = fmt.Sprintf(" USING TTL %d", 1+w.Rand.IntN(5))
 		if old {
 			live = fmt.Sprintf("%s AND TTL %d", using, 1+w.Rand.IntN(5))

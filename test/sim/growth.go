@@ -75,7 +75,7 @@ func (w *simulation) beginGrowth() {
 // crowdFor is longer than the time for which a load must exceed its limit before a partition splits.
 const crowdFor = split.HotDuration + 3*time.Second
 
-// crowd sends many reads to a partition of rowsTable, or to one of its keys, at the leader. Faults spare the leader
+// crowd sends many reads to a partition of rowsTable, or to one of its keys, at the leader. No fault affects the leader
 // during that time, because a new leader would have to measure the load from the start.
 func (w *simulation) crowd() {
 	dice := w.growDice(1)

@@ -28,7 +28,7 @@ type itemPage struct {
 	last          bool
 }
 
-// seenItem is an item of a page. In a change feed it includes the timestamp of the change. In a feed of all versions
+// seenItem is an item of a page. In a change feed, it includes the timestamp of the change. In a feed of all versions,
 // it also includes the operation and the previous value.
 type seenItem struct {
 	itemAt

@@ -34,7 +34,7 @@ type link struct {
 	served map[uint64]*responder
 }
 
-// link returns the connection to a node. It opens a new one if the old connection has ended.
+// link returns the connection to a node. It opens a new connection if the old connection has ended.
 func (c *fakeTransport) link(to *node) *link {
 	id := to.self()
 	if l := c.links[id]; l != nil && !l.over && l.life == to.Life {

@@ -31,7 +31,7 @@ type node struct {
 	parts   *partition.Host
 
 	// These fields hold the coordinator, the client and the server of the internal protocol, and the connections of
-	// clients to the coordinator. All of them end with the process.
+	// clients to the coordinator. All these components end with the process.
 	coord         *coordinator.Coordinator
 	fakeTransport *fakeTransport
 	calls         *rpc.Server

@@ -38,8 +38,8 @@ const (
 	lowThroughput  = 12_000
 	highThroughput = 24_000
 	leastShare     = 3_000
-	// spenders is the number of clients on each node that use the throughput. One client reads. Each of the others
-	// writes writeRows rows per request, at 5 request units per row.
+	// spenders is the number of clients on each node that use the throughput. One client reads. Each of the other
+	// clients writes writeRows rows per request, at 5 request units per row.
 	spenders  = 4
 	writeRows = 20
 	// fatKeys is the number of keys whose rows cost 6 request units to read.

@@ -28,8 +28,8 @@ import (
 )
 
 // This file contains the workload of a base table and its materialized views. The first view has a regular column in
-// its key, the second has only key columns, the third has a WHERE clause, and the fourth is created while clients
-// write. The clients write with all kinds of statements. At the end, each view must match the base table
+// its key, the second view has only key columns, the third view has a WHERE clause, and the fourth view is created
+// while clients write. The clients write with all kinds of statements. At the end, each view must match the base table
 // (viewcheck.go).
 const (
 	seen      = "seen"

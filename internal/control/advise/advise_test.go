@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// logs generates the logs of servers for two weeks. The first server writes far more than the others.
+// logs generates the logs of servers for two weeks. The first server writes far more than the other servers.
 func logs(w *fixture, insert func(server string, at time.Time, message string)) {
 	for i := range 20 {
 		rows := 140
@@ -125,7 +125,7 @@ func TestFoodGroups(t *testing.T) {
 }
 
 // TestBusyKey checks that a logical partition that causes most of a table's request units is reported, even if it is
-// not larger than the others. It is not reported if the table has little load or an even load.
+// not larger than the other logical partitions. It is not reported if the table has little load or an even load.
 func TestBusyKey(t *testing.T) {
 	advise := func(units, keyUnits float64) Report {
 		w := foods(t, 1000)

@@ -53,8 +53,8 @@ func floor(t time.Time, d time.Duration) int64 {
 // design is an alternative key of a table: its partition key has one more component.
 type design struct {
 	table *schema.Table
-	// unit divides by the time in clustering column column, and buckets by a hash of the clustering key. Without both,
-	// the first clustering column becomes part of the partition key.
+	// unit divides by the time in clustering column column, and buckets by a hash of the clustering key. If both are
+	// missing, the first clustering column becomes part of the partition key.
 	unit    *unit
 	column  int
 	buckets int
@@ -255,7 +255,7 @@ func choose(list []outcome, now Size) (best outcome, others []outcome, ok bool) 
 	return list[at], slices.Delete(slices.Clone(list), at, at+1), true
 }
 
-// costs returns the costs of reading all rows, and someRows rows, of the largest partition. Without a design they read
+// costs returns the costs of reading all rows, and someRows rows, of the largest partition. Without a design, they read
 // one partition.
 func (o *outcome) costs(now Size, rowBytes float64, physical int) (all, some cost) {
 	each := now.Rows / max(o.ofLargest, 1)

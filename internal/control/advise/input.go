@@ -15,7 +15,7 @@ type Input struct {
 	Throughput schema.Throughput
 	// Physical is the number of its physical partitions.
 	Physical int
-	// Samples are the samples of physical partitions, one for each.
+	// Samples contains one sample for each physical partition.
 	Samples []Sample
 	// Shapes are the kinds of scans of the table, without duplicates.
 	Shapes []Shape
@@ -99,7 +99,7 @@ const (
 	rowsKeptMost = 1024
 	rowsKeptLess = 64
 	// wellKept is the number of partitions of which all sampled rows are kept, and keptMax is the number of partitions
-	// of which some are kept. No rows of the other partitions are kept.
+	// of which some rows are kept. No rows of the other partitions are kept.
 	wellKept = 4
 	keptMax  = 256
 )

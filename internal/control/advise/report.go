@@ -37,7 +37,7 @@ type Kind string
 const (
 	Large     Kind = "large"      // logical partitions above 10 MB, 100 MB, or 100,000 values
 	Unbounded Kind = "unbounded"  // logical partitions that grow without limit
-	Skewed    Kind = "skewed"     // a few logical partitions that are much larger than others
+	Skewed    Kind = "skewed"     // a few logical partitions that are much larger than the other partitions
 	Busy      Kind = "busy"       // a logical partition that causes much of the table's cost
 	FewKeys   Kind = "few-keys"   // too few logical partitions for an even distribution
 	SingleRow Kind = "single-row" // partitions that keep one row instead of several

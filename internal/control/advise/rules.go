@@ -130,11 +130,11 @@ func (s *study) unbounded() *Finding {
 // they hold most of the bytes. source describes the origin of the times.
 func (s *study) growths() (open []growth, source string) {
 	if len(s.Table.Clustering) == 0 || slices.ContainsFunc(s.Table.PartitionKey, isTime) {
-		return nil, "" // the key already limits it by time
+		return nil, "" // the key already limits the partition by time
 	}
 	column, i := timeColumn(s.Table)
 	if column != nil && column.Mask != nil {
-		column = nil // the evidence contains its values
+		column = nil // the evidence contains the values of the key
 	}
 	source = "their timestamps"
 	if column != nil {
@@ -177,8 +177,8 @@ func (s *study) growths() (open []growth, source string) {
 	return open, source
 }
 
-// times determines the time span of a partition's rows. Without a time column it uses the write times. Repeatedly
-// overwritten rows would look like growth, so the rows must have been written in the order of their keys.
+// times determines the time span of a partition's rows. If the key has no time column, it uses the write times.
+// Repeatedly overwritten rows would look like growth, so the rows must have been written in the order of their keys.
 func (g *growth) times(t *schema.Table, column *schema.Column, place int) bool {
 	kept := g.member.Kept
 	if len(kept) == 0 {
@@ -255,7 +255,7 @@ const (
 	skewTimes, skewBytes, skewKeys = 5, 1e6, 10
 )
 
-// skewed reports partitions that are much larger than others.
+// skewed reports partitions that are much larger than other partitions.
 func (s *study) skewed() *Finding {
 	top := s.figures.Largest
 	if s.count < skewKeys || top.Bytes < skewBytes || top.Bytes < skewTimes*s.mean() {

@@ -309,7 +309,7 @@ func (w *SplitController) check(ctx context.Context, now time.Time, r *partition
 }
 
 // samplingInterval returns the number of request units between two samples, or 0 if nothing is sampled. throughput is
-// the partition's provisioned throughput. throttled reports whether it has just rejected requests.
+// the partition's provisioned throughput. throttled reports whether the partition has just rejected requests.
 func (w *SplitController) samplingInterval(load, throughput float64, throttled bool) ru.Units {
 	if !split.Exceeds(load, w.loadLimit(throughput)/4) && !throttled {
 		return 0

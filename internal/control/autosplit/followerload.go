@@ -24,7 +24,7 @@ import (
 const (
 	// reportShare is the divisor of the load limit above which a follower reports its load: 1/16 of the limit.
 	reportShare = 16
-	// reportTTL is the time that a report counts. Followers report every second.
+	// reportTTL is the time for which a report is used. Followers report every second.
 	reportTTL = 3 * roundInterval
 	// reportPartitionsMax bounds the partitions in one report, reportTokensMax bounds the sampled tokens of each
 	// partition, and reportNodesMax bounds the nodes that report about one partition.
@@ -107,7 +107,7 @@ func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*pa
 	}
 	w.followed = keep
 	for _, leader := range slices.SortedFunc(maps.Keys(lists), byNode) {
-		if w.Queries.Alive(leader) { // a report that does not arrive is replaced by the next one
+		if w.Queries.Alive(leader) { // a report that does not arrive is replaced by the next report
 			report := FollowerReport{w.Queries.Self(), lists[leader]}
 			_, _ = clusterquery.Query(ctx, w.Queries, leader, FollowerLoadCall, report)
 		}

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// collectInterval is how often merge candidates are collected from the leaders. A shorter idle period shortens it.
+	// collectInterval is how often merge candidates are collected from the leaders. A shorter idle period also shortens
+	// this interval.
 	collectInterval = 15 * time.Second
 	// collectTimeout bounds the wait for the candidates of all nodes.
 	collectTimeout = 10 * time.Second
@@ -67,7 +68,7 @@ var CandidatesCall = rpc.Declare[rpc.None, merge.Candidates](rpc.Spec{Name: "mer
 // MergeController requests merges of idle neighbors, and of neighbors whose replicas have been colocated for a merge.
 type MergeController struct {
 	*Options
-	splits  *SplitController // has the candidates that this node leads
+	splits  *SplitController // holds the merge candidates among the partitions that this node leads
 	queries *clusterquery.Client
 	rules   merge.Rules
 	askedAt time.Time

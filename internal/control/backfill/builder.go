@@ -34,7 +34,7 @@ const (
 	mutationBytes   = 256 << 10
 	// chunkExamined is the number of empty keys that a command may examine.
 	chunkExamined = 100_000
-	// awaitMax is the time that CREATE INDEX waits, so that the index of a small table is ready when the statement
+	// awaitMax is the time for which CREATE INDEX waits, so that the index of a small table is ready when the statement
 	// returns.
 	awaitMax = time.Second
 	// retryPause is the pause after a failed attempt. Run also checks at this interval whether this node should build,
@@ -42,8 +42,8 @@ const (
 	retryPause = time.Second
 	// publicationPause is the pause before a chunk is retried because the table was being altered.
 	publicationPause = 5 * time.Millisecond
-	// yieldMax is the time that a build yields to clients while the machine or the throughput of the table is short.
-	// After that it continues with the priority of a client.
+	// yieldMax is the time for which a build yields to clients while the machine is overloaded or the table's
+	// throughput is exhausted. After that, it continues with the priority of a client.
 	yieldMax = time.Second
 	// savePause is the pause between two saves of a build's progress. After a crash, the work since the last save is
 	// repeated.
@@ -77,7 +77,7 @@ type Options struct {
 	Entries  Entries
 	// Catalog holds the schema with which this node plans statements. It is a *catalog.Catalog.
 	Catalog interface{ Snapshot() *schema.Schema }
-	// Member makes only the node build indexes that leads the meta partition. It is nil on a standalone node.
+	// If Member is set, only the node that leads the meta partition builds indexes. It is nil on a standalone node.
 	Member interface{ LeadsMeta() bool }
 	Log    *slog.Logger
 	// Clients reports whether this machine is overloaded. It may be nil.
@@ -166,7 +166,7 @@ func (b *Builder) saveProgress(ctx context.Context, id uint32, at *meta.Build, s
 	*saved = b.Sched.Now()
 	_, err := b.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		if _, ix := s.Schema.IndexByID(id); !s.Building[id] || ix == nil || ix.Policy() != at.Policy {
-			return s, nil // it was dropped, or must be built with another policy
+			return s, nil // the index was dropped, or must be built with another policy
 		}
 		return s.WithBuild(id, at), nil
 	})
@@ -357,8 +357,8 @@ func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) err
 	})
 }
 
-// retryThrottled retries a request while it is throttled. It uses low priority. After yieldMax without progress it uses
-// the priority of clients, so that they cannot starve a build.
+// retryThrottled retries a request while it is throttled. It uses low priority. After yieldMax without progress, it
+// uses the priority of clients, so that they cannot starve a build.
 func (b *Builder) retryThrottled(
 	ctx context.Context, do func(who fairshare.Principal) (progress bool, err error),
 ) error {

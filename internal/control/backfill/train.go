@@ -176,7 +176,7 @@ func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin u
 type sampler struct {
 	column *schema.Column
 	// seen is the number of vectors found, and most is the number of vectors to find. keep reports whether to keep the
-	// vectors. rows reports whether rows without a vector count as well.
+	// vectors. rows reports whether rows without a vector also count.
 	seen, most int
 	keep, rows bool
 	vectors    [][]float32

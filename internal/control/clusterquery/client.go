@@ -103,8 +103,8 @@ func (c *Client) Name(node topology.NodeID) string {
 	return node.Short()
 }
 
-// All sends a call to all nodes, this one first, which handles it with local. silent holds the names of nodes that did
-// not respond.
+// All sends a call to all nodes. This node comes first and handles the call with local. silent holds the names of nodes
+// that did not respond.
 func All[Q, A any](ctx context.Context, c *Client, call *rpc.Call[Q, A], q Q,
 	local func(ctx context.Context, q Q) (A, error)) (responses []A, silent []string, err error) {
 	own, err := local(ctx, q)

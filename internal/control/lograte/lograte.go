@@ -29,7 +29,7 @@ type Limiter struct {
 	keys map[string]*state
 }
 
-// state is the time of the last message with a key, and the number of messages omitted since.
+// state is the time of the last message with a key, and the number of messages omitted since that time.
 type state struct {
 	at      time.Time
 	omitted int
@@ -41,7 +41,8 @@ func (l *Limiter) Allow(key string) bool {
 	return ok
 }
 
-// Count reports whether to log a message with a key, and how many such messages were omitted since the last one.
+// Count reports whether to log a message with a key, and how many such messages were omitted since the last logged
+// message.
 func (l *Limiter) Count(key string) (omitted int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -111,8 +111,8 @@ func FormerClusterSetting(cluster [16]byte) string {
 	return "recovered/" + hex.EncodeToString(cluster[:])
 }
 
-// FormerCluster returns the message for a node that connects as a member of the cluster that this cluster was before
-// its recovery. It returns an empty string if the cluster ID is unknown.
+// FormerCluster returns the message for a node that connects as a member of the cluster that existed before the
+// recovery of this cluster. It returns an empty string if the cluster ID is unknown.
 func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topology.NodeID) string {
 	s := o.Node.State()
 	if s == nil {

@@ -18,7 +18,7 @@
 //   - (N2) A data directory is one node. Another directory with the same certificate, or a running copy of the directory,
 //     is rejected.
 //   - (N3) Data of one cluster, or of a standalone node, never gets into another cluster.
-//   - (N4) A node that the others need cannot be decommissioned.
+//   - (N4) A node that the other nodes need cannot be decommissioned.
 //
 // Package peers determines whether a member is alive; the metadata does not contain this information. Start reading at
 // Joiner.Run.

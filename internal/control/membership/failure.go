@@ -21,7 +21,7 @@ var errOnlySelf = errors.New("--join names this node itself: specify the interna
 	"--bootstrap to create a cluster")
 
 // isPermanent reports whether a join failure persists without intervention: a wrong node responded, or the node
-// rejected this one.
+// rejected this node.
 func isPermanent(err error) bool {
 	var refused *transport.Refused
 	switch {

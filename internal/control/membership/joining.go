@@ -23,7 +23,7 @@ const (
 	attemptTimeout = 5 * time.Second
 	joinPause      = 500 * time.Millisecond
 	// firstAttemptTimeout bounds the attempts of the first round. A node that is itself looking for the cluster does
-	// not respond, while others may.
+	// not respond, but other nodes may.
 	firstAttemptTimeout = 500 * time.Millisecond
 	// joinAttempts is the number of attempts if the cluster responds with errors. duplicateAttempts is the number of
 	// attempts if it knows the node from another process.
@@ -183,7 +183,7 @@ func (j *Joiner) ask(ctx context.Context, address string) (peers.JoinResponse, e
 	return peers.Join(ctx, &rpc.Client{Caller: j.Network, Sched: j.Sched}, p.Node, joinRequest(j.Node.Record()))
 }
 
-// discover connects to the node at an address, so that both know their addresses.
+// discover connects to the node at an address, so that each node knows the address of the other node.
 func (j *Joiner) discover(ctx context.Context, address string) error {
 	ctx, cancel := j.Sched.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -197,7 +197,7 @@ func (j *Joiner) awaitMetadata(ctx context.Context, again bool) error {
 	for j.Metadata.State().Version == 0 {
 		for _, address := range j.Addresses {
 			if again {
-				_ = j.discover(ctx, address) // a node that cannot be reached may still reach this one
+				_ = j.discover(ctx, address) // a node that cannot be reached may still reach this node
 			}
 		}
 		wait, cancel := j.Sched.WithTimeout(ctx, lograte.Interval)

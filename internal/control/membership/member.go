@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// agreementTimeout is the time that a schema change waits for the other nodes to receive it.
+	// agreementTimeout is the time for which a schema change waits for the other nodes to receive it.
 	agreementTimeout = time.Second
 	// acquireTimeout bounds the wait in the queue of metadata writers. After that, the change is attempted without the
 	// queue.
@@ -37,7 +37,7 @@ type Node interface {
 }
 
 // Member represents this node in its cluster. It handles the calls of other members, queries them about the metadata,
-// and follows nodes that come and go. Set its fields before use.
+// and tracks the nodes that join and leave. Set its fields before use.
 type Member struct {
 	Self    topology.NodeID
 	Host    *partition.Host
@@ -48,7 +48,7 @@ type Member struct {
 	Node     Node
 	// Loads measures the replicas on this node. It is nil if they are not measured.
 	Loads *LoadTracker
-	// RebuildDelay is the time that a node may be down before its replicas are rebuilt on other nodes.
+	// RebuildDelay is the time for which a node may be down before its replicas are rebuilt on other nodes.
 	RebuildDelay time.Duration
 	// BytesSlack is placement.View.BytesSlack.
 	BytesSlack float64

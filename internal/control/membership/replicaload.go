@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// statsTTL is the time that the stats of replicas are cached.
+	// statsTTL is the time for which the stats of replicas are cached.
 	statsTTL = 5 * time.Second
 	// loadHalfLife is the time after which a measured load has half its weight.
 	loadHalfLife = time.Minute
@@ -47,8 +47,8 @@ type loadRate struct {
 	rate    float64
 }
 
-// next returns the rate at a later measurement. A replica that replaced another one counts from zero, so it keeps the
-// previous rate for the first interval.
+// next returns the rate at a later measurement. A replica that replaced another replica counts from zero, so it keeps
+// the previous rate for the first interval.
 func (p loadRate) next(replica topology.ReplicaID, units ru.Units, elapsed time.Duration) loadRate {
 	next := loadRate{replica, units, p.rate}
 	if replica == p.replica {

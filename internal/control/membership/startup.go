@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Startup decides whether a node stands alone, creates a cluster, joins one, or is a member already. Set its fields
-// before use. Its methods may change Bootstrap and Join.
+// Startup decides whether a node stands alone, creates a cluster, joins a cluster, or is already a member. Set its
+// fields before use. Its methods may change Bootstrap and Join.
 type Startup struct {
 	// Internal is the configured address of the listener for other nodes, or empty on a standalone node. Addresses are
 	// the addresses at which other nodes reach this node.

@@ -23,12 +23,12 @@ const (
 	// statsConcurrency bounds the parallel requests.
 	statsConcurrency = 16
 	// loadMax is a load in request units per second that no replica can reach. Larger values are wrong: older versions
-	// report them for replicas that replaced others.
+	// report such values for replicas that replaced other replicas.
 	loadMax = 1 << 32
 )
 
 // ClusterStats holds the sizes of all replicas and the capacities of the nodes, on the node that decides about
-// placement. For a node that does not respond it keeps the previous values.
+// placement. For a node that does not respond, it keeps the previous values.
 type ClusterStats struct {
 	mu       sync.Mutex
 	reported map[topology.NodeID]peers.NodeStats
@@ -56,7 +56,8 @@ func (w *ClusterStats) update(nodes []*meta.Node, reported map[topology.NodeID]p
 			capacity[n.ID] = h.Capacity
 		}
 		for _, r := range h.Replicas {
-			// A replica that is being copied is smaller than the others, and a follower may have less load.
+			// A replica that is being copied is smaller than the other replicas, and a follower may have less load than
+			// the leader.
 			s := sizes[r.Partition]
 			s.Bytes = max(s.Bytes, float64(r.Bytes))
 			if r.Load < loadMax {

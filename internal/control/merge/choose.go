@@ -19,7 +19,7 @@ const (
 	// reserved for operators.
 	automaticMax = 2
 	// splitCooldownFactor is how many idle periods must pass after a split before a partition is merged. A load that
-	// returns within that time causes only one split.
+	// returns during that time causes only one split.
 	splitCooldownFactor = 12
 )
 
@@ -31,8 +31,8 @@ type Rules struct {
 	}
 	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
 	LoadLimit float64
-	// IdlePeriod is the time that two neighbors must be idle before they are merged. After a split, they are not merged
-	// for twelve times as long. 0 disables merges.
+	// IdlePeriod is the time for which two neighbors must be idle before they are merged. After a split, they are not
+	// merged for twelve times as long. 0 disables merges.
 	IdlePeriod time.Duration
 	// Nodes reports whether a node is alive. It is nil on a standalone node.
 	Nodes interface {
@@ -100,8 +100,8 @@ func (r *Rules) Choose(s *meta.State, reported []Candidate, now time.Time) (requ
 type pair struct {
 	left, right *topology.Partition
 	bytes       uint64
-	// needsMove reports whether their replicas are on different nodes. siblings reports whether one partition was split
-	// into them.
+	// needsMove reports whether their replicas are on different nodes. siblings reports whether one split created both
+	// partitions.
 	needsMove, siblings bool
 	request             Request
 }

@@ -28,11 +28,11 @@ import (
 
 // The limits of merges.
 const (
-	// MaxConcurrent bounds the merges in progress in a cluster. During a merge one partition is briefly unavailable.
+	// MaxConcurrent bounds the merges in progress in a cluster. During a merge, one partition is briefly unavailable.
 	MaxConcurrent = 4
 	// MinFeatureLevel is the feature level that merges require.
 	MinFeatureLevel feature.Level = 2
-	// ColocateTimeout is the time that replicas may take to move to the same nodes before a merge.
+	// ColocateTimeout is the maximum time that replicas may take to move to the same nodes before a merge.
 	ColocateTimeout = time.Hour
 )
 
@@ -45,8 +45,8 @@ type Request struct {
 	Level feature.Level
 	// SkipCooldown ignores split.Cooldown.
 	SkipCooldown bool
-	// KeepPlacement is the partition whose replicas stay on their nodes if the two must be colocated. 0 means the left
-	// partition.
+	// KeepPlacement is the partition whose replicas stay on their nodes if the two partitions must be colocated. 0
+	// means the left partition.
 	KeepPlacement topology.PartitionID
 }
 

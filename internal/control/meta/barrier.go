@@ -26,7 +26,7 @@ func (k *Keeper) ReadBarrier(ctx context.Context) (*State, error) {
 }
 
 // latestVersion calls Member.LatestVersion until it succeeds. Callers that arrive during a call share the next call,
-// because the result of the current one may be older than changes they know of.
+// because the result of the current call may be older than changes that the callers know of.
 func (k *Keeper) latestVersion(ctx context.Context) (uint64, error) {
 	k.mu.Lock()
 	came := k.barrierRequests

@@ -61,8 +61,8 @@ type Event struct {
 	Ended int64
 	// Bytes is the number of bytes moved, or the size before the split or merge on the leader's disk; 0 if unknown.
 	Bytes uint64
-	// Pause is the time that some keys could not be written, or 0 if unknown. For a split, these are the keys of the
-	// new partition; the pause lasts from the proposal of the log entry until the topology is updated, without the
+	// Pause is the time for which some keys could not be written, or 0 if unknown. For a split, these are the keys of
+	// the new partition; the pause lasts from the proposal of the log entry until the topology is updated, without the
 	// commit of the update. It is stored in microseconds.
 	Pause time.Duration
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Change stores records if the current version is the expected one, and returns the new version, or
+// Change stores records if the current version is the expected version, and returns the new version, or
 // *partition.Conflict. After any other error, the outcome is unknown: the change may happen now or later.
 type Change func(ctx context.Context, c command.Records) (version uint64, err error)
 
 // ErrUncertain means that an Update may or may not have happened, or may still happen.
 var ErrUncertain = errors.New("the outcome of the change is unknown")
 
-// ErrNotVisible means that an Update has happened but this node's records did not reach it in time.
+// ErrNotVisible means that an Update has happened but this node's records did not reach the new version in time.
 var ErrNotVisible = errors.New("the change was made, but this node has not received it yet")
 
 // ErrClosed means that the Keeper is closed.
@@ -171,8 +171,8 @@ func (k *Keeper) Close() {
 // State returns the latest state on this node.
 func (k *Keeper) State() *State { return k.state.Load() }
 
-// Subscribe registers f for the states after the returned one. f receives them in ascending order, but may not receive
-// every state. f must not block for long and must not call Update or Subscribe.
+// Subscribe registers f for the states after the returned state. f receives them in ascending order, but may not
+// receive every state. f must not block for long and must not call Update or Subscribe.
 func (k *Keeper) Subscribe(f func(old, new *State)) *State {
 	if k.lock(context.Background(), k.publishing) != nil {
 		return k.State() // the Keeper is closed and no state will follow
@@ -203,7 +203,7 @@ type pendingChange struct {
 const pendingMax = 64
 
 // NoteChange reports the change that led this node's records to a version; a call of Reload must follow. It does not
-// block, and keeps put. Without it the Keeper reads the whole state from the records.
+// block, and keeps put. Without this call, the Keeper reads the whole state from the records.
 func (k *Keeper) NoteChange(version uint64, put []command.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -269,7 +269,7 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 }
 
 // TestTurns checks that a node that is closer to the log does not overtake a node that waits for its turn. Changes are
-// made in the order of the requests. A node that does not use its turn delays the others only briefly.
+// made in the order of the requests. A node that does not use its turn delays the other nodes only briefly.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, updates = 4, 10

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// grantTimeout is the time that the queue waits for a change after a grant. The caller may have crashed or be slow.
+// grantTimeout is the time for which the queue waits for a change after a grant. The caller may have crashed or be
+// slow.
 const grantTimeout = 200 * time.Millisecond
 
 // Acquire queues callers that want to change the metadata. It returns the version on which the next change must be
 // based. It is called on the Keeper of the node that leads the meta partition by the Keepers of all nodes
 // (Member.AcquireFromLeader). A grant ends with the next change or after grantTimeout.
 //
-// The queue is an optimization: comparing versions makes changes safe. Without it a node far from the leader would
-// compute many states that conflict with changes of nearer nodes.
+// The queue is an optimization: comparing versions makes changes safe. Without the queue, a node far from the leader
+// would compute many states that conflict with changes of nearer nodes.
 func (k *Keeper) Acquire(ctx context.Context) (version uint64, err error) {
 	if err := k.lock(ctx, k.queue); err != nil { // callers are served in order
 		return 0, err

@@ -10,7 +10,7 @@ import (
 )
 
 // A node's wall clock provides the timestamps of the writes that its leaders accept, and decides what has expired. A
-// clock that is ahead would hide later writes and expire data too early, even after it has been corrected. Therefore
+// clock that is ahead would hide later writes and expire data too early, even after it has been corrected. Therefore,
 // the node limits its clock by the clocks of a quorum of nodes. No clock is trusted alone, including the node's own.
 //
 //	four clocks, in order:   a ─── b ═══ c ──────────── d      quorum 3: three show b or later, three c or earlier
@@ -27,8 +27,9 @@ const (
 	clockTolerance = time.Second
 	// clockReportTTL is how long the clock of a node counts after its last report.
 	clockReportTTL = 10 * time.Second
-	// unverifiedMax is the time that a started node considers its clock unverified if no quorum has reported. After
-	// that it may lead: an unverified clock is better than no leader. Until then it polls every unverifiedInterval.
+	// unverifiedMax is the time for which a started node considers its clock unverified if no quorum has reported.
+	// After that it may lead: an unverified clock is better than no leader. Until then it polls every
+	// unverifiedInterval.
 	unverifiedMax, unverifiedInterval = 5 * time.Second, 100 * time.Millisecond
 	// regressionMin is how far the clock of a starting node may be behind its newest timestamp. Timestamps may be ahead
 	// by a second because of conditional writes, and the clocks of clients differ.
@@ -139,8 +140,8 @@ func (p *Peers) updateBounds() {
 	p.bounds.Store(&clockBounds{at: now, low: clocks[len(clocks)-quorum], high: clocks[quorum-1]})
 }
 
-// clockUnverified reports whether no quorum has reported its clocks yet: the node has just started, or was the only
-// node until now.
+// clockUnverified reports whether no quorum has reported its clocks yet: the node has just started, or has been the
+// only node so far.
 func (p *Peers) clockUnverified() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -100,7 +100,7 @@ type peer struct {
 	reportedAt time.Time // when report was received; zero if never
 	// restartedAt is when a report of a new process was received; zero if the process has not changed.
 	restartedAt time.Time
-	// returned is true after the node has come back until it reports, because it may be another process.
+	// returned is true from the time the node has come back until it reports, because the node may be another process.
 	returned bool
 	skew     time.Duration
 	// memory holds the latest distinct values of Report.Memory, newest first, and the times of their reports.
@@ -231,12 +231,12 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 	return out
 }
 
-// restartReports is the time that a restart counts as recent, in intervals of Options.Interval. By then all nodes know
-// of it.
+// restartReports is the time for which a restart counts as recent, in intervals of Options.Interval. After this time,
+// all nodes know of the restart.
 const restartReports = 3
 
-// RecentlyRestarted returns the nodes that have restarted so recently that other nodes may not know of it, and the
-// nodes that came back and have not reported yet. They must not become leaders: a leader that has lost its memory
+// RecentlyRestarted returns the nodes that have restarted so recently that other nodes may not know of the restart, and
+// the nodes that came back and have not reported yet. They must not become leaders: a leader that has lost its memory
 // cannot determine whether a resent write has been applied, and neither can the sender.
 func (p *Peers) RecentlyRestarted() map[topology.NodeID]bool {
 	p.mu.Lock()

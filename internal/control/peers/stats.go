@@ -20,8 +20,8 @@ type ReplicaStats struct {
 	Load uint64
 }
 
-// NodeStats holds the sizes and loads of all replicas on a node. Encoded it takes about 5 bytes per replica: 50 KB for
-// 10,000 replicas.
+// NodeStats holds the sizes and loads of all replicas on a node. The encoded form takes about 5 bytes per replica: 50
+// KB for 10,000 replicas.
 type NodeStats struct {
 	// Capacity is the number of bytes that the node has room for, including its current data; 0 if unknown.
 	Capacity uint64

@@ -16,8 +16,8 @@
 // partition calls Plan, changes its Raft configuration, and publishes the result with topology.Snapshot.RecordVoters.
 // Nodes create and remove their own replicas to match the topology.
 //
-// A set grows from one voter to three and then four. With two nodes the second replica is a learner, because two voters
-// are less available than one. Every node is a member of the meta partition, as a learner if it does not vote.
+// A set grows from one voter to three and then four. With two nodes, the second replica is a learner, because two
+// voters are less available than one. Every node is a member of the meta partition, as a learner if it does not vote.
 //
 // Replicas are placed by the ring that drivers see, while the nodes on the ring are within a tolerance of their fair
 // shares of bytes and load. Beyond the tolerance, bytes and load decide: see balancer.

@@ -97,7 +97,7 @@ func allowed(from, to int) bool {
 }
 
 // PreferredLeader returns the voter that should lead a set: the first in order whose node may lead, then any other
-// whose node may lead, or 0. order is the result of Ring.LeaderOrder.
+// replica whose node may lead, or 0. order is the result of Ring.LeaderOrder.
 func PreferredLeader(set *topology.ReplicaSet, order []topology.NodeID,
 	may func(topology.NodeID) bool) topology.ReplicaID {
 	for _, node := range order {

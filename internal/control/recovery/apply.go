@@ -38,7 +38,7 @@ func unfinishedText(digest string) string {
 		digest + ")"
 }
 
-// Apply applies a plan to the directory of a stopped node. After an interruption it can be called again with the same
+// Apply applies a plan to the directory of a stopped node. After an interruption, it can be called again with the same
 // plan. It returns ErrDone if nothing remains to be done. An error before the first change explains why the plan is
 // rejected.
 func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
@@ -325,7 +325,7 @@ type batch interface {
 	PutReplica(r *keys.Replica)
 }
 
-// putRecords replaces the records of the meta partition by the records of the plan.
+// putRecords replaces the records of the meta partition with the records of the plan.
 func (a *applier) putRecords(b batch, g *Group) error {
 	old, err := readRecords(a.store.Records)
 	if err != nil {
@@ -368,7 +368,7 @@ func (a *applier) recordDone(digest, dir string, now time.Time) error {
 	return writeFile(filepath.Join(dir, doneFile), []byte(text.String()))
 }
 
-// writeFile writes a file atomically. Only its owner can read it.
+// writeFile writes a file atomically. Only the owner of the file can read it.
 func writeFile(name string, b []byte) error {
 	temp := name + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -68,7 +68,7 @@ type Changer struct {
 // timeout returns the timeout of a change.
 func (c *Changer) timeout() time.Duration { return cmp.Or(c.Timeout, Timeout) }
 
-// Apply makes a schema change for a role; role is empty without authentication. The role gets all permissions on
+// Apply makes a schema change for a role; role is empty if authentication is off. The role gets all permissions on
 // created objects. All permissions on dropped objects are revoked. Rejections and no-ops are decided with a schema that
 // contains every change acknowledged before the call (SC4). When Apply returns, the change is durable and every later
 // statement sees it, on all live nodes.
@@ -138,7 +138,8 @@ func (c *Changer) SetLists(ctx context.Context, lists *schema.SetLists) error {
 func (c *Changer) SupportsLists() bool { return c.Levels.Current() >= listsLevel }
 
 // The feature levels required by containers, vectors, change logs, masks, change logs of CQL tables, views,
-// user-defined functions, storage-attached indexes, and vector lists. Older versions do not know them in the metadata.
+// user-defined functions, storage-attached indexes, and vector lists. Older versions cannot read these objects in the
+// metadata.
 const (
 	containersLevel      = 3
 	vectorsLevel         = 4

@@ -83,7 +83,7 @@ func (t *tableChange) setFeedAbove(stamp int64) {
 	}
 }
 
-// newestPause is the pause before a request to partitions without remaining throughput is retried.
+// newestPause is the pause before a request to partitions that have used up their throughput is retried.
 const newestPause = 50 * time.Millisecond
 
 // askNewest requests the highest timestamp that the partitions of a table have assigned, after they have started to

@@ -86,7 +86,7 @@ func (i *Installer) events(old, next *schema.Schema) []schema.Event {
 }
 
 // require makes the replicas of changed tables reject mutations planned for an earlier revision; sessions then plan
-// them again. Otherwise a write planned before a new index existed could be applied after the index was built, and the
+// them again. Otherwise, a write planned before a new index existed could be applied after the index was built, and the
 // index would miss it.
 func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
 	if i.Standalone == nil {

@@ -86,8 +86,8 @@ func (r *recorder) Publish(_ *schema.Schema, es ...schema.Event) {
 }
 
 // TestOrderOfSteps checks SC1 to SC3. Replicas are created before statements can name the table. Mutations of an older
-// revision are rejected before statements are planned for the new one. Dropped tables are removed when no statement can
-// name them. A single step from the first to the last state, as after a restart, must work too.
+// revision are rejected before statements are planned for the new revision. Dropped tables are removed when no
+// statement can name them. A single step from the first to the last state, as after a restart, must work too.
 func TestOrderOfSteps(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {

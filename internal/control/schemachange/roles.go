@@ -63,7 +63,7 @@ func (c *Changer) RetryEnsureRoles(ctx context.Context, users []string, log *slo
 	})
 }
 
-// world returns the other parts of the state that a change of roles depends on.
+// world returns the parts of the state, other than the roles, that a change of roles depends on.
 func (c *Changer) world(s *meta.State, actor string) *access.Environment {
 	whole := c.Catalog.WithSystem(s.Schema)
 	return &access.Environment{

@@ -101,7 +101,7 @@ func indexIDs(s *schema.Schema) map[uint32]bool {
 	return out
 }
 
-// newIndexes returns the indexes that a change added to existing tables, or for which it changed the policy.
+// newIndexes returns the indexes that a change added to existing tables, or whose policy it changed.
 func newIndexes(changes []tableChange) []*schema.Index {
 	var out []*schema.Index
 	for _, c := range changes {

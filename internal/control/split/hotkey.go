@@ -13,7 +13,7 @@ import (
 // The limits of hot key detection. A hot key is detected by its token: keys that share a token are never separated.
 const (
 	// hotAfter is the time that a token must cause most of a saturated partition's load before it is hot. coolAfter is
-	// the time that its share must be lower before it stops being hot.
+	// the time that a token's share must be lower before the token stops being hot.
 	hotAfter  = time.Second
 	coolAfter = 10 * time.Second
 	// hotShare is the share of the load at which a token becomes hot, and coolShare is the share at which it stays hot.
@@ -21,8 +21,8 @@ const (
 	coolShare = 0.4
 	// saturatedShare is the fraction of its throughput at which a partition is saturated.
 	saturatedShare = 0.9
-	// minSiblingShare is the minimum share of the load on one side of a hot token for a split on that side. A split
-	// takes away a part of the throughput, so a split without load on the other side gains nothing.
+	// minSiblingShare is the minimum share of the load on one side of a hot token for a split on that side. Each side
+	// of a split gets only part of the throughput, so a split has no benefit if the other side has no load.
 	minSiblingShare = 0.01
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// asked draws n samples. The given fraction of them has the same token.
+// asked draws n samples. The given fraction of the samples has the same token.
 func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	for range int(part * float64(n)) {
 		places = append(places, place)
@@ -136,7 +136,7 @@ func TestIsolate(t *testing.T) {
 			next, err := o.Apply(s, now)
 			if err != nil {
 				if _, left, right := mine(p); cuts > 0 && (left == 0 || right == 0) {
-					return // the other side had little load at first and must wait
+					return // the other side had little load at first, so its split must wait
 				}
 				t.Fatalf("cut %d at %v: %v", cuts, at, err)
 			}

@@ -23,7 +23,7 @@ import (
 
 // The limits of splits.
 const (
-	// Cooldown is the time that a partition is not split after its span has changed.
+	// Cooldown is the time for which a partition is not split after its span has changed.
 	Cooldown = time.Minute
 	// MaxConcurrent bounds the splits in progress in a cluster.
 	MaxConcurrent = 8

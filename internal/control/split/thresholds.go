@@ -9,7 +9,7 @@ import (
 
 // The limits of automatic splits.
 const (
-	// HotDuration is the time that the load of a partition must exceed its limit without interruption before it is
+	// HotDuration is the time for which the load of a partition must exceed its limit without interruption before it is
 	// split.
 	HotDuration = 10 * time.Second
 	// minSideShare is the minimum share of the load on each side of a split. minSamples is the minimum number of
@@ -47,7 +47,7 @@ func (h *HotTimer) Due(now time.Time, above bool) bool {
 }
 
 // SplitPoint returns the token that divides sampled tokens most evenly; it sorts them. ok reports whether each side has
-// at least a quarter of the load. It is false if one token has more than half of the load, or if there are too few
+// at least a quarter of the load. ok is false if one token has more than half of the load, or if there are too few
 // samples.
 func SplitPoint(tokens []uint64) (at uint64, ok bool) {
 	if len(tokens) < minSamples {

@@ -37,7 +37,7 @@ func Splits(s *meta.State) (requests []split.Request) {
 	return requests
 }
 
-// segment is a part of a table's ring that is, or will be when pending changes have finished, one physical partition.
+// segment is a part of a table's ring that is one physical partition, or will be when pending changes have finished.
 type segment struct {
 	// begin and last are the first and the last token.
 	begin, last uint64

@@ -58,7 +58,7 @@ func (p *provision) partitions(m *topology.Snapshot) (n int) {
 	return n
 }
 
-// DividePerPartition divides each throughput evenly among physical partitions. During a split each side gets half of
+// DividePerPartition divides each throughput evenly among physical partitions. During a split, each side gets half of
 // the partition's share. The shares of the other partitions change when the split has finished.
 func DividePerPartition(s *meta.State) partition.Throughputs {
 	out := partition.Throughputs{PerSecond: map[topology.PartitionID]int64{},
@@ -82,7 +82,7 @@ func DividePerPartition(s *meta.State) partition.Throughputs {
 	return out
 }
 
-// SharedTables returns all tables that share the throughput of a table, including itself, or nil if it has no
+// SharedTables returns all tables that share the throughput of a table, including itself, or nil if the table has no
 // throughput.
 func SharedTables(s *meta.State, table uint32) []uint32 {
 	for v := range provisions(s) {
@@ -94,8 +94,8 @@ func SharedTables(s *meta.State, table uint32) []uint32 {
 }
 
 // InitialPartitions returns the number of physical partitions for a new table: one for every 6,000 request units per
-// second. A table that shares a keyspace's throughput gets the partitions that the other tables leave, or one
-// partition if they leave none. It returns 0 if the table has no throughput.
+// second. A table that shares a keyspace's throughput gets the part of this number that the other tables do not have.
+// The result is at least 1 in this case. It returns 0 if the table has no throughput.
 func InitialPartitions(s *meta.State, t *schema.Table) int {
 	ks := s.Schema.Keyspace(t.Keyspace)
 	if ks == nil {

@@ -21,8 +21,9 @@ import (
 
 const firstTable = 100
 
-// state returns the state of a keyspace with a throughput. Tables without their own throughput share it. Each table
-// has its initial number of partitions. Throughputs are in request units per second. The value 0 means none.
+// state returns the state of a keyspace with a throughput. Tables without their own throughput share the throughput of
+// their keyspace. Each table has its initial number of partitions. Throughputs are in request units per second. The
+// value 0 means none.
 func state(t rapid.TB, shared int, own ...int) *meta.State {
 	option := func(units int) map[string]string {
 		if units == 0 {
@@ -102,7 +103,7 @@ func TestSplits(t *testing.T) {
 					s = next
 				}
 			}
-			for _, p := range under { // some splits end, others are still in progress in the next round
+			for _, p := range under { // some splits end, and the other splits are still in progress in the next round
 				if rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
 					continue
 				}
@@ -161,7 +162,7 @@ func TestDivideDuringSplit(t *testing.T) {
 // TestSplitsOfShared checks that tables that share a throughput are split together, the widest partitions first.
 func TestSplitsOfShared(t *testing.T) {
 	s := state(t, 40_000, 0, 0)
-	s.Topology = state(t, 12_000, 0, 0).Topology // one table has two partitions, and one table has one
+	s.Topology = state(t, 12_000, 0, 0).Topology // one table has two partitions, and one table has one partition
 	orders := Splits(s)
 	if len(orders) != 1 || orders[0].Table != firstTable+1 || orders[0].At.Ring != 1<<63 {
 		t.Fatalf("%+v", orders)

@@ -12,8 +12,8 @@ type RoleVersion struct {
 	Credentials uint64
 }
 
-// Login is the result of a successful authentication. It consists of a name and of the record that the name had at that
-// time. The name alone is not sufficient, because it can be assigned to another role after DROP ROLE.
+// Login is the result of a successful authentication. A login consists of a name and the record that the name had at
+// the time of the login. The name alone is not sufficient, because it can be assigned to another role after DROP ROLE.
 type Login struct {
 	Role    string
 	Version RoleVersion

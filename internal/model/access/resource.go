@@ -79,7 +79,7 @@ func (r Resource) Parent() (Resource, bool) {
 	case AllTables:
 		return OfKeyspace(r.Keyspace), true
 	case Keyspace:
-		// A grant on all keyspaces does not include the server's own keyspaces. Otherwise it would expose all password
+		// A grant on all keyspaces does not include the server's own keyspaces. Otherwise, it would expose all password
 		// hashes.
 		return Resource{Kind: AllKeyspaces}, !protected(r.Keyspace)
 	case RoleKind:

@@ -22,7 +22,7 @@ type Subject struct {
 	configured  bool
 	version     RoleVersion
 	datacenters []string
-	// restricted means that the role is only served from the addresses of groups.
+	// restricted means that the role is served only from the addresses of groups.
 	restricted bool
 	groups     []*Group
 	grants     map[Resource]Permissions

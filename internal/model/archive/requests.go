@@ -22,9 +22,9 @@ type Snapshot struct {
 	// empty if the tool already has the file.
 	Metadata     []byte `json:"records,omitempty"`
 	MetadataFile string `json:"described,omitempty"`
-	// Nodes lists the nodes whose change buffers may hold the changes between an earlier restore point and this one.
-	// Incarnation identifies the process of a standalone node. A later process may have different entries at the same
-	// log positions.
+	// Nodes lists the nodes whose change buffers may hold the changes between an earlier restore point and this restore
+	// point. Incarnation identifies the process of a standalone node. A later process may have different entries at the
+	// same log positions.
 	Nodes       []string `json:"nodes,omitempty"`
 	Incarnation string   `json:"run,omitempty"`
 	// Tables have partitions without files.
@@ -115,7 +115,7 @@ type Restore struct {
 	Roles bool `json:"roles,omitempty"`
 }
 
-// RestoredTable is a table to restore, with its new name. In the response it includes the old and the new ID.
+// RestoredTable is a table to restore, with its new name. In the response, it includes the old and the new ID.
 type RestoredTable struct {
 	Keyspace    string `json:"keyspace"`
 	Name        string `json:"name"`

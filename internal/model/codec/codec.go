@@ -28,7 +28,7 @@ type Writer []byte
 // Byte appends v unchanged.
 func (w *Writer) Byte(v byte) { *w = append(*w, v) }
 
-// Raw appends v unchanged. Its reader must know its length.
+// Raw appends v unchanged. The reader must know the length of the value.
 func (w *Writer) Raw(v []byte) { *w = append(*w, v...) }
 
 // Uint appends v in 1 to 10 bytes.

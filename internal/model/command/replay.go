@@ -19,7 +19,7 @@ const (
 	ReplayNever
 )
 
-// Replay returns the treatment of entries of the kind, or 0 if none has been decided for it.
+// Replay returns the treatment of entries of the kind, or 0 if no treatment has been decided for the kind.
 func (k EntryKind) Replay() Replay {
 	switch k {
 	case EntryWrite:
@@ -42,8 +42,8 @@ func (k EntryKind) Replay() Replay {
 	return 0
 }
 
-// Replay returns the treatment of operands of the kind, ReplayRows or ReplayNothing, or 0 if none has been decided for
-// it.
+// Replay returns the treatment of operands of the kind, ReplayRows or ReplayNothing, or 0 if no treatment has been
+// decided for the kind.
 func (k OpKind) Replay() Replay {
 	switch k {
 	case OpRow, OpHeader:

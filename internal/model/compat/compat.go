@@ -22,27 +22,27 @@ type Release struct {
 	CamelCasts bool
 	// CastsToDisambiguate makes the error for operands of unknown types suggest a cast instead of a type hint.
 	CastsToDisambiguate bool
-	// CamelCellMeta makes error texts call the functions writeTime and maxWriteTime. Otherwise error texts use lower
+	// CamelCellMeta makes error texts call the functions writeTime and maxWriteTime. Otherwise, error texts use lower
 	// case, like results.
 	CamelCellMeta bool
 	// LiteralTexts makes the error for a list literal of a type other than list name the column instead of the kinds of
 	// types.
 	LiteralTexts bool
-	// RejectsIn rejects IN restrictions on regular and static columns. Otherwise such a restriction requires ALLOW
+	// RejectsIn rejects IN restrictions on regular and static columns. Otherwise, such a restriction requires ALLOW
 	// FILTERING.
 	RejectsIn bool
-	// SingleCellMeta makes writetime and ttl an error for collections and null for user-defined types. Otherwise they
+	// SingleCellMeta makes writetime and ttl an error for collections and null for user-defined types. Otherwise, they
 	// return lists for columns with several cells.
 	SingleCellMeta bool
 	// MinMaxAsBlob makes min and max of collections, tuples, and user-defined types compare bytes and return a blob.
-	// Otherwise they compare values and return the column's type.
+	// Otherwise, they compare values and return the column's type.
 	MinMaxAsBlob bool
 	// SnapshotOptions makes DESCRIBE also show allow_auto_snapshot, incremental_backups, and memtable at their
 	// defaults.
 	SnapshotOptions bool
 	// OldCompression makes sstable_compression name the compression class, and crc_check_chance a compression option.
 	OldCompression bool
-	// FactorRequired rejects a replication strategy without a replication factor. Otherwise the factor defaults to one.
+	// FactorRequired rejects a replication strategy without a replication factor. Otherwise, the factor defaults to 1.
 	FactorRequired bool
 	// OldOrderTexts makes the error for CLUSTERING ORDER BY on a column that is not a clustering column omit the
 	// column.
@@ -74,18 +74,18 @@ type Release struct {
 	// OneDefinition makes the error about a duplicate property say "Multiple definition" instead of "Multiple
 	// definitions".
 	OneDefinition bool
-	// NoEntryLists makes the error for a restriction on a list element report that the column is not a map. Otherwise
+	// NoEntryLists makes the error for a restriction on a list element report that the column is not a map. Otherwise,
 	// it reports that list elements are not indexed.
 	NoEntryLists bool
 	// WarnsOfUse returns a warning for a connection's first PREPARE after USE that names a table without its keyspace.
 	WarnsOfUse bool
-	// CustomKeyword makes an index a custom index if CUSTOM is specified. A class is then required. Otherwise an index
+	// CustomKeyword makes an index a custom index if CUSTOM is specified. A class is then required. Otherwise, an index
 	// is a custom index if it has a class.
 	CustomKeyword bool
 	// PlainOrderText makes the error for ORDER BY combined with an index omit nearest vectors.
 	PlainOrderText bool
-	// NamesFailedFunction makes the error of a failed user-defined function name the function. Otherwise the error text
-	// is only the exception.
+	// NamesFailedFunction makes the error of a failed user-defined function name the function. Otherwise, the error
+	// text is only the exception.
 	NamesFailedFunction bool
 	// CellSizes makes the size of a batch count only cells and clustering columns.
 	CellSizes bool

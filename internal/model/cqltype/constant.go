@@ -21,7 +21,7 @@ type Constant uint8
 const (
 	StringConst Constant = iota + 1
 	IntegerConst
-	FloatConst // numbers with a point or exponent, NaN, Infinity, and their negatives
+	FloatConst // numbers with a decimal point or exponent, NaN, Infinity, and their negatives
 	BooleanConst
 	UUIDConst
 	HexConst // the text includes the leading 0x

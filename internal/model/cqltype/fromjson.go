@@ -17,9 +17,9 @@ import (
 )
 
 // JSONValueError reports JSON that is not a value of the type. Cassandra throws a MarshalException in this case. INSERT
-// JSON prefixes the message with "Error decoding JSON value for c: ". The function fromJson() prefixes it with
-// "execution of [...] failed: org.apache[...]MarshalException: ". Older is the message of Cassandra 4.0, or empty if it
-// is the same.
+// JSON prefixes the message with "Error decoding JSON value for c: ". The function fromJson() prefixes the message with
+// "execution of [...] failed: org.apache[...]MarshalException: ". Older is the message of Cassandra 4.0, or empty if
+// the messages are the same.
 type JSONValueError struct{ Message, Older string }
 
 func (e *JSONValueError) Error() string { return e.Message }

@@ -32,7 +32,7 @@ func (o *JSONObject) Get(name string) (v any, ok bool) {
 }
 
 // JSONError reports that a text is not JSON. Its message, including the position, equals the message of Cassandra's
-// parser. Class is the Java exception. Older is the message of Cassandra 4.0, or empty if it is the same.
+// parser. Class is the Java exception. Older is the message of Cassandra 4.0, or empty if the messages are the same.
 type JSONError struct{ Class, Message, Older string }
 
 func (e *JSONError) Error() string { return e.Message }

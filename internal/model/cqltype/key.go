@@ -367,7 +367,7 @@ func (r *keyReader) skipKey(t *Type) bool {
 }
 
 // AfterPrefix returns the smallest byte string that is greater than every string with the prefix. AfterPrefix returns
-// nil if the prefix contains only FF bytes. It modifies prefix in place and returns a part of it.
+// nil if the prefix contains only FF bytes. It modifies prefix in place and returns part of the same slice.
 func AfterPrefix(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

@@ -139,7 +139,7 @@ func (t *Type) References(keyspace, name string) bool {
 	return slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.References(keyspace, name) })
 }
 
-// Contains reports whether the type has a kind, or has a component that does, at any depth.
+// Contains reports whether the type has a kind, or has a component with this kind, at any depth.
 func (t *Type) Contains(k Kind) bool {
 	return t.Kind == k || slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.Contains(k) })
 }

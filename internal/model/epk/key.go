@@ -42,8 +42,8 @@ type Value struct {
 	Text   string
 }
 
-// Key holds the values of the partition key paths, in order. A key with fewer values than the container has paths is a
-// prefix.
+// Key holds the values of the partition key paths, in order. A key with fewer values than the container has partition
+// key paths is a prefix.
 type Key []Value
 
 // These are the limits of a key.

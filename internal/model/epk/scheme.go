@@ -60,7 +60,7 @@ func (s Scheme) Token(k Key) token.Token {
 	return token.AtPosition(ringPosition(h[:]))
 }
 
-// ringPosition returns the ring position of the effective partition key of a V2 hash, or of a prefix of one.
+// ringPosition returns the ring position of the effective partition key of a V2 hash, or of a prefix of such a key.
 func ringPosition(b []byte) uint64 {
 	var h [hashLen]byte
 	copy(h[:], b)

@@ -6,10 +6,10 @@
 // Guarantees:
 //
 //   - (SH1) If demand exceeds supply, each user gets an equal share, and each connection of a user an equal part of it,
-//     regardless of demand. Unused shares go to the others.
-//   - (SH2) Low priority gets the supply that normal priority leaves.
+//     regardless of demand. Unused shares go to the other users.
+//   - (SH2) Principals of low priority get the supply that principals of normal priority do not use.
 //   - (SH3) Memory use does not depend on the number of principals. Users and connections are identified by hashes, so
-//     two principals can share one share.
+//     two principals with equal hashes have one common share.
 //
 // The caller keeps a balance that refills over time and shrinks with each admission. It admits a principal while the
 // balance exceeds the fraction that Reserve returns. The reserve grows with the principal's recent use. The balance
@@ -73,8 +73,8 @@ const (
 )
 
 // These constants are fractions of the maximum reserve, which is 1. The connections of a single user need reserves from
-// 0 to ofConnection. A user that competes with other users needs up to ofUser more. The range of low priority starts at
-// the end of the range of normal priority.
+// 0 to ofConnection. A user that competes with other users needs a balance that is up to ofUser higher. The range of
+// low priority starts at the end of the range of normal priority.
 const (
 	ofUser       = 1. / 3
 	ofConnection = 1. / 6

@@ -15,7 +15,8 @@ const (
 	polar      = equatorial * (1 - flattening)
 )
 
-// Distance returns the distance of the closest points of two geometries in meters. It is 0 if they have a common point.
+// Distance returns the distance of the closest points of two geometries in meters. The distance is 0 if the geometries
+// have a common point.
 func Distance(a, b *Geometry) float64 {
 	if Intersects(a, b) {
 		return 0

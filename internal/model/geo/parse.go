@@ -29,8 +29,8 @@ func (i invalid) Error() string { return string(i) }
 
 // Geometry is a point, a line, or a set of polygons.
 type Geometry struct {
-	// Each path has one vertex more than edges. A point is a path with one vertex. The path of a ring returns to its
-	// first vertex.
+	// Each path has one more vertex than it has edges. A point is a path with one vertex. The path of a ring returns to
+	// its first vertex.
 	paths   [][]s2.Point
 	polygon *s2.Polygon // nil for points and lines
 }

@@ -9,7 +9,7 @@ package invariant
 import "fmt"
 
 // Check panics if Enabled is true and ok is false. The message starts with law, which begins with the invariant's
-// number. Work that is only needed for a check belongs in an if Enabled block.
+// number. Work that is needed only for a check belongs in an if Enabled block.
 func Check(ok bool, law string, args ...any) {
 	if Enabled && !ok {
 		panic("invariant " + fmt.Sprintf(law, args...))

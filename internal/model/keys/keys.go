@@ -156,8 +156,8 @@ func AppendIndexFrom(dst []byte, index uint32, value []byte) []byte {
 	return appendEscaped(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
 }
 
-// These bytes follow a zero byte in the value of an ordered index. They indicate whether the zero byte is a part of
-// the value or marks its end.
+// These bytes follow a zero byte in the value of an ordered index. They indicate whether the zero byte is part of the
+// value or marks the value's end.
 const (
 	valueZero = 0xff
 	valueEnd  = 1

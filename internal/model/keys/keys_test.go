@@ -27,7 +27,7 @@ func short(t *rapid.T, name string) []byte {
 	return rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0x7f, 0xfe, 0xff}), 0, 4).Draw(t, name)
 }
 
-// drawKey draws any key of the store, or a prefix of one.
+// drawKey draws any key of the store, or a prefix of such a key.
 func drawKey(t *rapid.T, name string) []byte {
 	table := rapid.SampledFrom([]uint32{FirstTable, FirstTable + 1, FirstTable | WholeKey,
 		FirstTable | WideRing}).Draw(t, name+" table")

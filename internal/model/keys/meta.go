@@ -84,7 +84,7 @@ type Child struct {
 	Partition uint64
 	Span      Span
 	Epoch     uint64
-	// Index is the index of the log entry that split it off.
+	// Index is the index of the log entry that split off the partition.
 	Index uint64
 }
 

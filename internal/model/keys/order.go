@@ -63,7 +63,7 @@ func Separator(dst, a, b []byte) []byte {
 	return append(dst, a...)
 }
 
-// grown appends the bytes of a up to index i, with the last of them incremented.
+// grown appends the bytes of a up to index i, with the last of these bytes incremented.
 func grown(dst, a []byte, i int) []byte {
 	return append(append(dst, a[:i]...), a[i]+1)
 }

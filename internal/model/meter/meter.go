@@ -91,7 +91,8 @@ type Meter struct {
 	ctx    context.Context
 	limits Limits
 
-	// kept is the number of bytes released one by one. passing is the number of bytes released by Mark and Release.
+	// kept is the number of bytes that are released individually. passing is the number of bytes released by Mark and
+	// Release.
 	kept, passing int64
 	// granted is the number of bytes that may be in use without a further reservation. taken is the part of granted
 	// that is reserved in the pool.
@@ -102,7 +103,7 @@ type Meter struct {
 	left          int
 	done, allowed int64
 	// looked is the time of the last check. ran is the running time since the last turn, in the slot if the evaluation
-	// has one.
+	// has a slot.
 	looked time.Time
 	ran    time.Duration
 	inSlot bool

@@ -10,7 +10,7 @@ import (
 // deletion is a deletion of a row or a partition.
 type deletion struct{ ts, at int64 }
 
-// wins prefers the higher timestamp. Of equal timestamps, it prefers the later second.
+// wins prefers the higher timestamp. If the timestamps are equal, it prefers the later second.
 func (d deletion) wins(o deletion) bool { return d.ts > o.ts || d.ts == o.ts && d.at > o.at }
 
 // head is the part of an encoded row before the entries.

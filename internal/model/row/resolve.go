@@ -44,8 +44,8 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 }
 
 // resolvePlainCells is the fast path for the entries of most rows. These are live cells with the row's timestamp,
-// without a path, with ascending small column IDs, and with values of less than 16 KiB. It stops at the first other
-// entry.
+// without a path, with ascending small column IDs, and with values of less than 16 KiB. It stops at the first entry of
+// any other form.
 func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
 	if !live {
 		return pos, cells

@@ -8,10 +8,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Sweep removes data that no reader can see from the merged operands. Sweep removes data hidden by the deletion
-// covered (a timestamp, or NotDeleted), and cells in dropped (ascending by columns). Sweep also removes deletions and
-// expired cells from before the second horizon. Sweep does not change deleted ranges (see SweepDeletions). Sweep
-// reports whether any data remains to be stored. The caller must call Append next.
+// Sweep removes data that no reader can see from the merged operands. Sweep removes data hidden by the deletion covered
+// (a timestamp, or NotDeleted), and cells in dropped (ascending by columns). Sweep also removes deletions and expired
+// cells that are older than the time horizon, in seconds. Sweep does not change deleted ranges (see SweepDeletions).
+// Sweep reports whether any data remains to be stored. The caller must call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
 	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
@@ -21,10 +21,10 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remai
 	return m.remains()
 }
 
-// SweepDeletions removes deletions of a partition, and of ranges in it, from before the second horizon. clean reports
-// whether the deletion of [start, end) with timestamp ts hides no stored data. Both bounds are nil for the partition.
-// clean is called for each deletion that is old enough. Only deletions for which it returns true are removed.
-// SweepDeletions reports whether any data remains to be stored. The caller must call Append next.
+// SweepDeletions removes deletions of a partition, and of ranges in it, that are older than the time horizon, in
+// seconds. clean reports whether the deletion of [start, end) with timestamp ts hides no stored data. Both bounds are
+// nil for the partition. clean is called for each deletion that is old enough. Only deletions for which it returns true
+// are removed. SweepDeletions reports whether any data remains to be stored. The caller must call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.mergeAllRuns()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {

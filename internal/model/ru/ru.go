@@ -12,8 +12,8 @@
 //     commands does not change the total.
 //
 // The logical bytes of a row are its partition key, its clustering key, and row.Size. Deletions that a read skips are
-// free. Their number depends on the time of sweeps, and the client that deleted the data has already been charged.
-// Start reading at Units, then read Write and Meter.
+// free. The number of deletions depends on the time of sweeps, and the client that deleted the data has already been
+// charged. Start reading at Units, then read Write and Meter.
 package ru
 
 import (
@@ -152,7 +152,7 @@ func (m *Meter) Row(clustering []byte, r *row.Row) {
 }
 
 // entriesPart is the divisor for the bytes of a vector index entry that a search examines. Most entries are compared in
-// blocks, which is faster than reading them by more than this factor.
+// blocks, which is faster than reading the entries individually by more than this factor.
 const entriesPart = 8
 
 // Entries records n examined entries of a vector index. The price of each entry is a fraction of its bytes.

@@ -12,7 +12,7 @@ type Rendezvous struct{ arrived atomic.Int32 }
 // Reset prepares for another call. Both the call and the completion of the previous use must have arrived.
 func (r *Rendezvous) Reset() { r.arrived.Store(0) }
 
-// Arrive records that one side has finished its own work. The call and the completion each call it once. second
+// Arrive records that one side has finished its own work. The call and the completion each call Arrive once. second
 // reports whether the other side has already arrived. If second is true, the caller sees the writes of the other side
 // and owns the shared state.
 func (r *Rendezvous) Arrive() (second bool) { return r.arrived.Add(1) == 2 }

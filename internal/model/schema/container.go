@@ -130,7 +130,7 @@ type Database struct {
 	// changed.
 	Revision uint64 `json:"revision,omitempty"`
 	// Increment is the percentage by which clients raise an autoscale throughput if the stored data requires more than
-	// the maximum allows. Ilion does not limit storage by throughput, so this value only appears in responses.
+	// the maximum allows. Ilion does not limit storage by throughput, so it only stores this value for clients.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 

@@ -15,8 +15,8 @@ const cosmosPrefix = "cosmosdb_"
 // cosmosOption is an option of Azure Cosmos DB's Cassandra API.
 type cosmosOption struct {
 	name string
-	// least is the minimum of a throughput in request units per second, and step its granularity, as in Cosmos DB. If
-	// they are 0, the option is a boolean that applies only to tables.
+	// least is the minimum of a throughput in request units per second, and step is its granularity, as in Cosmos DB.
+	// If they are 0, the option is a boolean that applies only to tables.
 	least, step int64
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // TestReAdd checks the types with which a dropped column can be added again. Cassandra 5.0 compares the lengths of
-// values. Cassandra 4.0 only requires that one type can read values of the other.
+// values. Cassandra 4.0 requires only that one type can read values of the other type.
 func TestReAdd(t *testing.T) {
 	native := cqltype.Native
 	vector := func(n int) *cqltype.Type {

@@ -108,7 +108,7 @@ func (i *Index) Indexed(c *Column) []*cqltype.Type {
 	return []*cqltype.Type{t}
 }
 
-// checkAttached checks the rules that only apply to storage-attached indexes.
+// checkAttached checks the rules that apply only to storage-attached indexes.
 func (c *CreateIndex) checkAttached(t *Table, index *Index) error {
 	if err := c.checkNames(); err != nil {
 		return err

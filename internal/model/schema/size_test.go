@@ -41,7 +41,7 @@ func TestTypesHaveABound(t *testing.T) {
 		must(twice(i))
 	}
 	refused(twice(15))
-	// with one more field in each of its innermost types, t14 would become equally large
+	// with one more field in each of its innermost types, t14 would become too large as well
 	refused(&AlterType{Keyspace: "ks", Name: "t2", Op: AddColumns, Add: &FieldSpec{"c", frozen("t1")}})
 	table := &CreateTable{Keyspace: "ks", Name: "t", PartitionKey: []string{"k"},
 		Columns: []ColumnSpec{{Name: "k", Type: native(cqltype.Int)}}}

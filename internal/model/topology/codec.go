@@ -14,13 +14,13 @@ import (
 )
 
 // recordVersion is the version of the topology's encoding. The topology is stored as one header and one record per
-// partition, under the partition's ID. A change of one among a hundred thousand partitions therefore writes two small
+// partition, under the partition's ID. A change of one of a hundred thousand partitions therefore writes two small
 // records. Each record starts with the version. The header, every partition, and every replica set end with a list of
 // fields (see codec). Fields of a later build are preserved. The encoding of the whole topology starts with the same
 // version.
 const recordVersion = 3
 
-// ErrMalformed reports that bytes are not an encoded topology or a part of one.
+// ErrMalformed reports that bytes are not an encoded topology or part of an encoded topology.
 var ErrMalformed = errors.New("malformed topology")
 
 // AppendHeader appends the header record, which holds the counters.

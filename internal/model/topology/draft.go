@@ -18,7 +18,7 @@ func (s *Snapshot) next() draft {
 	return draft{&out}
 }
 
-// with returns a topology in which a partition replaces the one with the same ID.
+// with returns a topology in which a partition replaces the partition with the same ID.
 func with(s *Snapshot, p *Partition) *Snapshot {
 	out := s.next()
 	out.put(p)

@@ -35,7 +35,7 @@ func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state M
 	return out, replica, nil
 }
 
-// markable lists, for each state that Mark can set, the states in which a member can be before.
+// markable lists, for each state that Mark can set, the states in which a member can be before the change.
 var markable = map[MemberState][]MemberState{
 	Leaving: {Voter, Joining, Learner},
 	Joining: {Learner, Leaving},
@@ -43,7 +43,7 @@ var markable = map[MemberState][]MemberState{
 }
 
 // Mark requests another state for a member. Leaving requests its removal. Joining requests that a learner become a
-// voter, or that a leaving member remain one. Learner cancels the promotion of a replica to a voter.
+// voter, or that a leaving member remain a voter. Learner cancels the promotion of a replica to a voter.
 func (s *Snapshot) Mark(id PartitionID, replica ReplicaID, to MemberState) (*Snapshot, error) {
 	p := s.Partition(id)
 	if p != nil {

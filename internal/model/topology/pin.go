@@ -14,8 +14,8 @@ import (
 // operator has moved a replica, or if the partition will be merged with a neighbor.
 type PlacementPin struct {
 	// Each node holds one voter. Nodes lists the nodes in the order in which they are preferred as leaders. A replica
-	// on another node is replaced by a replica on a listed node that has none. A pin does not change the number of
-	// replicas.
+	// on another node is replaced by a replica on a listed node that has no replica. A pin does not change the number
+	// of replicas.
 	Nodes []NodeID
 	// Until is the expiration time in milliseconds since 1970.
 	Until int64

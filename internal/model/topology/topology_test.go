@@ -20,7 +20,7 @@ var places = []Place{{Region: "here", Nodes: []NodeID{{1}, {2}, {3}}}}
 
 func genKey(t *rapid.T, label string) (token.Token, []byte) {
 	key := rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, label)
-	// With few tokens, several keys share a token, and boundaries are often between two of them.
+	// With few tokens, several keys share a token, and boundaries are often between two keys of one token.
 	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
 }
 

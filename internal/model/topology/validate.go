@@ -143,7 +143,7 @@ func (v validator) split(p *Partition) error {
 	return nil
 }
 
-// merge checks the pending merge of partition i of a table: the other partition must have the same.
+// merge checks the pending merge of partition i of a table: the other partition must have the same merge.
 func (v validator) merge(ps []*Partition, i int) error {
 	p := ps[i]
 	j := p.Merge

@@ -55,7 +55,7 @@ func (w *modelTable) merge(i int) {
 	w.begins, w.clocks = slices.Delete(w.begins, i+1, i+2), slices.Delete(w.clocks, i+1, i+2)
 }
 
-// read executes a read like the coordinator.
+// read executes a read in the same way as the coordinator.
 func (w *modelTable) read(q *command.Read, v command.Visitor) {
 	in := func(ring uint64) bool {
 		return q.Key == nil && q.Range.Contains(token.AtPosition(ring)) || q.Key != nil && ring == q.Token.Position()

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrUnknown reports that no physical partition of the scope answered: the table was dropped, or this node does not
-// know its partitions yet.
+// know the table's partitions yet.
 var ErrUnknown = errors.New("the physical partitions of the table are not known to this node")
 
 // Entry is a change. In a feed of retained changes, Row contains the images of the row (see command.ChangeBefore).

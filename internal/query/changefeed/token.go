@@ -32,7 +32,7 @@ type Token struct {
 	// AsOf is a time in seconds. Changes before AsOf have been read.
 	AsOf int64
 	// Generation is the generation of the feed. A token of another generation would skip changes that were not logged.
-	// Tokens of builds without generations have 0.
+	// Tokens from builds without generations have the value 0.
 	Generation uint64
 
 	since marks
@@ -47,7 +47,7 @@ type Token struct {
 }
 
 // place is the position of a change log entry. An empty clustering key is the beginning of its partition, and a nil
-// clustering key the end.
+// clustering key is its end.
 type place struct {
 	ring       uint64
 	key        []byte
@@ -110,7 +110,7 @@ const (
 	tokenKept = 1 << iota
 	tokenRound
 	tokenPlace
-	tokenScope // Builds before feature level 5 do not set this flag. The scope of their tokens is the whole ring.
+	tokenScope // not set by builds before feature level 5, whose tokens have the whole ring as scope
 	// tokenGeneration is not set by builds before feature level 8.
 	tokenGeneration
 	tokenFlagsEnd

@@ -19,7 +19,7 @@ import (
 // ChangesRequest requests one page of the change feed.
 type ChangesRequest struct {
 	Scope
-	// AllVersions requests every retained version and deletion. Otherwise the feed returns the latest version of each
+	// AllVersions requests every retained version and deletion. Otherwise, the feed returns the latest version of each
 	// changed item.
 	AllVersions bool
 	// Continuation is the continuation of the previous page. If it is empty, the feed begins at Since, after the

@@ -22,7 +22,7 @@ type Definitions struct {
 	count  atomic.Int64
 }
 
-// definitionsMax is the maximum number of cached definitions. When it is reached, the cache is cleared.
+// definitionsMax is the maximum number of cached definitions. When this limit is reached, the cache is cleared.
 const definitionsMax = 10_000
 
 // of returns the definition of a container's table.

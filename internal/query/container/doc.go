@@ -8,8 +8,8 @@
 //
 // Guarantees:
 //
-//   - (CO1) The operations of one request on a logical partition form one transaction: either all of them take
-//     effect or none.
+//   - (CO1) The operations of one request on a logical partition form one transaction: either all of them take effect,
+//     or none of them does.
 //   - (CO2) The body of an item is stored byte for byte.
 //   - (CO3) The leader of the partition checks etag conditions and the uniqueness of IDs and unique keys under
 //     its latch.

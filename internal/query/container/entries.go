@@ -112,7 +112,7 @@ func hasEntry(body []byte, ts int64, value []byte) bool {
 	if end := bytes.IndexByte(value, pathEnd); end > 0 && !bytes.Contains(value[:end], []byte("/[]")) {
 		return bytes.Equal(valueAt(body, ts, value), value)
 	}
-	// A value in an array can have any index, so compare it with all entries.
+	// A value in an array can have any index, so compare the value with all entries.
 	e := entries{policy: &everyPath, all: string(value) != largeEntry}
 	values := e.of(body, ts)
 	if !e.all {
@@ -122,8 +122,8 @@ func hasEntry(body []byte, ts int64, value []byte) bool {
 	return there
 }
 
-// valueAt returns the item's entry value for the path or composite index of another entry, or nil if it has none. The
-// path must not lead through an array, because the item must have at most one value for the path.
+// valueAt returns the item's entry value for the path or composite index of another entry, or nil if the item has no
+// such value. The path must not lead through an array, because the item must have at most one value for the path.
 func valueAt(body []byte, ts int64, like []byte) []byte {
 	end := bytes.IndexByte(like, pathEnd)
 	if end < 0 {

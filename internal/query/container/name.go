@@ -32,7 +32,7 @@ func checkName(id string) *Error {
 }
 
 // cqlName returns the name of the keyspace or table for an ID. cqlName returns the ID itself if it is valid in CQL and
-// not reserved for a system keyspace. Otherwise it returns the valid part of the ID and a hash.
+// not reserved for a system keyspace. Otherwise, it returns the valid part of the ID and a hash.
 func cqlName(id string) string {
 	const kept = schema.KeyspaceNameMax - 9 // an underscore and 8 digits
 	plain := len(id) <= schema.KeyspaceNameMax && !strings.HasPrefix(strings.ToLower(id), "system")
@@ -54,8 +54,8 @@ func cqlName(id string) string {
 	return fmt.Sprintf("%s_%08x", b.String(), h.Sum32())
 }
 
-// Resource IDs have 4 bytes for a database, 8 for a container, and 16 for a resource in a container. Each begins with
-// the ID of its parent. As in Cosmos DB, some bits identify the kind.
+// Resource IDs have 4 bytes for a database, 8 for a container, and 16 for a resource in a container. Each resource ID
+// begins with the ID of its parent. As in Cosmos DB, some bits identify the kind.
 const (
 	databaseRID  = 4
 	containerRID = 8

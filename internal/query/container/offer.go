@@ -86,8 +86,8 @@ func etagOfOffer(ks *schema.Keyspace) string {
 	return etagOf(ks.Database.Revision<<32 | uint64(ks.Database.Number))
 }
 
-// Offers lists the offers. Each database with a throughput has an offer, and so does each container that does not
-// share one.
+// Offers lists the offers. Each database with a throughput has an offer, and so does each container that does not share
+// a throughput.
 func (r *directory) Offers() (out []*Offer) {
 	for _, d := range r.Databases() {
 		shared := d.keyspace.Throughput(&schema.Table{})
@@ -113,7 +113,7 @@ func (r *directory) Offers() (out []*Offer) {
 }
 
 // Offer finds an offer by its ID, ignoring case. Offer returns 404 if none exists. If several IDs differ only in case,
-// it returns the first one.
+// it returns the first match.
 func (r *directory) Offer(id string) (*Offer, error) {
 	var found *Offer
 	for _, o := range r.Offers() {

@@ -45,7 +45,7 @@ func (e *Engine) newPlanner(c *Container) *planner {
 	p.policies = append(p.policies, &c.Definition.Index)
 	if e.opts.Builds.Building(ix) {
 		// While the index is being built, it is complete only for paths that are included in both the earlier policies
-		// and the current one.
+		// and the current policy.
 		p.policies = append(p.policies, c.Definition.before...)
 		if len(c.Definition.before) == 0 {
 			p.index = nil

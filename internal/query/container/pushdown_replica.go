@@ -130,8 +130,8 @@ func (f *aggregation) Close() {
 	f.release()
 }
 
-// pushdownSteps limits the work of an aggregation beyond its allowance. Above it, the replica returns the items and the
-// coordinating node evaluates them.
+// pushdownSteps limits the work of an aggregation beyond its allowance. Above this limit, the replica returns the items
+// and the coordinating node evaluates them.
 const pushdownSteps = 5_000_000
 
 // Result implements partition.Aggregation.

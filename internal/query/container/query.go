@@ -18,7 +18,7 @@ import (
 
 // Scope limits the part of the container that a query reads. The zero Scope is the whole container.
 type Scope struct {
-	// Key is a partition key or a prefix of one. Key is nil if the scope has no key.
+	// Key is a partition key or a prefix of a partition key. Key is nil if the scope has no key.
 	Key epk.Key
 	// Range is the ID of a physical partition. A query returns 410/1002 if no partition has this ID. MinEPK and
 	// MaxEPK are hexadecimal effective partition keys: an inclusive lower and an exclusive upper bound.

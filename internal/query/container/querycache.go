@@ -14,8 +14,8 @@ type queries struct {
 	of map[string]*sql.Query
 }
 
-// queriesMax is the maximum number of cached queries with texts of up to queryTextMax bytes. When it is reached, the
-// cache is cleared.
+// queriesMax is the maximum number of cached queries with texts of up to queryTextMax bytes. When this limit is
+// reached, the cache is cleared.
 const (
 	queriesMax   = 200
 	queryTextMax = 8 << 10

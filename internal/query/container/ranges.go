@@ -25,7 +25,7 @@ type Range struct {
 	Parents []string
 }
 
-// Ranges lists the physical partitions of a container in order. The quoted etag changes whenever they change.
+// Ranges lists the physical partitions of a container in order. The quoted etag changes whenever the ranges change.
 func (e *Engine) Ranges(c *Container) (ranges []Range, etag string) {
 	snapshot := e.opts.Coordinator.Topology()
 	h := fnv.New64a()
@@ -44,7 +44,7 @@ func (e *Engine) Ranges(c *Container) (ranges []Range, etag string) {
 const firstEpoch = 1
 
 // rangeID returns the client-visible ID of a physical partition. It changes with the partition's epoch, which splits
-// and merges increment. A client with an old ID receives 410/1002 and must refresh its partition list. Otherwise it
+// and merges increment. A client with an old ID receives 410/1002 and must refresh its partition list. Otherwise, it
 // would miss the data that moved.
 func rangeID(id topology.PartitionID, epoch uint64) string {
 	s := strconv.FormatUint(uint64(id), 10)
@@ -97,8 +97,8 @@ type sequences struct {
 	numbers map[string]int64
 }
 
-// sequencesMax is the maximum number of physical partitions for which numbers are kept. Above it, all numbers are
-// reset to higher initial values.
+// sequencesMax is the maximum number of physical partitions for which numbers are kept. Above this limit, all numbers
+// are reset to higher initial values.
 const sequencesMax = 100_000
 
 // first returns the initial number of a partition. It exceeds all numbers from before a restart, because no partition

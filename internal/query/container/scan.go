@@ -170,7 +170,7 @@ func (x *scan) holds(tok token.Token, key []byte) bool {
 	return x.within.holds(x.c.Definition, tok, key)
 }
 
-// resume positions the scan at from. Every clustering key ends with the least possible byte. Therefore the first key
+// resume positions the scan at from. Every clustering key ends with the least possible byte. Therefore, the first key
 // that is strictly greater than the key without that byte is the item itself. resume returns false if the scan cannot
 // find any items.
 func (x *scan) resume() bool {

@@ -10,8 +10,8 @@ import (
 )
 
 // unsupportedSettings are members of a container definition that Ilion does not support. unsupportedIndexes are
-// unsupported members of its indexing policy. A definition that sets one of them is rejected, because a setting that is
-// stored but ignored would change the results of queries without notice.
+// unsupported members of its indexing policy. A definition that sets one of these members is rejected, because a
+// setting that is stored but ignored would change the results of queries without notice.
 var (
 	unsupportedSettings = []string{"fullTextPolicy",
 		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
@@ -46,7 +46,7 @@ func checkSettings(v document.Value) *Error {
 	return checkChoice("geospatialConfig.type", v.Get("geospatialConfig").Get("type"), "Geography", "Geometry")
 }
 
-// checkSpatialIndex rejects an invalid spatial index. A valid one does not change how queries are executed.
+// checkSpatialIndex rejects an invalid spatial index. A valid setting does not change how queries are executed.
 func checkSpatialIndex(v document.Value) *Error {
 	if path := v.Get("path").Str(); !strings.HasPrefix(path, "/") {
 		return Errorf(400, 0, "The path %q of a spatial index is invalid. Use a path such as /location/*.", path)

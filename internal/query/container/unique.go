@@ -19,7 +19,7 @@ import (
 const uniqueValueMax = 256
 
 // appendUnique appends the index value of a unique key. It consists of the canonical texts of the values at the key's
-// paths, each followed by a zero byte. A missing path counts as null.
+// paths, each followed by a zero byte. A missing property counts as null.
 func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 	begin := len(dst)
 	v := document.View(body)

@@ -71,8 +71,8 @@ type TableStatus struct {
 	Partitions        []PartitionStatus `json:"physical_partitions"`
 }
 
-// PartitionStatus is a physical partition. Sizes and counts refer to the replica on this node, and are 0 if it has
-// none. Counts start when the node starts. Sizes are logical, except DiskBytes.
+// PartitionStatus is a physical partition. Sizes and counts refer to the replica on this node, and are 0 if this node
+// has no replica. Counts start when the node starts. Sizes are logical, except DiskBytes.
 type PartitionStatus struct {
 	ID                uint64 `json:"id"`
 	Span              string `json:"span"`

@@ -15,7 +15,7 @@ import (
 // wait is the limit of the time for which requests wait.
 const wait = 50 * time.Millisecond
 
-// refusal is the cost of rejecting a request, as a fraction of the cost of executing one.
+// refusal is the cost of rejecting a request, as a fraction of the cost of executing a request.
 const refusal = 0.05
 
 // possible returns the maximum fraction of the machine's capacity that is left for requests. Clients send times as many

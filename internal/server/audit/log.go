@@ -178,7 +178,7 @@ type writer struct {
 }
 
 // write writes lines and returns the number of lines that were lost. With Block, it retries until it succeeds or the
-// log is closed, and then once more.
+// log is closed. After the log has been closed, it retries once more.
 func (w *writer) write(l *Log, lines []byte) (lost int) {
 	for last := false; ; {
 		n, err := 0, error(nil)

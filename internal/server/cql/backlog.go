@@ -33,7 +33,8 @@ const (
 
 var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of responses are waiting for clients to read them"}
 
-// Pressed reports whether the backlog exceeds its limit. If so, only the necessary data should be read for clients.
+// Pressed reports whether the backlog exceeds its limit. In this case, only the necessary data should be read for
+// clients.
 func (s *Server) Pressed() bool { return s.stats.Backlog.Load() > s.opts.BacklogMax }
 
 // account counts the connection's share of the backlog in whole buffers, because a client may leave little data in each

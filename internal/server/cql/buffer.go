@@ -51,7 +51,7 @@ func putBuffer(b *buffer) {
 	b.b = b.b[:cap(b.b)]
 	switch n := cap(b.b); {
 	case n < bufferSize || n > largeKeepMax:
-		b.b = nil // the next user of the buffer should not hold this much memory
+		b.b = nil // the next user of the buffer must not hold this much memory
 	case n > bufferKeepMax:
 		large.Put(b)
 	default:

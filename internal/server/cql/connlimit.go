@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// crowd counts connections by address and by handshake state. Therefore neither a single machine nor clients that never
-// log in can use all connections. Server.mu guards it.
+// crowd counts connections by address and by handshake state. Therefore, neither a single machine nor clients that
+// never log in can use all connections. Server.mu guards it.
 type crowd struct {
 	byAddress map[netip.Addr]int
 	// arriving holds the connections in their handshake, oldest first.

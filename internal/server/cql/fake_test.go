@@ -26,7 +26,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a session that returns a row with the values that it receives. Keywords in a QUERY select other behavior.
+// fake is a session that returns a row with the values that it receives. Keywords in a QUERY make it behave
+// differently.
 type fake struct {
 	srv    *Server
 	client session.Client

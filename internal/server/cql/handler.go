@@ -24,8 +24,8 @@ type Session interface {
 	Prepare(ctx context.Context, call *session.Call) session.Status
 	Execute(ctx context.Context, call *session.Call) session.Status
 	Batch(ctx context.Context, call *session.Call) session.Status
-	// Keyspace returns the keyspace of statements without a keyspace, or an empty string. Keyspace is safe for
-	// concurrent use.
+	// Keyspace returns the keyspace of statements that do not specify a keyspace, or an empty string. Keyspace is safe
+	// for concurrent use.
 	Keyspace() string
 	// Close is called once, when no method is running and no further method will be called. Pending calls may still
 	// complete.

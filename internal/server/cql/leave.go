@@ -29,7 +29,7 @@ const (
 	// readMost is the time for which the server reads from a connection without gaps. gocql closes its connections, and
 	// fails the requests on them, one second after it has received DOWN for the node.
 	readMost = 900 * time.Millisecond
-	// partialWait is the time that a client has to complete a partially received message.
+	// partialWait is the time limit for a client to complete a partially received message.
 	partialWait = 2 * time.Second
 )
 

@@ -66,7 +66,7 @@ func (s *Server) watchPressure() {
 }
 
 // tellGate samples the load if a sample is due, and returns the time until the next sample. Under load, connections
-// call it, too, because a separate goroutine would wait for a processor as long as the connections.
+// also call it, because a separate goroutine would wait for a processor as long as the connections.
 func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	p := &s.pressure
 	if int64(now) < p.due.Load() || !p.mu.TryLock() {

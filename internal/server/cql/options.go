@@ -50,12 +50,12 @@ type Options struct {
 	// connections. The default is 1 GiB. Requests above it receive OVERLOADED.
 	InFlightBytesMax int64
 	// OutputBytesMax is the maximum output, in bytes, that may wait for a client to read it. The default is 4 MiB.
-	// Above it, the server stops reading from the connection. A client that is registered for events and does not read
-	// is disconnected.
+	// Above this limit, the server stops reading from the connection. A client that is registered for events and does
+	// not read is disconnected.
 	OutputBytesMax int
 	// BacklogMax is the maximum output, in bytes, that may wait for all clients to read it. The default is 1 GiB. Above
-	// it, requests wait while clients that do not read are disconnected. If no client can be disconnected, requests
-	// receive OVERLOADED.
+	// this limit, requests wait while clients that do not read are disconnected. If no client can be disconnected,
+	// requests receive OVERLOADED.
 	BacklogMax int64
 	// Workers is the number of goroutines for requests that may take long. The default is 4 per CPU with a minimum of
 	// 16. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096. Requests above it
@@ -76,8 +76,8 @@ type Options struct {
 	// IdleTimeout is the time after which a connection without requests is closed. The default is one hour, and the
 	// actual time may be up to a quarter shorter. Connections that are registered for events stay open.
 	IdleTimeout time.Duration
-	// WriteTimeout is the time that a client has to read the output. The default is 30 s, and the actual time may be up
-	// to a quarter shorter.
+	// WriteTimeout is the time limit for a client to read the output. The default is 30 s, and the actual time may be
+	// up to a quarter shorter.
 	WriteTimeout time.Duration
 
 	// Closed, if not nil, is called when a connection has closed. reason is nil if the client closed the connection.

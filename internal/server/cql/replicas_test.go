@@ -32,7 +32,7 @@ type ringNode struct {
 }
 
 // startRing starts a server for each node, at 127.0.0.1, 127.0.0.2, and so on. The servers share a store. Each server
-// describes itself and its peers like a node of a cluster whose tables have that many replicas.
+// describes itself and its peers like a node of a cluster whose tables have the given number of replicas.
 func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	t.Helper()
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})

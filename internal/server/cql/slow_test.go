@@ -40,7 +40,7 @@ func TestMuteClientsHinderNobody(t *testing.T) {
 	eventually.True(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
 }
 
-// TestPartsHoldNoBuffers checks that a client that has sent a part of a message holds a buffer only if that part is
+// TestPartsHoldNoBuffers checks that a client that has sent part of a message holds a buffer only if that part is
 // large. Such a buffer must be counted.
 func TestPartsHoldNoBuffers(t *testing.T) {
 	const clients = 300

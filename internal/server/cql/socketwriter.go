@@ -17,7 +17,7 @@ import (
 const writeChunk = 256 << 10
 
 // socketWriter writes to the socket of a connection. socketWriter limits the time for which the client may block a
-// write, and records whether the client has blocked one. Calls of write must not be concurrent.
+// write, and records whether the client has blocked a write. Calls of write must not be concurrent.
 type socketWriter struct {
 	stats    *Stats
 	timeout  time.Duration

@@ -49,9 +49,9 @@ type Params struct {
 	PagingState []byte
 	// Values are the bound values. A nil value is null or unset.
 	Values [][]byte
-	// Unset is empty if no value is unset. Otherwise it has the length of Values.
+	// Unset is empty if no value is unset. Otherwise, it has the length of Values.
 	Unset []bool
-	// Names is empty if the values have no names. Otherwise it has the length of Values.
+	// Names is empty if the values have no names. Otherwise, it has the length of Values.
 	Names [][]byte
 }
 

@@ -15,7 +15,7 @@ import (
 //	LZ4           17 bits length as sent | 17 bits uncompressed length | 1 bit self-contained | 5 bits 0   | CRC24 | payload | CRC32
 //
 // In the LZ4 form, an uncompressed length of 0 means that the payload is not compressed. The specification states this
-// about the other field. Cassandra and its drivers behave as described here.
+// about the other length field. Cassandra and its drivers behave as described here.
 const (
 	// SegmentPayloadMax is the maximum size of a payload before and after compression, in bytes.
 	SegmentPayloadMax = 1<<17 - 1
@@ -72,7 +72,7 @@ type Segment struct {
 	// Payload is the payload as sent. It is compressed if UncompressedLen > 0.
 	Payload         []byte
 	UncompressedLen int
-	// SelfContained is true if the payload contains only complete envelopes, and false if it is a part of a single
+	// SelfContained is true if the payload contains only complete envelopes, and false if it is part of a single
 	// envelope.
 	SelfContained bool
 }

@@ -47,12 +47,12 @@ const (
 
 // Checker checks logins. It is safe for concurrent use.
 //
-// bcrypt is slow by design, and a driver opens dozens of connections with the same password. Therefore the last
+// bcrypt is slow by design, and a driver opens dozens of connections with the same password. Therefore, the last
 // correct password of each user is cached in memory as a salted SHA-256 hash.
 type Checker struct {
 	opts          Options
 	salt          [32]byte
-	stranger      []byte // hash without a password; comparing it takes as long as comparing other hashes
+	stranger      []byte // hash that no password matches; comparing it takes as long as comparing other hashes
 	clean         queue
 	afterFailures queue
 	failures      failures
@@ -124,7 +124,7 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 }
 
 // role returns the hash of a role's password, whether the role may log in, and the version of its record. The hash is
-// empty if the role has none.
+// empty if the role has no password.
 func (c *Checker) role(name string) (hash string, login bool, record access.RoleVersion) {
 	r := c.opts.Roles.State().Role(name)
 	if hash, ok := c.opts.Users[name]; ok {

@@ -251,7 +251,7 @@ func TestGuessesLockNobodyOut(t *testing.T) {
 }
 
 // TestNameUnderAttack checks that logins with a user name that is guessed from many addresses are delayed, except from
-// addresses that have logged in with it.
+// addresses that have logged in with that name.
 func TestNameUnderAttack(t *testing.T) {
 	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	if got := d.try(here, "app", "a"); got != "" {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// failures records recent failed logins by address and by user name. A user name is suspicious only for addresses that
-// have never logged in with it. Clients therefore cannot lock out a user by failing logins with the user's name.
+// failures records recent failed logins by address and by user name. A user name is suspicious only for addresses from
+// which no client has logged in with that name. Clients therefore cannot lock out a user by failing logins with the
+// user's name.
 type failures struct {
 	mu    sync.Mutex
 	from  map[netip.Prefix]failed
@@ -31,7 +32,7 @@ const (
 	// free is the number of failed logins from an address before its clients must wait. freeOfName is the number of
 	// failures of a user name before its clients must wait. A user name may be tried from many addresses.
 	free, freeOfName = 3, 20
-	// forgotten is the time for which a failure counts.
+	// forgotten is the time after which a failure is ignored.
 	forgotten = 10 * time.Minute
 	// waitMin is the first delay. Each failure doubles it, up to waitMax.
 	waitMin, waitMax = 100 * time.Millisecond, 3 * time.Second
@@ -87,7 +88,7 @@ func (e failed) recent() int {
 }
 
 // forgive removes the failures recorded for an address after a login with a correct password that was not cached. A
-// login with a cached password does not count. Otherwise a client that knows one password could guess other passwords
+// login with a cached password does not count. Otherwise, a client that knows one password could guess other passwords
 // indefinitely.
 func (f *failures) forgive(from netip.Addr) {
 	f.mu.Lock()

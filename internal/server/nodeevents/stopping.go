@@ -27,8 +27,8 @@ var leavingCall = rpc.Declare[rpc.Bytes, rpc.None](rpc.Spec{Name: "leaving", Sin
 
 // AnnounceStop makes all nodes send their clients an event that this node is down. The node must already have
 // transferred its leaderships. It closes its connections immediately afterward. The gocql driver reacts to the event by
-// closing its connections, with their requests, one second later. If the event followed the end of the process, a node
-// that restarts within this second would lose requests on new connections.
+// closing its connections, and failing their requests, one second later. If the event followed the end of the process,
+// a node that restarts within this second would lose requests on new connections.
 func (n *Notifier) AnnounceStop() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()

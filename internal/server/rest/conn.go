@@ -147,8 +147,8 @@ func (c *conn) interrupt() {
 	}
 }
 
-// readWithin sets a read deadline. It keeps the previous deadline if that is at most a quarter earlier, because
-// setting timers is expensive.
+// readWithin sets a read deadline. It keeps the previous deadline if that deadline is at most a quarter earlier,
+// because setting timers is expensive.
 func (c *conn) readWithin(d time.Duration) error {
 	now := time.Now()
 	if left := c.readBy.Sub(now); left <= d && left >= d-d/4 {

@@ -17,7 +17,7 @@ type connLimiter struct {
 	stats           *Stats
 
 	mu sync.Mutex
-	// open counts the connections with a slot. rejected counts the connections without a slot that will receive an
+	// open counts the connections with a slot. rejected counts the connections that have no slot and will receive an
 	// error.
 	open, rejected  int
 	number          uint32

@@ -359,8 +359,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestRangesAfterSplits checks that a physical partition that still exists with a part of its keys is not reported as
-// a parent. Otherwise clients would forget it.
+// TestRangesAfterSplits checks that a physical partition that still exists with part of its keys is not reported as a
+// parent. Otherwise clients would forget it.
 func TestRangesAfterSplits(t *testing.T) {
 	s := newSurface(t, Options{})
 	s.fake.ranges = []container.Range{{ID: "0", Max: "1F", Parents: []string{"9"}}, {ID: "1", Min: "1F", Max: "FF",
@@ -434,7 +434,7 @@ func TestBounds(t *testing.T) {
 // without a key must be closed.
 func TestHTTPS(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	// This server is only started for its certificate, which its client trusts.
+	// This server is started only for its certificate, which its client trusts.
 	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
 	addr := listen(t, New(newFake(), noScripts{}, Options{Account: &surface{keys: keys}, TLS: h.TLS}))

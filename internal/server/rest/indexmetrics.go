@@ -42,7 +42,7 @@ func compositeIndexes(specs [][]string) []compositeIndex {
 }
 
 // indexMetrics sets the index utilization header if the client requests it. It lists the used and the potential indexes
-// as JSON in base64. In the second format, it lists them as JSON with URL encoding.
+// as JSON in base64. In the second format, it lists the indexes as URL-encoded JSON.
 func (x *exchange) indexMetrics(u *container.IndexUtilization) {
 	used, missed := singleIndexes(u.UtilizedSingle), singleIndexes(u.PotentialSingle)
 	combined, lacking := compositeIndexes(u.UtilizedComposite), compositeIndexes(u.PotentialComposite)

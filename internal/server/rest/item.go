@@ -26,7 +26,7 @@ func (x *exchange) key(c *container.Container) (epk.Key, error) {
 	return c.ParseKey(text)
 }
 
-// wholeKey returns the partition key of a request that requires one.
+// wholeKey returns the partition key of a request that requires a partition key.
 func (x *exchange) wholeKey(c *container.Container) (epk.Key, error) {
 	key, err := x.key(c)
 	switch {

@@ -66,7 +66,7 @@ func (r *Keyring) Generate(ctx context.Context) error {
 	return err
 }
 
-// RetryGenerate generates the missing keys of a cluster as soon as the meta partition has a leader. Until then only
+// RetryGenerate generates the missing keys of a cluster as soon as the meta partition has a leader. Until then, only
 // configured keys are accepted.
 func (r *Keyring) RetryGenerate(ctx context.Context, log *slog.Logger) {
 	meta.Retry(ctx, log, "cannot generate the keys of the REST API yet", schemachange.Timeout, r.Generate)

@@ -43,7 +43,7 @@ func (h rangeHandler) list(_ context.Context, x *exchange, c *container.Containe
 	all := make([][]byte, len(ranges))
 	for i := range ranges {
 		r := &ranges[i]
-		// Clients remove a range that is a parent of another range. A range that still exists with a part of its keys
+		// Clients remove a range that is a parent of another range. A range that still exists with part of its keys
 		// must not be reported as a parent.
 		parents := []string{}
 		for _, p := range r.Parents {

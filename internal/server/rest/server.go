@@ -28,7 +28,7 @@ const (
 	// discardMax is the maximum size of an oversized body that is discarded so that the client can read the response.
 	discardMax = 32 << 20
 	// headerWait is the time limit for sending the headers of a request. requestWait is the time limit for sending its
-	// body, and answerWait for reading its response.
+	// body, and answerWait is the time limit for reading its response.
 	headerWait, requestWait, answerWait = 10 * time.Second, 30 * time.Second, 2 * time.Minute
 	// stopGap is the value of Server.idleGap.
 	stopGap = 250 * time.Millisecond

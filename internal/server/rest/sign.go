@@ -22,7 +22,7 @@ const KeyBytes = 64
 
 // Keys contains the account keys, with which clients sign requests. An empty key grants no access.
 type Keys struct {
-	// Primary and Secondary allow all operations. One of them can be replaced while clients use the other.
+	// Primary and Secondary allow all operations. One of these keys can be replaced while clients use the other key.
 	Primary, Secondary []byte
 	// ReadOnly allows reads and queries.
 	ReadOnly []byte

@@ -115,7 +115,7 @@ func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, b)
 }
 
-// showExplore shows the form. The cluster state is only shown on other views. A role that may read its own data may use
+// showExplore shows the form. The cluster state is shown only on other views. A role that may read its own data may use
 // the explorer without permission to see that state.
 func (s *site) showExplore(w http.ResponseWriter, r *http.Request, code int, b *exploreBody) {
 	s.show(w, r, code, &shell{View: "explore", Title: titles["explore"], Body: b})

@@ -13,8 +13,8 @@
 // Guarantees: (BK1) A manifest is stored after all files that it lists, so that the process can be killed at any time.
 // (BK2) A stored file is not transferred again, neither by a later backup nor by a backup that is repeated after a
 // crash. (BK3) A restore accepts only files whose digest matches, and can be repeated completely or in parts. (BK4) A
-// repository is encrypted with one key or not at all. A decrypted file is either the one that was stored under its
-// name or an error. (BK5) Every restore point of an archive is restored exactly, or an error names the missing part.
-// Memory is limited to a few files per parallel transfer, and to the changes that nodes keep for the archive. Start
-// reading at Place, Maker, and Restorer, then Follower and Comparer.
+// repository is encrypted with a single key, or is not encrypted. Decrypting a file returns the contents that were
+// stored under its name, or an error. (BK5) Every restore point of an archive is restored exactly, or an error names
+// the missing part. Memory is limited to a few files per parallel transfer, and to the changes that nodes keep for the
+// archive. Start reading at Place, Maker, and Restorer, then Follower and Comparer.
 package backup

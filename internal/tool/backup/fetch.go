@@ -144,8 +144,9 @@ func (g *fetching) ask(ctx context.Context, asked *archive.FileRequest) (*archiv
 	return archive.DecodeEntries(data)
 }
 
-// elsewhere requests the entries from another node. If all nodes have responded without them, the log has a gap. If
-// some nodes have not responded, the request is repeated with later restore points for a limited time.
+// elsewhere requests the entries from another node. If all nodes have responded but none of them has the entries, the
+// log has a gap. If some nodes have not responded, the request is repeated with later restore points for a limited
+// time.
 func (g *fetching) elsewhere(node string, w *fetch) error {
 	w.asked[node] = true
 	for _, other := range g.taken.Nodes {

@@ -221,7 +221,7 @@ func (f *Follower) claim(ctx context.Context) error {
 	return nil
 }
 
-// resume continues the stored log, if there is one, and registers as the active archiver.
+// resume continues the stored log, if any, and registers as the active archiver.
 func (f *Follower) resume(ctx context.Context) error {
 	if err := f.Target.Put(ctx, ownerName, []byte(f.id)); err != nil {
 		return err

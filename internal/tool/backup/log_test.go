@@ -161,8 +161,8 @@ func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Tim
 	return point.Manifest.Time, n, err
 }
 
-// TestLog checks that a restore returns the state of the newest restore point at or before the requested time. Without
-// a base backup or a continuous log, it returns an error. Ranges lists the times that can be restored.
+// TestLog checks that a restore returns the state of the newest restore point at or before the requested time. If the
+// base backup is missing or the log has a gap, it returns an error. Ranges lists the times that can be restored.
 func TestLog(t *testing.T) {
 	p := newPast(t)
 	p.segments(4, true) // restore points 0 to 11

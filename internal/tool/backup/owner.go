@@ -22,8 +22,8 @@ const (
 	clusterWord = "ilion-cluster 1 "
 )
 
-// Owner returns the ID of the cluster to which a repository belongs, or an empty string if it belongs to none yet. A
-// repository without this file belongs to the cluster of its backups.
+// Owner returns the ID of the cluster to which a repository belongs, or an empty string if it does not belong to a
+// cluster yet. A repository without this file belongs to the cluster of its backups.
 func Owner(ctx context.Context, t Target) (string, error) {
 	data, err := t.Get(ctx, clusterName)
 	if err == nil {

@@ -111,8 +111,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestNoMixing checks that a repository is encrypted with one key or not at all. The error names the problem if the
-// key is missing, wrong, or not expected. A directory or bucket with unrelated files is rejected.
+// TestNoMixing checks that a repository is encrypted with a single key, or is not encrypted. The error names the
+// problem if the key is missing, wrong, or not expected. A directory or bucket with unrelated files is rejected.
 func TestNoMixing(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

@@ -62,7 +62,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	if err := complete(ctx, p.Target, without(manifests, gone, bases)); err != nil {
 		return fmt.Errorf("%w. Nothing was deleted. Create a new backup, or delete the damaged backup manually", err)
 	}
-	for _, id := range append(gone, bases...) { // removed before their files, and before the log that continues them
+	for _, id := range append(gone, bases...) { // remove them before their files and the following log segments
 		delete(manifests, id)
 		p.Backups++
 		if err := p.remove(ctx, manifestName(id)); err != nil {

@@ -40,7 +40,7 @@ const (
 	idleConns = 64
 	// keyMax is the maximum length of a key in S3, in bytes.
 	keyMax = 1024
-	// listMax is the maximum number of keys in a list, and emptyMax is the maximum number of pages without keys.
+	// listMax is the maximum number of keys in a listing, and emptyMax is the maximum number of pages without keys.
 	listMax  = 1 << 20
 	emptyMax = 100
 	// listBytes is the maximum size of a page of a list.

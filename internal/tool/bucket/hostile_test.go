@@ -93,8 +93,8 @@ func TestPasses(t *testing.T) {
 }
 
 // TestForgets checks that an object is put again if the server acknowledges it without storing it. Put must return an
-// error if the server never stores the object or stores only a part of it. The server returns an incorrect ETag,
-// because some servers do not use the MD5 digest of an object.
+// error if the server never stores the object or stores only part of it. The server returns an incorrect ETag, because
+// some servers do not use the MD5 digest of an object.
 func TestForgets(t *testing.T) {
 	puts := 0
 	s := s3.New(t, 1)

@@ -278,7 +278,7 @@ func mayPass(status int, code string) bool {
 	return false
 }
 
-// shown returns a text of the server without characters that a terminal could interpret.
+// shown returns a text from the server without characters that a terminal could interpret.
 func shown(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

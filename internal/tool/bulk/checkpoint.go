@@ -100,7 +100,7 @@ type ledger struct {
 
 var errTooMany = errors.New("too many rows were rejected")
 
-// open resumes from the checkpoint if there is one. resumed reports whether a checkpoint was found.
+// open resumes from the checkpoint, if any. resumed reports whether a checkpoint was found.
 func (l *ledger) open(table string, files []input, restart bool) (resumed bool, err error) {
 	l.state, l.waiting = checkpoint{Table: table, Files: files}, map[int]*block{}
 	if l.path == "" || restart {

@@ -26,7 +26,7 @@ const (
 
 // position is the read position in the files, at the start of a record.
 type position struct {
-	// File is the index of the file, Offset the offset in its uncompressed data, and Line is the number of preceding
+	// File is the index of the file, Offset is the offset in its uncompressed data, and Line is the number of preceding
 	// lines.
 	File   int   `json:"file"`
 	Offset int64 `json:"offset"`

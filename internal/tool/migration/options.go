@@ -31,7 +31,7 @@ type Options struct {
 	Restart            bool
 	// MaxErrors is the maximum number of rejected rows. The value -1 means unlimited.
 	MaxErrors int64
-	// Verify compares all rows after copying. VerifyOnly only compares rows and copies nothing. Repair makes rows that
+	// Verify compares all rows after copying. VerifyOnly compares rows and copies nothing. Repair makes rows that
 	// differ equal to the source, even if they are newer.
 	Verify, VerifyOnly, Repair bool
 	// ValuesOnly ignores timestamps in a verification.

@@ -134,7 +134,7 @@ func (p *pass) tooMany(n int64, last string) error {
 }
 
 // worker compares ranges, one at a time. It reads both sides, prepares statements over one connection, and writes over
-// another.
+// another connection.
 type worker struct {
 	pass     *pass
 	number   int

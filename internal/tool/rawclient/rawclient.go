@@ -75,7 +75,7 @@ func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
 
 func encrypted(nc net.Conn, addr string, config *tls.Config) net.Conn {
 	if config = config.Clone(); config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(addr) // the address has been dialed, so it is valid
+		config.ServerName, _, _ = net.SplitHostPort(addr) // the address has already been dialed, so it is valid
 	}
 	return tls.Client(nc, config)
 }

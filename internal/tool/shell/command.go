@@ -201,7 +201,7 @@ func source(s *Shell, ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // the file was only read
+	defer f.Close() // the file was opened only for reading
 	s.sources++
 	defer func() { s.sources-- }()
 	return s.source(ctx, f, name)

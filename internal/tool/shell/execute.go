@@ -103,8 +103,8 @@ func (s *Shell) wantsMore() bool {
 	return err == nil && strings.TrimSpace(answer) == ""
 }
 
-// The trace of a request becomes available after its response. The shell polls for it this many times, with this
-// pause.
+// The trace of a request becomes available after its response. traceLooks is the number of times that the shell polls
+// for it, and tracePause is the pause between them.
 const (
 	traceLooks = 100
 	tracePause = 20 * time.Millisecond

@@ -152,7 +152,7 @@ func markLine(text string, begin, end int) (line, mark string) {
 	return line, mark
 }
 
-// clean replaces control characters, including tabs, by spaces to keep marks aligned.
+// clean replaces control characters, including tabs, with spaces to keep marks aligned.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r <= 0xa0 {

@@ -112,7 +112,7 @@ func (s *Shell) connect(ctx context.Context) error {
 // errCanceled reports that the user canceled a statement.
 var errCanceled = errors.New("canceled: a write may still take effect")
 
-// ask sends a query and waits for its response or for the end of the context. In the latter case it closes the
+// ask sends a query and waits for its response or for the end of the context. In the latter case, it closes the
 // connection, because CQL cannot cancel a request.
 func (s *Shell) ask(ctx context.Context, q *cqlwire.Query, traced bool) (*cqlwire.Result, error) {
 	if s.conn == nil {

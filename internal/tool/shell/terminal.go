@@ -64,7 +64,7 @@ func readHistory(name string) (lines []string) {
 	if err != nil {
 		return nil
 	}
-	defer f.Close() // the file was only read
+	defer f.Close() // the file was opened only for reading
 	in := bufio.NewScanner(f)
 	in.Buffer(nil, 2*historyLineMax)
 	for in.Scan() {

@@ -58,7 +58,7 @@ type logWithoutSync struct{ raftgroup.LogBatch }
 
 func (l logWithoutSync) Commit(bool) error { return l.LogBatch.Commit(false) }
 
-// logWithoutCommit drops hard states that differ from the previous one only in the commit index.
+// logWithoutCommit drops hard states that differ from the previous hard state only in the commit index.
 type logWithoutCommit struct {
 	raftgroup.LogBatch
 	last map[uint64][2]uint64

@@ -120,7 +120,7 @@ func (c *client) retry(o *op) {
 	c.w.After(c.w.Between(2*time.Millisecond, 20*time.Millisecond), func() { c.try(o) })
 }
 
-// giveUp abandons an operation after the client's timeout. If it was sent, its outcome is unknown.
+// giveUp abandons an operation after the client's timeout. If the operation was sent, its outcome is unknown.
 func (w *simulation) giveUp(o *op) {
 	if o.next == nil {
 		return

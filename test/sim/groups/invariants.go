@@ -93,8 +93,8 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 }
 
 // checkChanges checks RG12: a starting replica knows that all membership changes in its log are committed, except
-// possibly the last one. The library relies on this invariant: a replica must not campaign while it has not applied a
-// committed change.
+// possibly the last change. The library relies on this invariant: a replica must not campaign while it has not applied
+// a committed change.
 func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 	log, err := n.log.Storage(c.ID)
 	if err != nil || c.Applied == 0 {

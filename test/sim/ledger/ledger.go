@@ -370,7 +370,7 @@ func each(r pebble.Reader, group uint64, fn func(key, value []byte)) error {
 	return errors.Join(it.Error(), it.Close())
 }
 
-// Install durably replaces a group by a snapshot.
+// Install durably replaces a group with a snapshot.
 func (s *Store) Install(group uint64, meta *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
 	raw, err := io.ReadAll(io.NewSectionReader(data, 0, data.Size()))
 	if err != nil {

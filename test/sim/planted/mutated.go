@@ -91,7 +91,8 @@ func Build(t *testing.T, edits ...Edit) Binary {
 	return Binary(bin)
 }
 
-// Seeds runs n seeds with a mutation, or "" for none. Seeds returns the output and reports whether a seed failed.
+// Seeds runs n seeds with a mutation, or without a mutation if it is "". Seeds returns the output and reports whether a
+// seed failed.
 func (b Binary) Seeds(mistake string, from uint64, n int, args ...string) (out string, failed bool) {
 	cmd := exec.Command(string(b), append(args, "-test.run=^TestSeeds$", fmt.Sprint("-sim.seeds=", n),
 		fmt.Sprint("-sim.seed=", from))...)

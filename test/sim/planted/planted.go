@@ -63,7 +63,7 @@ func (s Seeds) write(t *testing.T) {
 	}
 }
 
-// Find fails the test if no seed finds the named bug. finds reports whether a seed finds it.
+// Find fails the test if no seed finds the named bug. finds reports whether a seed finds the bug.
 func (s Seeds) Find(t *testing.T, name string, finds func(seed uint64) bool) {
 	t.Helper()
 	seed := s[name]

@@ -81,8 +81,8 @@ func (m *Machine) Jump() {
 	w.After(w.Between(time.Second, 8*time.Second), func() { undo() })
 }
 
-// SetWrong adds an offset to the wall clock. undo removes the offset and returns true, unless other faults have set
-// the clock since.
+// SetWrong adds an offset to the wall clock. undo removes the offset and returns true, unless other faults have set the
+// clock since then.
 func (m *Machine) SetWrong(by time.Duration) (undo func() bool) {
 	m.setWrong(by)
 	m.wrongs++
@@ -139,7 +139,7 @@ func (w *Environment) Heal(restart func(m *Machine)) {
 	}
 }
 
-// LastWrong returns the last time at which a wall clock was wrong, or the current time if one is wrong now.
+// LastWrong returns the last time at which a wall clock was wrong, or the current time if a clock is wrong now.
 func (w *Environment) LastWrong() time.Duration {
 	for _, m := range w.Machines {
 		if m.wrong != 0 {

@@ -55,7 +55,7 @@ func (s *shipment) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// take reads the next frame. It opens another connection if the current one ends first.
+// take reads the next frame. It opens another connection if the current connection ends first.
 func (s *shipment) take() {
 	rest := bytes.NewReader(s.frames)
 	buffer := s.n.buffered(rest)

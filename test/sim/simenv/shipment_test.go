@@ -9,7 +9,7 @@ import (
 )
 
 // TestSnapshotOverBrokenConnections checks that a snapshot arrives unchanged although its connections break and flip
-// bits, and that each connection resumes where the previous one ended.
+// bits, and that each connection resumes where the previous connection ended.
 func TestSnapshotOverBrokenConnections(t *testing.T) {
 	w := New(1, 2)
 	w.Net.Rough = Rough{Breaks: 5, Flips: 5}

@@ -14,7 +14,7 @@ type Select struct {
 	Distinct      bool
 	Top           Expr // Top, Where, Offset, and Limit may be nil
 	Star, Value   bool
-	Items         []Item // A query with Value has one item. A query with Star has none.
+	Items         []Item // A query with Value has one item. A query with Star has no items.
 	From          []Input
 	Where         Expr
 	GroupBy       []Expr

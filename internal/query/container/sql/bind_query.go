@@ -40,8 +40,8 @@ type boundOrder struct {
 // plain reports whether each row immediately yields its result.
 func (q *boundQuery) plain() bool { return !q.grouped && !q.distinct && len(q.orders) == 0 }
 
-// query binds a query in the scope of the binder. top reports whether the query is the outermost query or in its FROM
-// clause.
+// query binds a query in the scope of the binder. top reports whether the query is the outermost query or is in the
+// FROM clause of the outermost query.
 func (b *binder) query(s *Select, top bool) (*boundQuery, error) {
 	q := &boundQuery{limit: -1}
 	outer := b.scope

@@ -216,8 +216,8 @@ func (c *collector) give(p position, v document.Value) bool {
 	return true
 }
 
-// need returns the number of leading results that must be kept: the results of the page and one more to detect further
-// results. need returns -1 for all.
+// need returns the number of leading results that must be kept: the results of the page, and one additional result to
+// detect whether more results follow. need returns -1 for all.
 func (c *collector) need() int64 {
 	n := c.page
 	if c.left >= 0 && (n < 0 || c.left < n) {

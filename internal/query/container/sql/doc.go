@@ -8,8 +8,9 @@
 // Guarantees:
 //
 //   - (QS1) No text causes a panic, unbounded recursion, or an evaluation that ignores its context.
-//   - (QS2) The printed form of a tree is valid, and its tree has the same printed form.
 //   - (QS2) The printed form of a tree is a valid query, and parsing it yields a tree with the same printed form.
+//   - (QS3) The merged results of several Collectors over parts of the items equal the results of one Collector over all
+//     items.
 //   - (QS4) The memory for items is bounded. Reaching the bound is an error that suggests a remedy.
 //   - (QS5) A continuation resumes where its page ended: items that have not changed in the meantime are neither
 //     skipped nor repeated.

@@ -144,7 +144,7 @@ func (e *env) contains(v, part document.Value) bool {
 }
 
 // containsMany returns a function f(array, values..) that reports whether the array contains all or any of the values.
-// If no value is decisive and one is undefined, the result is undefined, as with AND and OR.
+// If no value is decisive and at least one value is undefined, the result is undefined, as with AND and OR.
 func containsMany(every bool) builtin {
 	return builtin{min: 2, max: -1, f: func(e *env, a []document.Value) document.Value {
 		if a[0].Kind() != document.Array {

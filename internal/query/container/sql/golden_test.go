@@ -75,8 +75,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// statements splits an input into queries: at single dots if there are any, else at line ends, except after parameter
-// lines.
+// statements splits an input into queries: at single dots if the input contains any, and otherwise at line ends, except
+// after parameter lines.
 func statements(input string) []string {
 	if strings.Contains(input, "\n.\n") {
 		return strings.Split(input, "\n.\n")

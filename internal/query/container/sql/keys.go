@@ -10,8 +10,8 @@ import (
 
 // Key is a partition key for which the WHERE clause of a query allows results.
 type Key struct {
-	// Components holds the values of all partition key paths, or of the first ones. Undefined matches items without the
-	// property.
+	// Components holds the values of all partition key paths, or of the first paths. Undefined matches items without
+	// the property.
 	Components []document.Value
 	// ID is the ID of the item if HasID is set.
 	ID    string

@@ -41,7 +41,7 @@ const VectorDimensionsMax = 4096
 const vectorDistanceName = "VECTORDISTANCE"
 
 // vectorOptions are the options of VectorDistance with numbers. They apply to approximate indexes. Ilion computes exact
-// results, so they have no effect on the results.
+// results, so these options have no effect on the results.
 var vectorOptions = map[string][2]float64{
 	"searchListSizeMultiplier":      {1, 100},
 	"quantizedVectorListMultiplier": {1, 100},

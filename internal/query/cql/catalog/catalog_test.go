@@ -420,8 +420,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestSystemTables checks that the IDs of system tables are unique, that their UUIDs are Cassandra's, and that virtual
-// keyspaces are not in system_schema.
+// TestSystemTables checks that the IDs of system tables are unique, that they have the UUIDs that Cassandra gives them,
+// and that virtual keyspaces are not in system_schema.
 func TestSystemTables(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	s := c.Snapshot()

@@ -25,7 +25,7 @@ type Row struct {
 	token token.Token
 }
 
-// compare orders rows like the store.
+// compare orders rows in the same order as the store.
 func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }

@@ -120,7 +120,7 @@ func fillIndexInfo(b *builder) {
 	}
 }
 
-// fillSizeEstimates fills the size estimates reported by this node. Tools use them to divide their work.
+// fillSizeEstimates fills the size estimates reported by this node. Tools use these estimates to divide their work.
 func fillSizeEstimates(b *builder) {
 	b.sizes(func(v values) { b.add(v) })
 }

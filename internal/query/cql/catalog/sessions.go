@@ -27,7 +27,7 @@ type Session struct {
 	Requests       int64     `json:"requests"`
 	Since          time.Time `json:"since"`
 	// Statement is the longest-running statement, without constants. Millis is its duration so far. Statement is empty
-	// if no request is in progress. Over REST it is the operation with its database and container.
+	// if no request is in progress. Over REST, it is the operation with its database and container.
 	Statement string  `json:"statement"`
 	Millis    float64 `json:"statement_ms"`
 }

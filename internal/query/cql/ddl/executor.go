@@ -123,7 +123,7 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 
 // Execute executes a statement for which Handles returns true. keyspace is the session's keyspace, or empty. Execute
 // checks permissions before the schema, so an error does not reveal which objects exist. The statement is checked
-// against the guardrails, which collect their warnings in g.
+// against the guardrails, whose warnings are collected in g.
 func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor,
 	g *guardrail.Check) (Result, error) {
 	if isUnsupported(stmt) {

@@ -147,7 +147,7 @@ func shortFactors(ks *schema.Keyspace, info *catalog.NodeInfo, absent []string) 
 	return warnings
 }
 
-// absentDatacenters returns the data centers of a replication without nodes, in ascending order.
+// absentDatacenters returns the data centers in a replication that have no nodes, in ascending order.
 func absentDatacenters(ks *schema.Keyspace, present []string) []string {
 	if schema.StrategyName(ks.Replication) != "NetworkTopologyStrategy" {
 		return nil

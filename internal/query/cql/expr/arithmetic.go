@@ -43,7 +43,7 @@ var operators = func() map[byte][]*function {
 	return all
 }()
 
-// concatenation returns the operator + for two texts. The result is ascii only if both operands are.
+// concatenation returns the operator + for two texts. The result has type ascii only if both operands have this type.
 func concatenation(l, r *cqltype.Type) *function {
 	result := tAscii
 	if l == tText || r == tText {

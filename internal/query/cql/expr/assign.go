@@ -80,11 +80,9 @@ type binder struct {
 	sound map[parser.Term]struct{}
 }
 
-// inference determines the types of unbound terms, and which overloads their calls have. It remembers its results:
-// a fact about a call requires facts about its arguments, so without the cache
-// the time for nested calls and nested arithmetic
-// would be exponential. A type in the cache keeps its pointer, so facts
-// about the type are found again.
+// inference determines the types of unbound terms and the overloads of their calls. It remembers its results: a fact
+// about a call requires facts about its arguments, so without the cache the time for nested calls and nested arithmetic
+// would be exponential. A type in the cache keeps its pointer, so facts about the type are found again.
 type inference struct {
 	env *Env
 	// scope is nil outside a SELECT clause.

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// ColumnValue returns the value of a static or regular column of a stored row, or nil if it has none. ColumnValue
-// assembles the value of a multi-cell column. The value of a single cell refers to the row.
+// ColumnValue returns the value of a static or regular column of a stored row, or nil if the column has no value.
+// ColumnValue assembles the value of a multi-cell column. The value of a single cell refers to the row.
 func ColumnValue(c *schema.Column, r *row.Row) ([]byte, error) {
 	if row.OneCell(c.Type) {
 		if cell := r.Cell(c.ID); cell != nil {

@@ -289,7 +289,7 @@ func containsMarker(terms ...parser.Term) bool {
 	return false
 }
 
-// bindCall binds a call or operation outside a SELECT clause, or as an argument inside one.
+// bindCall binds a call or operation outside a SELECT clause, or as an argument inside a SELECT clause.
 func (b *binder) bindCall(t parser.Term, r Receiver) (Term, error) {
 	if b.scope != nil {
 		return b.selector(t, r.Type)

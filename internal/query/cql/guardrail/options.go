@@ -46,7 +46,7 @@ type Options struct {
 }
 
 // WithDefaults sets the default limits of options that are not configured. Cassandra has no such defaults. Without
-// them, clients could create a schema of any size, and every node holds the schema in memory.
+// these limits, clients could create a schema of any size, and every node holds the schema in memory.
 func (o Options) WithDefaults() Options {
 	for _, d := range []struct {
 		bound *int64

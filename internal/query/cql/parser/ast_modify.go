@@ -11,7 +11,7 @@ type Insert struct {
 	// JSON is the string *Constant or *Marker of INSERT .. JSON.
 	JSON Term
 	// DefaultUnset is DEFAULT UNSET: columns that the JSON does not contain remain unchanged. Without DEFAULT UNSET,
-	// they become null.
+	// these columns become null.
 	DefaultUnset bool
 	IfNotExists  bool
 	Using        Using

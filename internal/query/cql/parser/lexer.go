@@ -287,7 +287,7 @@ func isUUID(s string) bool {
 	return true
 }
 
-// The character classes of bytes. Bytes of 0x80 and above belong to none.
+// The character classes of bytes. Bytes of 0x80 and above belong to no class.
 const (
 	classLetter = 1 << iota
 	classDigit

@@ -106,7 +106,7 @@ func (p *parser) simple(selecting bool) Term {
 	return p.call(selecting)
 }
 
-// constant parses a constant. constant returns nil if the current token does not start one.
+// constant parses a constant. constant returns nil if the current token does not start a constant.
 func (p *parser) constant() Term {
 	c := p.constantValue()
 	if c.Kind == 0 {

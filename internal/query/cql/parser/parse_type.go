@@ -33,7 +33,8 @@ func (p *parser) typeName() *TypeName {
 	return &TypeName{Kind: UserType, User: p.userTypeName()}
 }
 
-// parameterised parses a type with parameters. parameterised returns nil if the current token does not start one.
+// parameterised parses a type with parameters. parameterised returns nil if the current token does not start a
+// parameterized type.
 func (p *parser) parameterised() *TypeName {
 	t := &TypeName{}
 	switch p.tok.kind {

@@ -60,7 +60,7 @@ func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 	}
 	for _, ix := range p.table.Indexes {
 		if ix.Column == c.Name {
-			return nil, dberr.Invalidf(requiresFiltering) // the index only finds equal vectors
+			return nil, dberr.Invalidf(requiresFiltering) // the index finds only equal vectors
 		}
 	}
 	return nil, dberr.Invalidf("ANN ordering by vector requires the column to be indexed")

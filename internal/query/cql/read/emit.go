@@ -44,7 +44,7 @@ func (o *resultWriter) emit() error {
 	return o.emitCells()
 }
 
-// detached emits the current row into buf instead of the page. The meter accounts for its memory.
+// detached emits the current row into buf instead of the page. The meter accounts for the memory of the row.
 func (o *resultWriter) detached(buf []byte) ([]byte, error) {
 	before, held := o.page.Cells, o.page.Held
 	o.page.Cells = buf

@@ -24,7 +24,8 @@ const (
 type feedClause struct {
 	// start is the start time of the change feed, or nil if rows are read.
 	start expr.Term
-	// hasMode reports whether cosmos_changefeed_mode() is given. allVersions reports whether it requests all versions.
+	// hasMode reports whether cosmos_changefeed_mode() is given. allVersions reports whether the clause requests all
+	// versions.
 	hasMode, allVersions bool
 }
 

@@ -72,8 +72,8 @@ func (g *group) add(clustering []byte, alone bool) error {
 	return nil
 }
 
-// prefixOf returns the clustering prefix of the group. It is followed by the value of the grouping function if there is
-// one. The row's values must be in the bindings. The result is valid until the next call.
+// prefixOf returns the clustering prefix of the group. The prefix is followed by the value of the grouping function, if
+// any. The row's values must be in the bindings. The result is valid until the next call.
 func (g *group) prefixOf(clustering []byte) ([]byte, error) {
 	rest := clustering
 	for _, c := range g.plan.table.Clustering[:g.plan.groups.prefix] {

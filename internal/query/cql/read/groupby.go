@@ -70,8 +70,8 @@ func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 	return nil
 }
 
-// groupColumn returns the column of a GROUP BY term. If the term is a function, it binds the function, which must be
-// the last term.
+// groupColumn returns the column of a GROUP BY term. If the term is a function, the method binds the function, which
+// must be the last term.
 func (p *Plan) groupColumn(t parser.Term, env *expr.Env) (*schema.Column, error) {
 	names := expr.ColumnsIn(t)
 	switch t.(type) {

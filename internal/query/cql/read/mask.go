@@ -31,7 +31,7 @@ func (p *Plan) bindMasks(env *expr.Env) {
 	}
 }
 
-// MaskedOutput reports whether a column of the result shows a masked column or is computed from one.
+// MaskedOutput reports whether a column of the result shows a masked column or is computed from a masked column.
 func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
 
 // RestrictedMasks returns the names of the masked columns that restrict rows, in table order. A client that can

@@ -109,7 +109,7 @@ func (l *indexLookup) analysisOf(r *relation.Restriction, c *schema.Column, targ
 	return schema.Analysis{}
 }
 
-// chooseTerms collects the filters that storage-attached indexes serve. In one logical partition these are only
+// chooseTerms collects the filters that storage-attached indexes serve. In one logical partition, these are only
 // equality filters on row values. For ranges and for values that all rows share, reading the partition is faster.
 func (l *indexLookup) chooseTerms(filtered []*relation.Restriction, keyRange bool) {
 	for _, r := range filtered {

@@ -246,7 +246,7 @@ func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
 	return command.More, nil
 }
 
-// closeGroup emits and counts the current group. Without a group, it emits the aggregates of an empty set.
+// closeGroup emits and counts the current group. If no group exists, it emits the aggregates of an empty set.
 func (s *scan) closeGroup() (command.Step, error) {
 	row := s.bind.Row
 	if err := s.group.close(); err != nil {
@@ -283,8 +283,8 @@ func (s *scan) countRow(clustering []byte, alone bool) command.Step {
 	return command.Stop
 }
 
-// endPartition ends the current partition, if there is one. A partition with only static columns is returned as a row,
-// and its group ends.
+// endPartition ends the current partition, if any. A partition with only static columns is returned as a row, and its
+// group ends.
 func (s *scan) endPartition() error {
 	if !s.current.open {
 		return nil

@@ -21,7 +21,7 @@ type position struct {
 	// afterPartition reports whether no rows of the partition are left.
 	afterPartition bool
 	// remaining is the number of rows left by LIMIT. inPartition is the number of rows left by PER PARTITION LIMIT in
-	// this partition. Without a limit, they are unlimited.
+	// this partition. If the statement has no limit, they are unlimited.
 	remaining, inPartition int64
 }
 

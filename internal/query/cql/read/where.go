@@ -27,7 +27,7 @@ type where struct {
 
 	// keyRange reports whether partitions are found by scanning a token range or an index instead of by their keys.
 	keyRange bool
-	// indexed reports whether the rules for index queries apply. lookup has an index only if one is used.
+	// indexed reports whether the rules for index queries apply. lookup has an index only if the plan uses an index.
 	indexed bool
 	lookup  indexLookup
 	// checked holds the sets of restrictions that Cassandra counts as filters.

@@ -92,9 +92,9 @@ type Limits struct {
 	// TextBytesMax limits the memory of the syntax trees and plans of all large unprepared statements. The default is
 	// 64 MiB.
 	TextBytesMax int64
-	// MutationBytesMax limits the size of a change of one logical partition, RowBytesMax the size of a change of one
-	// row, and BatchBytesMax the size of a batch over several logical partitions. If a limit is 0, the size is not
-	// limited. See write.Options.
+	// MutationBytesMax limits the size of a change of one logical partition, RowBytesMax limits the size of a change of
+	// one row, and BatchBytesMax limits the size of a batch over several logical partitions. If a limit is 0, the size
+	// is not limited. See write.Options.
 	MutationBytesMax, RowBytesMax, BatchBytesMax int
 	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
 	// default is 5 s.
@@ -384,7 +384,7 @@ func toClientError(err error, r *Request, kind StatementKind) error {
 	case errors.Is(err, context.Canceled):
 		return &dberr.Server{Message: "the connection was closed while the request was executed"}
 	case errors.Is(err, coordinator.ErrStaleSchema):
-		// A part of the request was sent before a schema change and may have been applied, or several schema changes
+		// Part of the request was sent before a schema change and may have been applied, or several schema changes
 		// followed each other.
 		if kind == KindSelect {
 			return &dberr.ReadTimeout{Level: r.Consistency, BlockFor: 1}

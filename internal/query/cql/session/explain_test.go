@@ -52,8 +52,8 @@ func (w *fixture) explain(r Request) (e explainedAs) {
 	return e
 }
 
-// TestExplain checks that EXPLAIN returns a description of the statement, its index, the number of physical
-// partitions, and the price. The test also checks that EXPLAIN has no effect, and its own cost.
+// TestExplain checks that EXPLAIN returns a description of the statement, its index, the number of physical partitions,
+// and the price. The test also checks that EXPLAIN has no effect, and checks the cost of EXPLAIN itself.
 func TestExplain(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")

@@ -50,8 +50,8 @@ func (w *warnings) addLevel(c *Call, e *Engine) {
 // warnedUseBit is the bit of warnings for the USE warning. No consistency level has this bit.
 const warnedUseBit = 1 << 31
 
-// needsUse reports whether a statement names a table without its keyspace and its client has not received the
-// warning about that.
+// needsUse reports whether a statement names a table without its keyspace and its client has not received the warning
+// about such statements.
 func (w *warnings) needsUse(e *Engine, st *statement) bool {
 	return !st.qualified && e.opts.Release.WarnsOfUse && st.keyspace != "" && len(st.tables) > 0 &&
 		w.sent.Load()&warnedUseBit == 0

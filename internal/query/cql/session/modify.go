@@ -215,8 +215,8 @@ func (m *modification) retryStale() {
 	}
 }
 
-// stale reports whether the modification was rejected because a table has changed, and must be bound and sent again. A
-// part of a batch may have been applied, so counter batches are not retried.
+// stale reports whether the modification was rejected because a table has changed, and must be bound and sent again.
+// Part of a batch may have been applied, so counter batches are not retried.
 func (m *modification) stale() bool {
 	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) ||
 		m.session.engine.opts.Clock.Wall().Sub(m.began) > rebindTime {

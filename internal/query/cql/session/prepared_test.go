@@ -172,8 +172,8 @@ func TestAlteredTable(t *testing.T) {
 	}
 }
 
-// TestPreparedBounds checks that the cache uses its limits by number and memory and evicts unused statements. It must
-// neither exceed the limits nor stay far below them.
+// TestPreparedBounds checks that the cache uses its limits by number and memory and evicts unused statements. The cache
+// must neither exceed the limits nor stay far below them.
 func TestPreparedBounds(t *testing.T) {
 	const max = 1000
 	c := newPreparedCache(max, 1<<30)
@@ -250,8 +250,8 @@ func TestPreparedStatementsAreListed(t *testing.T) {
 }
 
 // TestUseWarning checks that a client of Cassandra 5.0 receives one warning about a statement that depends on USE. The
-// warning is sent when the client prepares such a statement, or executes one that was prepared in a different keyspace.
-// Batches and qualified names cause no warning.
+// warning is sent when the client prepares such a statement, or executes such a statement that was prepared in a
+// different keyspace. Batches and qualified names cause no warning.
 func TestUseWarning(t *testing.T) {
 	w := newFixture(t, Options{Release: compat.Cassandra50})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

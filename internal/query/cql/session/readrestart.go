@@ -26,7 +26,7 @@ type readRestart struct {
 	pause  time.Duration
 }
 
-// wait waits until the SELECT can be restarted, or returns the error with which it ends.
+// wait waits until the SELECT can be restarted, or returns the error with which the SELECT ends.
 func (r *readRestart) wait(ctx context.Context, level dberr.Consistency) error {
 	left := r.engine.opts.ReadTimeout - r.engine.opts.Clock.Wall().Sub(r.began)
 	if left <= 0 {

@@ -20,7 +20,7 @@ type Client struct {
 	// Record is the version of the role record at authentication. If it is zero, NewSession uses the current version.
 	Record access.RoleVersion
 	// Account reports whether the client authenticated with an account key, like clients of Azure Cosmos DB. In this
-	// case User is the name of the key (access.AccountKeySubject) instead of a role.
+	// case, User is the name of the key (access.AccountKeySubject) instead of a role.
 	Account bool
 	// Version is the version of the CQL binary protocol, 3 to 5.
 	Version uint8
@@ -76,9 +76,9 @@ type Request struct {
 	ID [16]byte
 	// Values holds the bound values in wire format. A nil value is null, or unset if Unset is true for it.
 	Values [][]byte
-	// Unset is nil if all values are set. Otherwise it is parallel to Values.
+	// Unset is nil if all values are set. Otherwise, it is parallel to Values.
 	Unset []bool
-	// Names is nil if the values are bound by position. Otherwise it is parallel to Values.
+	// Names is nil if the values are bound by position. Otherwise, it is parallel to Values.
 	Names [][]byte
 
 	// BatchKind and Statements are the batch of Batch.

@@ -15,8 +15,8 @@
 //   - (SE5) The result of a restarted read contains no rows of an earlier attempt.
 //   - (SE6) No statement is executed for a client whose role lacks the permission in the current state of the roles.
 //   - (SE7) While the leader of the meta partition responds, no statement is rejected because the schema or the roles
-//     of this node are outdated. They must contain every change that any node acknowledged before. Without a leader, an
-//     unknown keyspace or table is not reported as missing.
+//     of this node are outdated. They must contain every change that any node acknowledged before. If no leader exists,
+//     an unknown keyspace or table is not reported as missing.
 //
 // Start reading at Session.Execute.
 package session

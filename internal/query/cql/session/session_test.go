@@ -383,7 +383,7 @@ func TestDescribePages(t *testing.T) {
 	}
 }
 
-// TestInline checks SE3: the goroutine of a connection executes only short requests, and all others are passed to a
+// TestInline checks SE3: the goroutine of a connection executes only short requests and passes all other requests to a
 // worker.
 func TestInline(t *testing.T) {
 	w := newFixture(t, Options{})

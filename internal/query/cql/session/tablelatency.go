@@ -144,7 +144,7 @@ func (s *latencyHistogram) export(at time.Time) LatencyHistogram {
 	return out
 }
 
-// tableHistograms holds the histograms of a table. Each one is created on first use.
+// tableHistograms holds the histograms of a table. Each histogram is created on first use.
 type tableHistograms [operations]atomic.Pointer[latencyHistogram]
 
 // tableLatencies holds the histograms of all tables with recorded operations.

@@ -40,7 +40,7 @@ func TestLatencyHistogram(t *testing.T) {
 	})
 }
 
-// TestPerSecond checks that the rate is the mean of the last minute at any time and becomes 0 without requests.
+// TestPerSecond checks that the rate is the mean of the last minute at any time and becomes 0 when no requests arrive.
 func TestPerSecond(t *testing.T) {
 	var s latencyHistogram
 	at := time.Unix(6e8, 0)

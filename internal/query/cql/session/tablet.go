@@ -131,7 +131,7 @@ func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok
 		tablet.First = token.AtPosition(tokens.Begin - 1)
 	}
 	if len(p.Span.Limit.Key) > 0 {
-		tablet.Last-- // the partition contains only a part of this token
+		tablet.Last-- // the partition contains only part of this token
 	}
 	if tablet.First >= tablet.Last {
 		return tablet, false // a part of one token is not a token range

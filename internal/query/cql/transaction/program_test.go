@@ -14,7 +14,7 @@ import (
 )
 
 // TestProgramRoundTrip checks that decoding a program and a result returns the encoded data and that null, unset, and
-// empty values are distinguished. Data of a newer build must be rejected with an error that says so.
+// empty values are distinguished. Data of a newer build must be rejected with an error that names the newer version.
 func TestProgramRoundTrip(t *testing.T) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	b := expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}, Unset: []bool{true, false, false}}

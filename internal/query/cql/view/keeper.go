@@ -164,7 +164,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.release(true)
 }
 
-// wake starts the periodic work of Run. A node without views has none.
+// wake starts the periodic work of Run. A node without views has no periodic work.
 func (k *Keeper) wake() {
 	select {
 	case k.wakeups <- struct{}{}:
@@ -186,7 +186,7 @@ func (k *Keeper) settleLoop(ctx context.Context) {
 	}
 }
 
-// release acknowledges the writes that have waited long enough, or all.
+// release acknowledges the writes that have waited long enough, or all writes.
 func (k *Keeper) release(all bool) {
 	k.mu.Lock()
 	k.closed = k.closed || all

@@ -76,7 +76,7 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 // compareStamp is the stamp with which images are compared.
 const compareStamp = 1
 
-// agrees reports whether the view data of a base row is correct. Otherwise it sets s.what to a description.
+// agrees reports whether the view data of a base row is correct. Otherwise, it sets s.what to a description.
 func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	values, err := p.v.valuesOf(s.key, s.clustering)
 	if err != nil {

@@ -185,7 +185,7 @@ func (x *changes) addAll(o *operation, t *target, into *row.Builder, v []byte) e
 }
 
 // addList appends elements in order, each with its own timeuuid. Prepended elements receive timeuuids that are mirrored
-// into the past. The later elements are prepended, the smaller their timeuuids.
+// into the past. Elements that are prepended later have smaller timeuuids.
 func (x *changes) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))

@@ -56,7 +56,7 @@ type Pricing interface {
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// Request holds the parameters of an execution. Its byte slices must be valid until Execute returns.
+// Request holds the parameters of an execution. The byte slices of the request must be valid until Execute returns.
 type Request struct {
 	expr.Bindings
 	Level, Serial dberr.Consistency

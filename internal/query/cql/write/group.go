@@ -199,7 +199,7 @@ func (x *changes) addConditions(p *Plan, t *target) error {
 	x.regular, x.static = x.regular || p.regular, x.static || p.static
 	static := !p.writesRows || p.staticConditions()
 	c := checkedRow{row: g.rowRef(static, t.clustering), exists: p.exists, columns: len(p.conditions) > 0}
-	// As in Cassandra, the result shows all static columns if the execution writes static columns. Otherwise it shows
+	// As in Cassandra, the result shows all static columns if the execution writes static columns. Otherwise, it shows
 	// the static columns of conditions.
 	if x.static {
 		g.static = g.rowRef(true, nil)

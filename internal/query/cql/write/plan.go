@@ -127,7 +127,7 @@ func (p *Plan) Variables() []expr.Column { return p.variables }
 // components are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Conditional reports whether the statement has an IF clause. If so, its outcome has rows.
+// Conditional reports whether the statement has an IF clause. The outcome of such a statement contains rows.
 func (p *Plan) Conditional() bool { return p.conditional }
 
 // NeedsLeader reports whether an execution depends on the stored row or changes a table with a change log. An

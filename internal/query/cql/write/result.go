@@ -98,7 +98,7 @@ func (r *conditionalResult) fillFirst() error {
 }
 
 // shows reports whether a static row has a value in any of the static columns that are read. As in Cassandra, all
-// static columns are read if a conditional statement writes one of them. Otherwise only the static columns of
+// static columns are read if a conditional statement writes one of them. Otherwise, only the static columns of
 // conditions are read. If no column has a value, the result treats the partition as missing.
 func (r *conditionalResult) shows(static *row.Row) bool {
 	read := r.group.statics

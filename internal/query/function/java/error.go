@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Error is the error for a body that cannot be compiled. It has one line per error. If the text of Cassandra's compiler
-// is known, the error contains this text.
+// Error is the error for a body that cannot be compiled. The text has one line per error. If the text of Cassandra's
+// compiler is known, the error contains this text.
 type Error struct{ Lines []string }
 
 // Error returns Cassandra's message for a body that does not compile.

@@ -296,7 +296,7 @@ func (p *parser) try(n *node) {
 	}
 }
 
-// local parses a declaration of variables. Without a declaration, it returns nil and consumes no tokens.
+// local parses a declaration of variables. If no declaration follows, it returns nil and consumes no tokens.
 func (p *parser) local() *node {
 	begin := p.pos
 	final := p.accept("final")
@@ -351,7 +351,7 @@ func (p *parser) arrayLiteral(t *typeName) *node {
 
 var primitives = []string{"boolean", "byte", "short", "char", "int", "long", "float", "double"}
 
-// typeName parses a type. Without a type, it returns nil and consumes no tokens.
+// typeName parses a type. If no type follows, it returns nil and consumes no tokens.
 func (p *parser) typeName() *typeName {
 	begin := p.pos
 	t := p.tok()

@@ -17,7 +17,8 @@ type Program struct {
 	code *goja.Program
 }
 
-// Limits of the compiler. Its time is quadratic in the nesting depth of an expression, and it cannot be interrupted.
+// Limits of the compiler. Its running time is quadratic in the nesting depth of an expression, and it cannot be
+// interrupted.
 const (
 	bracketsDeepMax = 200
 	arrowsMax       = 1000

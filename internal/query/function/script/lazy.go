@@ -24,11 +24,11 @@ type lazy struct {
 	looked bool
 	// glances is the number of member accesses before members was set.
 	glances int
-	// system holds the system members of the item. system is nil until a script accesses one.
+	// system holds the system members of the item. system is nil until a script accesses a system property.
 	system *document.System
 	// members holds the members in order.
 	members []member
-	// index finds members by name if there are many. Otherwise it is nil.
+	// index finds members by name if the object has many members. Otherwise it is nil.
 	index map[string]int
 }
 
@@ -106,8 +106,8 @@ func (l *lazy) json() document.Value {
 // glancesMax is the number of searches for a single member after which all members of a text are parsed.
 const glancesMax = 4
 
-// glance returns the value of a member without parsing the others. glance returns nil for an object, because repeated
-// accesses must return the same object.
+// glance returns the value of a member without parsing the other members. glance returns nil for an object, because
+// repeated accesses must return the same object.
 func (l *lazy) glance(name string) goja.Value {
 	if l.looked || l.glances == glancesMax {
 		return nil

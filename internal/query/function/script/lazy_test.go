@@ -8,8 +8,8 @@ import (
 )
 
 // TestItemsAreObjects checks that an item behaves like the object that JSON.parse creates from the same text: each step
-// must have the same result for both. Members that were not accessed must be stored unchanged, even numbers that
-// JavaScript cannot represent. Items with many members must behave in the same way.
+// must have the same result for both objects. Members that were not accessed must be stored unchanged, even numbers
+// that JavaScript cannot represent. Items with many members must behave in the same way.
 func TestItemsAreObjects(t *testing.T) {
 	const small = `{"id":"a","n":1,"o":{"x":[1,{"y":2}],"z":null},"toString":"own","__proto__":5,"7":"seven",` +
 		`"é":"\u00e9"}`

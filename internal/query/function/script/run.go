@@ -180,7 +180,7 @@ func heapBytes() uint64 {
 const collectEvery = 100 * time.Millisecond
 
 // collected returns heapBytes after a garbage collection. If a collection has finished recently, collected does not
-// start another one, because frequent collections would take too long.
+// start another collection, because frequent collections would take too long.
 func (e *Engine) collected() uint64 {
 	e.collecting.Lock()
 	defer e.collecting.Unlock()

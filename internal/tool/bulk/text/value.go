@@ -29,7 +29,7 @@ func Content(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return appendBare(dst, t, wire)
 }
 
-// Append appends a value as a part of another value, or as the member of a JSON object.
+// Append appends a value as part of another value, or as the member of a JSON object.
 func Append(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
 	if wire == nil {
 		return append(dst, "null"...)

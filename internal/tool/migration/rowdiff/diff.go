@@ -20,7 +20,8 @@ type Differ struct {
 	Bound int64
 	// Force overwrites the target with the source regardless of timestamps.
 	Force bool
-	// Now is the time at which the rows are read, in microseconds. It is the timestamp of data without one.
+	// Now is the time at which the rows are read, in microseconds. Now is also the timestamp of data that has no
+	// timestamp.
 	Now int64
 	// ValuesOnly ignores timestamps and expiration times of cells.
 	ValuesOnly bool

@@ -26,7 +26,7 @@ func (c *Column) quoted() string { return cqltype.QuoteName(c.Name) }
 // Layout describes how the rows of a table are read and written.
 type Layout struct {
 	Table *bulk.Table
-	// Partition and Clustering are the primary key, and Static and Regular the other columns.
+	// Partition and Clustering are the primary key, and Static and Regular are the other columns.
 	Partition, Clustering, Static, Regular []Column
 	// Counters is set if all columns except the key are counters.
 	Counters bool

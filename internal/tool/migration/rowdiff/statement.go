@@ -118,7 +118,7 @@ func (d *Differ) group(r *Row, columns []Column, writes []write, marker bool) (o
 			gone.values = append(gone.values, value{slot{i, 0}, set.AppendCollection(nil, e...)})
 		}
 	}
-	if !marker { // a single statement does both
+	if !marker { // a single statement has both effects
 		plain.values = append(plain.values, more.values...)
 		more.values = nil
 	}

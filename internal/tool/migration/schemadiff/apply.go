@@ -49,8 +49,8 @@ func (p *Plan) Late(ctx context.Context, target *bulk.Reader) error {
 	return p.run(ctx, target, func(s *Step) bool { return late(s.Kind) }, func(*Step) {})
 }
 
-// run creates the objects selected by takes. run retries rejected objects after others have been created: types need
-// types, and aggregates need functions.
+// run creates the objects selected by takes. run retries rejected objects after other objects have been created: types
+// need types, and aggregates need functions.
 func (p *Plan) run(ctx context.Context, target *bulk.Reader, takes func(*Step) bool, done func(*Step)) error {
 	for again := true; again; {
 		again = false

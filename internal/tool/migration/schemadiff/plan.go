@@ -107,7 +107,7 @@ func (p *Plan) compare(ctx context.Context, source, target *bulk.Reader, o, ther
 	return "the source has " + was + ", but the target has " + is, nil
 }
 
-// fields replaces white space by single spaces, and control characters.
+// fields replaces white space with single spaces and removes control characters.
 func fields(s string) string { return plain(strings.Join(strings.Fields(s), " ")) }
 
 // plain removes control characters from a text of a server.

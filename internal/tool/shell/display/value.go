@@ -23,7 +23,7 @@ const (
 // can be parsed.
 func Value(t *cqltype.Type, wire []byte) string { return string(appendValue(nil, t, wire, false)) }
 
-// appendValue appends a value. within is set if it is part of another value.
+// appendValue appends a value. within is set if the value is part of another value.
 func appendValue(dst []byte, t *cqltype.Type, wire []byte, within bool) []byte {
 	if wire == nil {
 		return append(dst, "null"...)
@@ -94,7 +94,7 @@ func appendParts(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return append(dst, brackets[1])
 }
 
-// appendText appends a string with control characters and backslashes escaped, The string then stays in its cell, and
+// appendText appends a string with control characters and backslashes escaped. The string then stays in its cell, and
 // the terminal does not interpret it.
 func appendText(dst []byte, s string, within bool) []byte {
 	if within {

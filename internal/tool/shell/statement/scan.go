@@ -36,7 +36,7 @@ const (
 	inBlockComment
 )
 
-// openEnds contains the terminators of open constructs, and openKinds their token kinds, 0 for a comment.
+// openEnds contains the terminators of open constructs, and openKinds contains their token kinds, or 0 for a comment.
 var (
 	openEnds  = [...]string{inString: "'", inQuoted: `"`, inDollar: "$$", inLineComment: "\n", inBlockComment: "*/"}
 	openKinds = [...]Kind{inString: String, inQuoted: Quoted, inDollar: Dollar, inBlockComment: 0}
@@ -52,7 +52,7 @@ func (o open) name() string {
 // scanner splits a text into tokens, piece by piece. Every piece except the last ends with a line end, so only
 // strings, quoted names, and comments can span pieces. The zero value is at the start.
 type scanner struct {
-	pos   int // the text before it has been scanned
+	pos   int // the text before this offset has been scanned
 	in    open
 	begin int // position of the open token
 }
