@@ -102,7 +102,7 @@ func (w refreshOptions) show(out io.Writer, request fetcher) error {
 	}
 }
 
-// failed returns the output for a report that failed after an earlier one succeeded.
+// failed returns the output for a report that failed after an earlier report succeeded.
 func (w refreshOptions) failed(err error) []byte {
 	if !w.JSON {
 		return []byte(printable(err.Error()) + "\n")

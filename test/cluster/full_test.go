@@ -25,8 +25,7 @@ import (
 
 var allDisks = flag.Bool("all-disks", false, "run TestAllDisksFull, on disks of 256 MB each")
 
-// smallDisk gives a node that has not been started a separate disk in memory. A ballast file occupies a part of the
-// disk.
+// smallDisk gives a node that has not been started a separate disk in memory. A ballast file occupies part of the disk.
 func (m *member) smallDisk(megabytes, taken int) (ballast string) {
 	t := m.f.t
 	t.Helper()

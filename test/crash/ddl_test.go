@@ -39,7 +39,7 @@ const (
 	stages
 )
 
-// ddlClient creates and drops its tables, one after the other.
+// ddlClient creates and drops its tables, one table at a time.
 type ddlClient struct {
 	id, n int
 	// sure is the last acknowledged stage of table n. next is the stage that was requested after that stage.

@@ -188,7 +188,7 @@ func TestTruncateWhileWriting(t *testing.T) {
 }
 
 // TestDropWhileWriting checks that, after a table has been dropped and created again, it contains no old rows and all
-// rows written after its creation. Writers may only get the error that the table does not exist.
+// rows written after its creation. The only error that writers may get is that the table does not exist.
 func TestDropWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)

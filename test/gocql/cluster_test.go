@@ -39,7 +39,7 @@ func apart(t *testing.T) func(i int, o *options.Options) {
 }
 
 // TestDriverOnCluster repeats the tests of the driver with four and with six nodes. The driver gets the address of one
-// node and discovers the others.
+// node and discovers the other nodes.
 func TestDriverOnCluster(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{4, 6} {

@@ -153,7 +153,7 @@ func TestSameIdentityTwice(t *testing.T) {
 	c := nodes[0].Dial(t)
 	defer c.Close()
 	process.Do(t, c, "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-	const tables = 8 // the tables need different leaders, because a follower that keeps its leader can detect the copy
+	const tables = 8 // the tables need different leaders, because a follower that keeps its leader knows the original
 	for i := range tables {
 		process.Do(t, c, fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY)", i))
 	}

@@ -115,8 +115,8 @@ func sortedLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// keyForms replaces decimals and tuples by the forms in which Ilion returns them in clustering columns, in sets, and as
-// keys of maps (docs/compatibility.md, decimal-clustering).
+// keyForms replaces decimals and tuples with the forms in which Ilion returns them in clustering columns, in sets, and
+// as keys of maps (docs/compatibility.md, decimal-clustering).
 func keyForms(result string) string {
 	result = strings.ReplaceAll(strings.ReplaceAll(result, "1E+10", "10000000000"), ", null)", ")")
 	return trailingZeros.ReplaceAllString(result, "$1$2")

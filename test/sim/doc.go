@@ -14,7 +14,7 @@
 // only while the event loop waits for it. Product code waits through package sched, whose driver is simenv.Process.
 //
 // Clients write registers with the leaders' timestamps and with their own, swap, add to counters, delete, truncate,
-// write logged batches across partitions, and scan. They read at QUORUM and, on their own node, at ONE. At the end
+// write logged batches across partitions, and scan. They read at QUORUM and, on their own node, at ONE. At the end,
 // porcupine checks every key. Replicas with equal applied indexes must hold equal rows, all nodes must agree on the
 // history of the metadata, and a final read must find everything that was acknowledged. If a scenario enables
 // transactions of several rows, the checks verify that they are serializable (transactions.go). Package groups, in a

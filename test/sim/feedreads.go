@@ -114,7 +114,7 @@ func (n *node) startFollowing() {
 	}
 }
 
-// followRows reads a page for a follower. Sometimes the follower saves a checkpoint, discards the pages read since the
+// followRows reads a page for a follower. Sometimes, the follower saves a checkpoint, discards the pages read since the
 // checkpoint, or divides into two followers with one token range each.
 func (w *simulation) followRows(n *node, t *simenv.Task, f *rowFollower) {
 	if !w.feedPage(n, t, f, 1+w.Rand.IntN(9)) {

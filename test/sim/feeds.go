@@ -321,7 +321,7 @@ func (n *node) modify(t *simenv.Task, text string) (o *statementEnd, err error) 
 		}
 		n.w.counts.Stale++
 	}
-	return o, &dberr.WriteTimeout{} // a part of a batch may have been applied
+	return o, &dberr.WriteTimeout{} // part of a batch may have been applied
 }
 
 func (n *node) modifyOnce(t *simenv.Task, text string) (*statementEnd, error) {

@@ -127,8 +127,8 @@ func (n *node) startItemReaders() {
 	n.startExpiring()
 }
 
-// follow reads a page for a follower. Sometimes the follower saves a checkpoint, discards the pages read since the
-// checkpoint, or divides into two followers with a part of the range each.
+// follow reads a page for a follower. Sometimes, the follower saves a checkpoint, discards the pages read since the
+// checkpoint, or divides into two followers with part of the range each.
 func (w *simulation) follow(n *node, t *simenv.Task, f *follower) {
 	f.request.MaxItems = 1 + w.Rand.IntN(9)
 	if !w.changesPage(n, t, f) {

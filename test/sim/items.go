@@ -152,7 +152,7 @@ func (n *node) startItems() {
 
 func (c *itemClient) one(list []string) string { return list[c.w.Rand.IntN(len(list))] }
 
-// uniqueOf returns a value of the unique key. Usually the value is specific to the item; sometimes other items may
+// uniqueOf returns a value of the unique key. Usually, the value is specific to the item; sometimes, other items may
 // have the same value.
 func (c *itemClient) uniqueOf(id string) string {
 	if c.w.OneIn(4) {

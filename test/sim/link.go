@@ -242,7 +242,7 @@ func (r *responder) Fail(err error) {
 	}
 }
 
-// send sends a part of the response on the connection. A process that has ended sends nothing.
+// send sends part of the response on the connection. A process that has ended sends nothing.
 func (r *responder) send(frame []byte) {
 	if r.n.Life == r.life && !r.l.over {
 		r.l.answers.Send(frame, r.l.answered)
@@ -349,7 +349,7 @@ func (e *exchange) Close() {
 	e.over = true
 }
 
-// arrived processes a part of the response.
+// arrived processes part of the response.
 func (e *exchange) arrived(data []byte, end error) {
 	if e.over || e.end != nil {
 		return

@@ -91,7 +91,7 @@ func (s outline) after(c change) (next outline, ok bool) {
 	return next, ok
 }
 
-// shapes models the schema of a table. Changes take effect one after the other, and invalid changes are rejected.
+// shapes models the schema of a table. Changes take effect in sequence, and invalid changes are rejected.
 var shapes = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{outline{there: true}} },
 	Step: func(state, in, out any) []any {

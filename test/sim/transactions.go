@@ -260,7 +260,7 @@ func (v *stateViewer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// serial models a logical partition: operations execute atomically, one after the other.
+// serial models a logical partition: operations execute atomically, one at a time.
 var serial = porcupine.Model{
 	Init: func() any { return partitionState{} },
 	Step: func(state, in, _ any) (bool, any) {

@@ -30,8 +30,8 @@ const partitionsMax = 12
 
 // Changer changes partitions of user tables. It is safe for concurrent use.
 type Changer struct {
-	// Siblings restricts merges to pairs of partitions in which one was split off from the other. Set it before the
-	// first call of Change.
+	// Siblings restricts merges to pairs of partitions in which one partition was split off from the other partition.
+	// Set it before the first call of Change.
 	Siblings bool
 	// User and Password are the credentials for requests if logins are required. Set them before the first call of
 	// Change.

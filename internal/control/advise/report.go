@@ -94,7 +94,7 @@ type Proposal struct {
 	Text string `json:"text"`
 	// DDL is the declaration of the proposed table, or empty if no declaration changes.
 	DDL string `json:"ddl,omitempty"`
-	// Instead are alternatives with their effects.
+	// Instead lists alternatives with their effects.
 	Instead []string `json:"instead,omitempty"`
 }
 

@@ -47,9 +47,9 @@ import (
 const (
 	// roundInterval is the time between two checks of all partitions.
 	roundInterval = time.Second
-	// measureInterval is how often the size of a changed partition is measured. A partition that has grown by 1 % of
-	// its size limit is measured in the next round. Compactions can shrink an unchanged partition, so its size is
-	// measured every idleMeasureInterval.
+	// measureInterval is the interval at which the size of a changed partition is measured. A partition that has grown
+	// by 1 % of its size limit is measured in the next round. Compactions can shrink an unchanged partition, so its
+	// size is measured every idleMeasureInterval.
 	measureInterval     = 15 * time.Second
 	idleMeasureInterval = time.Minute
 	// samplesPerSecond is the target number of sampled requests per second of a busy partition.
@@ -88,7 +88,7 @@ type Options struct {
 	Limits   Limits
 	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
 	LoadLimit float64
-	// IdlePeriod is the time that partitions must be idle before they are merged. 0 disables merges.
+	// IdlePeriod is the time for which partitions must be idle before they are merged. 0 disables merges.
 	IdlePeriod time.Duration
 	// Names returns readable names of logical partitions. It is a stats.KeyNames.
 	Names interface {
@@ -156,7 +156,7 @@ type partitionState struct {
 	// ownLoad is the load on this node. followers holds the load that other nodes reported.
 	ownLoad   float64
 	followers map[topology.NodeID]followerReport
-	// measuredAt is when the size was last measured; written and applied are the counters at that time.
+	// measuredAt is the time of the last measurement of the size; written and applied are the counters at that time.
 	measuredAt       time.Time
 	written, applied uint64
 	hotTimer         split.HotTimer
@@ -317,7 +317,7 @@ func (w *SplitController) samplingInterval(load, throughput float64, throttled b
 	return unitsPerSample(load)
 }
 
-// loadLimit returns the provisioned throughput of a partition, or LoadLimit if it has none.
+// loadLimit returns the provisioned throughput of a partition, or LoadLimit if it has no provisioned throughput.
 func (w *SplitController) loadLimit(throughput float64) float64 {
 	if throughput > 0 {
 		return throughput

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// collectInterval is how often merge candidates are collected from the leaders. A shorter idle period also shortens
-	// this interval.
+	// collectInterval is the interval at which merge candidates are collected from the leaders. A shorter idle period
+	// also shortens this interval.
 	collectInterval = 15 * time.Second
 	// collectTimeout bounds the wait for the candidates of all nodes.
 	collectTimeout = 10 * time.Second
@@ -180,7 +180,8 @@ func (m *MergeController) due(s *meta.State, candidates []merge.Candidate) []mer
 	return requests
 }
 
-// anyCanMerge reports whether a state has partitions that can be merged. If it has none, no candidates are collected.
+// anyCanMerge reports whether a state has partitions that can be merged. If the state has no such partitions, no
+// candidates are collected.
 func anyCanMerge(s *meta.State) bool {
 	canMerge := merge.CanMerge(s)
 	for p := range s.Topology.All() {

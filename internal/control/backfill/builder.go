@@ -84,7 +84,7 @@ type Options struct {
 	Clients interface{ Overloaded() bool }
 	// Clock determines which rows have expired and need no entries. It defaults to the wall clock of Sched.
 	Clock *peers.NodeClock
-	// SavePause is how often the progress of a build is saved. The default is 2 s.
+	// SavePause is the interval at which the progress of a build is saved. The default is 2 s.
 	SavePause time.Duration
 	// Lists assigns lists to vector indexes. It is a *schemachange.Changer. If it is nil, vector indexes get no lists.
 	Lists interface {
@@ -92,8 +92,8 @@ type Options struct {
 		SupportsLists() bool
 		SetLists(ctx context.Context, c *schema.SetLists) error
 	}
-	// ListsPause is how often the Builder checks whether vector indexes need other lists; the default is 20 s.
-	// ListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
+	// ListsPause is the interval at which the Builder checks whether vector indexes need other lists; the default is 20
+	// s. ListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
 	ListsPause time.Duration
 	ListsRows  int64
 	// Sched provides time and waits. It is nil outside simulations.

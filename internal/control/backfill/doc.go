@@ -4,9 +4,9 @@
 // entries themselves.
 //
 // The metadata records which indexes must be built (meta.State.Building), their progress (meta.State.Builds), and when
-// they are complete. In a cluster the node that leads the meta partition builds. If a build ends early, because of a
-// crash or a change of the leader, the next build resumes from the saved progress. Earlier entries are durable, and
-// writing an entry twice has no effect.
+// they are complete. In a cluster, the node that leads the meta partition builds the indexes. If a build ends early,
+// because of a crash or a change of the leader, the next build resumes from the saved progress. Earlier entries are
+// durable, and writing an entry twice has no effect.
 //
 // Guarantees:
 //

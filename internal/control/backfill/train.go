@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// listsPause is how often the Builder checks whether a vector index needs other lists.
+	// listsPause is the interval at which the Builder checks whether a vector index needs other lists.
 	listsPause = 20 * time.Second
 	// listsRows is the number of rows from which a table's vector index has lists. Searches of smaller tables examine
 	// all rows.

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// spaceInterval is how often the node checks which disks are full. Other nodes report as often.
+// spaceInterval is the interval at which the node checks which disks are full. Other nodes report as often.
 const spaceInterval = time.Second
 
 // diskSpace holds the disk states of the cluster's nodes.

@@ -24,8 +24,8 @@ type Rejections struct {
 	duplicate duplicateWatch
 }
 
-// duplicateIntervals is how many silence periods other nodes must report this node's ID as taken before the report
-// counts. Nodes need less time to notice the end of an earlier process.
+// duplicateIntervals is the number of silence periods for which other nodes must report this node's ID as taken before
+// the report counts. Nodes need less time to notice the end of an earlier process.
 const duplicateIntervals = 3
 
 // NewRejections returns Rejections that stop node when another process uses its ID. silence is the timeout of a

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// statsInterval is how often the node that decides about placement requests the stats of all nodes. statsTimeout
-	// bounds the wait for them.
+	// statsInterval is the interval at which the node that decides about placement requests the stats of all nodes.
+	// statsTimeout bounds the wait for them.
 	statsInterval = 10 * time.Second
 	statsTimeout  = 5 * time.Second
 	// statsConcurrency bounds the parallel requests.

@@ -18,8 +18,8 @@ const (
 	// automaticMax bounds the automatic merges in progress, including colocations. The rest of MaxConcurrent is
 	// reserved for operators.
 	automaticMax = 2
-	// splitCooldownFactor is how many idle periods must pass after a split before a partition is merged. A load that
-	// returns during that time causes only one split.
+	// splitCooldownFactor is the number of idle periods that must pass after a split before a partition is merged. A
+	// load that returns during that time causes only one split.
 	splitCooldownFactor = 12
 )
 
@@ -229,8 +229,8 @@ func countColocating(s *meta.State, now time.Time) (n int) {
 	return n
 }
 
-// surplus is how many partitions tables with a throughput can lose: split counts partitions created by splits, initial
-// counts initial partitions. Tables that share a throughput share a surplus.
+// surplus is the number of partitions that tables with a throughput can lose: split counts partitions created by
+// splits, initial counts initial partitions. Tables that share a throughput share a surplus.
 type surplus struct{ split, initial int }
 
 func (n *surplus) of(right *topology.Partition) int {

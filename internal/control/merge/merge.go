@@ -41,7 +41,7 @@ type Request struct {
 	Table         uint32
 	First, Second topology.PartitionID
 	Cause         topology.Cause
-	// Level is the feature level of a standalone node, whose topology has none.
+	// Level is the feature level of a standalone node, whose topology has no feature level.
 	Level feature.Level
 	// SkipCooldown ignores split.Cooldown.
 	SkipCooldown bool

@@ -57,7 +57,7 @@ type Event struct {
 	topology.Reason
 	// Abandoned reports whether the change was canceled before it took effect.
 	Abandoned bool
-	// Ended is when the topology recorded the end of the change, in milliseconds since the epoch.
+	// Ended is the time at which the topology recorded the end of the change, in milliseconds since the epoch.
 	Ended int64
 	// Bytes is the number of bytes moved, or the size before the split or merge on the leader's disk; 0 if unknown.
 	Bytes uint64

@@ -47,7 +47,7 @@ type Node struct {
 	State  NodeState
 	// Levels are the feature levels that the node supports.
 	Levels feature.Range
-	// Joined is when the node was added, in milliseconds.
+	// Joined is the time at which the node was added, in milliseconds.
 	Joined time.Time
 	// CreationID identifies the node's data directory, or is 0 if unknown. Another directory is another node, even
 	// with the same certificate.

@@ -25,14 +25,14 @@ const (
 	// clockTolerance is the permitted clock error. It exceeds the network delay of a report and is too small to affect
 	// clients.
 	clockTolerance = time.Second
-	// clockReportTTL is how long the clock of a node counts after its last report.
+	// clockReportTTL is the time for which the clock of a node counts after its last report.
 	clockReportTTL = 10 * time.Second
 	// unverifiedMax is the time for which a started node considers its clock unverified if no quorum has reported.
 	// After that it may lead: an unverified clock is better than no leader. Until then it polls every
 	// unverifiedInterval.
 	unverifiedMax, unverifiedInterval = 5 * time.Second, 100 * time.Millisecond
-	// regressionMin is how far the clock of a starting node may be behind its newest timestamp. Timestamps may be ahead
-	// by a second because of conditional writes, and the clocks of clients differ.
+	// regressionMin is the time by which the clock of a starting node may be behind its newest timestamp. Timestamps
+	// may be ahead by a second because of conditional writes, and the clocks of clients differ.
 	regressionMin = 5 * time.Second
 )
 

@@ -80,7 +80,7 @@ type Peers struct {
 
 	mu    sync.Mutex
 	peers map[topology.NodeID]*peer
-	// firstWatch is when the first node was added.
+	// firstWatch is the time at which the first node was added.
 	firstWatch time.Duration
 	// targetVersion is the metadata version requested from the other nodes. pending reports whether the requests have
 	// not been sent yet.
@@ -98,7 +98,7 @@ type peer struct {
 	stopping   bool
 	report     Report
 	reportedAt time.Time // when report was received; zero if never
-	// restartedAt is when a report of a new process was received; zero if the process has not changed.
+	// restartedAt is the time at which a report of a new process was received; zero if the process has not changed.
 	restartedAt time.Time
 	// returned is true from the time the node has come back until it reports, because the node may be another process.
 	returned bool
@@ -294,7 +294,8 @@ type PeerStatus struct {
 	Report
 	// Age is the time since the report.
 	Age time.Duration
-	// Skew is how far its clock is ahead of this node's clock. The error is up to half of the round-trip time.
+	// Skew is the time by which the node's clock is ahead of this node's clock. The error is up to half of the
+	// round-trip time.
 	Skew time.Duration
 	// Alive is the result of Peers.Alive.
 	Alive bool

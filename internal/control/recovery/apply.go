@@ -211,7 +211,7 @@ func (a *applier) rewriteMembers(b *raftlog.Batch, g *Group, log *raftlog.Group,
 	return b.Append(g.Partition, changed)
 }
 
-// rewritten returns an entry without old members, or e itself if it contains none.
+// rewritten returns an entry without old members, or e itself if it contains no such members.
 func (a *applier) rewritten(g *Group, e *pb.Entry) (*pb.Entry, error) {
 	with := func(data []byte) *pb.Entry {
 		return &pb.Entry{Index: new(e.GetIndex()), Term: new(e.GetTerm()), Type: new(pb.EntryNormal), Data: data}

@@ -12,8 +12,8 @@ import (
 
 // The limits of hot key detection. A hot key is detected by its token: keys that share a token are never separated.
 const (
-	// hotAfter is the time that a token must cause most of a saturated partition's load before it is hot. coolAfter is
-	// the time that a token's share must be lower before the token stops being hot.
+	// hotAfter is the time for which a token must cause most of a saturated partition's load before it is hot.
+	// coolAfter is the time for which a token's share must be lower before the token stops being hot.
 	hotAfter  = time.Second
 	coolAfter = 10 * time.Second
 	// hotShare is the share of the load at which a token becomes hot, and coolShare is the share at which it stays hot.
@@ -39,7 +39,8 @@ func Saturated(load, throughput, limit float64, throttled bool) bool {
 type Hotspot struct {
 	token uint64
 	share float64
-	// since is when the token was first seen, and lastHot is when its share was last high enough.
+	// since is the time at which the token was first seen, and lastHot is the last time at which its share was high
+	// enough.
 	since, lastHot time.Time
 	hot            bool
 }

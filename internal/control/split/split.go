@@ -37,7 +37,7 @@ type Request struct {
 	Partition topology.PartitionID
 	// At is the first position of the new partition.
 	At topology.Position
-	// Level is the feature level of a standalone node, whose topology has none.
+	// Level is the feature level of a standalone node, whose topology has no feature level.
 	Level feature.Level
 	// SkipCooldown ignores Cooldown.
 	SkipCooldown bool

@@ -60,7 +60,7 @@ type Release struct {
 	// OldJSON restricts toJson to SELECT, makes errors of fromJson name their function, and uses the error texts of an
 	// older JSON parser.
 	OldJSON bool
-	// RejectsContains makes an UPDATE with CONTAINS fail because of CONTAINS. Otherwise the error depends on the
+	// RejectsContains makes an UPDATE with CONTAINS fail because of CONTAINS. Otherwise, the error depends on the
 	// column.
 	RejectsContains bool
 	// Tables50 makes the system keyspaces contain the tables and columns of 5.0, including system_schema.column_masks.

@@ -74,7 +74,7 @@ func TimeUUIDMillis(u [16]byte) int64 {
 	return millis
 }
 
-// TimeUUIDs generates version 1 UUIDs, each greater than the previous one. It is safe for concurrent use.
+// TimeUUIDs generates version 1 UUIDs, each greater than the previous UUID. It is safe for concurrent use.
 type TimeUUIDs struct {
 	low  uint64 // the clock sequence and the node
 	mu   sync.Mutex

@@ -45,7 +45,7 @@ type checker struct {
 	lone       rune
 	visitor    Visitor // the visitor, or nil
 	duplicates bool
-	// names holds the names of the objects around i, one object after the other.
+	// names holds the names of the objects around i, outermost object first.
 	names []string
 }
 

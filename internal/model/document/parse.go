@@ -93,7 +93,7 @@ type Visitor interface {
 }
 
 // Decode checks the JSON value at the start of a valid UTF-8 text, and passes it to a visitor. Decode returns the
-// offset after the value. The visitor may have received a part of the value if there is an error, which is a
+// offset after the value. The visitor may have received part of the value if there is an error, which is a
 // *SyntaxError. Unlike Parse, Decode accepts numbers outside the range of a double, and does not remove duplicate
 // members.
 func Decode(text string, d Decoding) (end int, err error) {

@@ -249,7 +249,7 @@ func editArray(in Value, name, op, path string, value Value) (Value, string) {
 	return ArrayValue(elements), ""
 }
 
-// sum adds two numbers. The addition is exact if both operands and the sum are 64-bit integers. Otherwise it uses
+// sum adds two numbers. The addition is exact if both operands and the sum are 64-bit integers. Otherwise, it uses
 // doubles.
 func sum(a, b Value) Value {
 	x, errA := strconv.ParseInt(a.String(), 10, 64)

@@ -73,7 +73,7 @@ const (
 )
 
 // These constants are fractions of the maximum reserve, which is 1. The connections of a single user need reserves from
-// 0 to ofConnection. A user that competes with other users needs a balance that is up to ofUser higher. The range of
+// 0 to ofConnection. A user that competes with other users needs a reserve that is up to ofUser higher. The range of
 // low priority starts at the end of the range of normal priority.
 const (
 	ofUser       = 1. / 3

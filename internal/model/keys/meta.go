@@ -79,7 +79,7 @@ type Member struct {
 	Node    [16]byte
 }
 
-// Child is a physical partition that was split off and took over a part of the span.
+// Child is a physical partition that was split off and took over part of the span.
 type Child struct {
 	Partition uint64
 	Span      Span

@@ -59,8 +59,8 @@ const (
 	// stride is the number of steps between two checks of the context and the clock. It corresponds to a tenth of a
 	// millisecond of work.
 	stride = 2048
-	// turn is how long an evaluation runs before it needs a slot. It is also the time for which it keeps a slot while
-	// other evaluations wait.
+	// turn is the time for which an evaluation may run before it needs a slot. It is also the time for which it keeps a
+	// slot while other evaluations wait.
 	turn = 10 * time.Millisecond
 	// StepsMax is the work that an evaluation may do beyond its allowance. It corresponds to two seconds of common
 	// steps, or up to five seconds of the slowest steps.

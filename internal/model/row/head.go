@@ -18,7 +18,7 @@ type head struct {
 	base   int64
 	live   bool
 	marker Liveness
-	// dead is true if the row has been deleted. Otherwise deleted.ts is NotDeleted. An Unstamped deletion has the same
+	// dead is true if the row has been deleted. Otherwise, deleted.ts is NotDeleted. An Unstamped deletion has the same
 	// timestamp.
 	dead    bool
 	deleted deletion

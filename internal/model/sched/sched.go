@@ -43,7 +43,7 @@ type Scheduler struct{ driver Driver }
 func Driven(d Driver) *Scheduler { return &Scheduler{d} }
 
 // Now returns the monotonic time. Now never jumps, and it does not advance while the machine is suspended. The result
-// must only be used for deadlines and durations within this process.
+// must be used only for deadlines and durations within this process.
 func (s *Scheduler) Now() time.Time {
 	if s != nil {
 		return s.driver.Now()

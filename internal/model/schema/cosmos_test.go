@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCosmosOptions checks that Cosmos DB options are stored if Cosmos DB accepts them. Otherwise the error must name
+// TestCosmosOptions checks that Cosmos DB options are stored if Cosmos DB accepts them. Otherwise, the error must name
 // the option.
 func TestCosmosOptions(t *testing.T) {
 	replication := Property{Name: "replication", IsMap: true, Map: []Entry{{"class", "SimpleStrategy"},

@@ -84,7 +84,7 @@ type columnJSON struct {
 	Kind ColumnKind `json:"kind"`
 	Desc bool       `json:"desc,omitempty"`
 	Mask *Mask      `json:"mask,omitempty"`
-	// DroppedAt is only used for dropped columns.
+	// DroppedAt is used only for dropped columns.
 	DroppedAt int64 `json:"dropped_at,omitempty"`
 	ByTime    bool  `json:"by_time,omitempty"`
 

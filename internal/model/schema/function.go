@@ -20,7 +20,7 @@ type Function struct {
 	Returns *cqltype.Type
 
 	// ArgNames (in the order of Args), Language (java or javascript), and Body describe a function. Nulls is true for
-	// CALLED ON NULL INPUT. Otherwise a null argument makes the result null.
+	// CALLED ON NULL INPUT. Otherwise, a null argument makes the result null.
 	ArgNames       []string
 	Nulls          bool
 	Language, Body string
@@ -120,7 +120,7 @@ func (k *Keyspace) StateFunction(f *Function) *Function {
 	return k.Function(f.Aggregate.StateFunc, append([]*cqltype.Type{f.Aggregate.State}, f.Args...))
 }
 
-// FinalFunction returns the final function of an aggregate, or nil if it has none.
+// FinalFunction returns the final function of an aggregate, or nil if the aggregate has no final function.
 func (k *Keyspace) FinalFunction(f *Function) *Function {
 	if f.Aggregate.FinalFunc == "" {
 		return nil

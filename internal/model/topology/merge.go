@@ -169,7 +169,7 @@ func (j *PendingMerge) allReady(r *Partition) bool {
 	return true
 }
 
-// CancelMerge cancels a merge if this is still possible. Otherwise it returns s itself.
+// CancelMerge cancels a merge if this is still possible. Otherwise, it returns s itself.
 func (s *Snapshot) CancelMerge(id PartitionID) (*Snapshot, error) {
 	l, _, err := merging(s, id)
 	if err != nil {

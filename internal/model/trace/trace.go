@@ -63,7 +63,7 @@ func With(ctx context.Context, t *Trace) context.Context {
 	return context.WithValue(ctx, contextKey{}, t)
 }
 
-// From returns the trace in ctx, or nil if ctx contains none.
+// From returns the trace in ctx, or nil if ctx contains no trace.
 func From(ctx context.Context) *Trace {
 	t, _ := ctx.Value(contextKey{}).(*Trace)
 	return t

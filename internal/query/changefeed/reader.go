@@ -18,7 +18,7 @@ import (
 var ErrUnknown = errors.New("the physical partitions of the table are not known to this node")
 
 // Entry is a change. In a feed of retained changes, Row contains the images of the row (see command.ChangeBefore).
-// Otherwise it contains the current row.
+// Otherwise, it contains the current row.
 type Entry struct {
 	Token token.Token
 	Key   []byte
@@ -107,7 +107,7 @@ func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error
 		if from := (keys.Position{Ring: p.ring, Key: p.key}); from.Compare(at) >= 0 {
 			at = from
 		} else {
-			f.At.place = nil // The position precedes this scope, which is a part of the previous scope.
+			f.At.place = nil // The position precedes this scope, which is part of the previous scope.
 		}
 	}
 	for start := at; ; {

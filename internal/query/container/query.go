@@ -391,7 +391,7 @@ func (x *pageScan) yieldAll(ctx context.Context, scope int, yield func(sql.Row, 
 	return true
 }
 
-// yieldPartials yields the partial results that precede a row of the current scan and returns the others.
+// yieldPartials yields the partial results that precede a row of the current scan and returns the remaining results.
 // yieldPartials returns false if the query needs no more rows.
 func (x *pageScan) yieldPartials(partials []partial, before int, yield func(sql.Row, error) bool) ([]partial, bool) {
 	for len(partials) > 0 && partials[0].before <= before {

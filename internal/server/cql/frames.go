@@ -180,7 +180,7 @@ func (f *frameReader) contained(m *message) (progress, error) {
 	return complete, nil
 }
 
-// piece adds a segment that contains a part of a large message.
+// piece adds a segment that contains part of a large message.
 func (f *frameReader) piece(m *message, payload []byte) (progress, error) {
 	if f.skip > 0 {
 		if f.skip -= len(payload); f.skip < 0 {
@@ -264,7 +264,7 @@ func (f *frameReader) releasePlain() {
 	}
 }
 
-// partial reports whether a part of a message has been received.
+// partial reports whether part of a message has been received.
 func (f *frameReader) partial() bool { return f.input.partial() || f.large.Open() || f.skip > 0 }
 
 // release returns the memory that is not needed until more data arrives, or all memory if the connection ends.

@@ -12,8 +12,8 @@ import (
 )
 
 // smallReadSize is the size in bytes of the buffer that an idle connection keeps if it cannot wait for readiness. It is
-// also the maximum size of a part of a message that is kept outside a buffer. Unauthenticated clients cannot send
-// longer messages.
+// also the maximum size of a partial message that is kept outside a buffer. Unauthenticated clients cannot send longer
+// messages.
 const smallReadSize = 4 << 10
 
 // input reads from a connection into a pooled buffer, which it holds only while there is data. input belongs to the
@@ -136,7 +136,7 @@ func (in *input) grow(size int) bool {
 	return true
 }
 
-// partial reports whether a part of a message has been received.
+// partial reports whether part of a message has been received.
 func (in *input) partial() bool { return len(in.rest) > 0 || in.buf != nil && in.buf.r < in.buf.w }
 
 // release returns the buffer if it is empty, or in any case if the connection ends.

@@ -135,7 +135,7 @@ func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
 }
 
 // boundValues decodes n values and appends them to values. boundValues decodes names if names is not nil. If any value
-// is unset, it appends n marks to unset. Otherwise it appends no marks.
+// is unset, it appends n marks to unset. Otherwise, it appends no marks.
 func (c *cursor) boundValues(version uint8, n int, values [][]byte, names *[][]byte, unset []bool) ([][]byte, []bool) {
 	base := len(unset)
 	for i := range n {

@@ -66,8 +66,8 @@ func (n *Notifier) handleStop(_ context.Context, id rpc.Bytes) (rpc.None, error)
 	return rpc.None{}, nil
 }
 
-// WatchStopping sends clients an event when a new process of a stopped node reports, until ctx ends. Usually the change
-// of the node's liveness has this effect, but a process may restart before its absence is detected.
+// WatchStopping sends clients an event when a new process of a stopped node reports, until ctx ends. Usually, the
+// change of the node's liveness has this effect, but a process may restart before its absence is detected.
 func (n *Notifier) WatchStopping(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

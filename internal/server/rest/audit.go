@@ -20,7 +20,7 @@ type Audited struct {
 	// containers.
 	Operation    string
 	Reads, Items bool
-	// Database and Container are names or resource IDs from the path. They are empty if the path contains none.
+	// Database and Container are names or resource IDs from the path. They are empty if the path does not contain them.
 	Database, Container string
 	// Text consists of the method, the path, and the text of a query.
 	Text   string

@@ -37,7 +37,7 @@ type clientConn struct {
 	element *list.Element
 	// left reports whether the connection has released its slot.
 	left bool
-	// refusal is the error for the first request of a connection without a slot. Otherwise it is empty.
+	// refusal is the error for the first request of a connection without a slot. Otherwise, it is empty.
 	refusal string
 }
 

@@ -21,7 +21,7 @@ type failure struct {
 	// sub is the sub-status, or 0.
 	sub     int
 	message string
-	// retryAfter is the retry delay, or 0 if the response contains none.
+	// retryAfter is the retry delay, or 0 if the response contains no delay.
 	retryAfter time.Duration
 	// charge is the charge of the failed request.
 	charge ru.Units

@@ -114,7 +114,7 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 	if at < 0 {
 		at = largest
 	}
-	// The cap is in the picture if the largest partition uses at least a fifth of the cap. Otherwise the bars would be
+	// The cap is in the picture if the largest partition uses at least a fifth of the cap. Otherwise, the bars would be
 	// too low to distinguish.
 	if b.Cap > 0 && b.Most*5 >= b.Cap {
 		b.Most = max(b.Most, b.Cap)

@@ -155,7 +155,7 @@ func TestChangesOnce(t *testing.T) {
 	}
 }
 
-// TestFragment checks that a fragment is a part of the complete page.
+// TestFragment checks that a fragment is part of the complete page.
 func TestFragment(t *testing.T) {
 	h := Handler(testOptions(3))
 	r := httptest.NewRequest("GET", "/ui/storage", nil)

@@ -156,7 +156,7 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 // short returns the part of a digest that is contained in the name of a segment.
 func short(sum string) string { return sum[:min(len(sum), archive.ShortDigestLen)] }
 
-// Verify reads and checks all segments of the log, and checks that each one continues the previous one. If d is
+// Verify reads and checks all segments of the log, and checks that each segment continues the previous segment. If d is
 // not nil, it shows the progress.
 func (l *Log) Verify(ctx context.Context, t Target, d Display) error {
 	var p Progress

@@ -29,7 +29,7 @@ type retryPolicy struct {
 	// tries is the maximum number of attempts of a request, and all is the maximum total time for retries.
 	tries int
 	all   time.Duration
-	// pause is the first pause between two attempts. Each pause is twice as long as the previous one, up to pauseMax.
+	// pause is the first pause between two attempts. Each pause is twice as long as the previous pause, up to pauseMax.
 	pause, pauseMax time.Duration
 	// dial is the time limit for a connection. try is the time limit for an attempt, in addition to the transfer of
 	// both bodies at rate bytes per second.

@@ -42,7 +42,7 @@ type LoadOptions struct {
 	// server's time.
 	TTL       int
 	Timestamp int64
-	// NullsDelete writes nulls, which delete stored values. Otherwise a null does not change the stored value.
+	// NullsDelete writes nulls, which delete stored values. Otherwise, a null does not change the stored value.
 	NullsDelete bool
 	// Rate is the maximum number of rows per second. The value 0 means unlimited.
 	Rate int

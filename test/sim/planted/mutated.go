@@ -48,7 +48,7 @@ func Check(t *testing.T, edits ...Edit) {
 // Binary is a build of the tests of the package under test, with invariant checks and selectable mutations.
 type Binary string
 
-// Build builds the binary. Edits of the same file are applied one after the other.
+// Build builds the binary. Edits of the same file are applied in sequence.
 func Build(t *testing.T, edits ...Edit) Binary {
 	t.Helper()
 	dir := t.TempDir()

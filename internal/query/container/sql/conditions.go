@@ -75,8 +75,8 @@ func (q *Query) Most() int64 {
 	return q.bound.offset + q.bound.limit
 }
 
-// inputs records which part of the item each input is. inputs returns false if the first input is not a part of the
-// item. top reports whether the query is the outermost query.
+// inputs records which part of the item each input is. inputs returns false if the first input is not part of the item.
+// top reports whether the query is the outermost query.
 func (a *analysis) inputs(s *Select, top bool) bool {
 	outer := a.aliases
 	if a.aliases = maps.Clone(outer); a.aliases == nil {

@@ -24,7 +24,7 @@ func equals(x, y document.Value) document.Value {
 	return document.BooleanValue(document.Equal(x, y))
 }
 
-// differs evaluates x != y. A value that is not null differs from null. Otherwise the result is the negation of
+// differs evaluates x != y. A value that is not null differs from null. Otherwise, the result is the negation of
 // equals.
 func differs(x, y document.Value) document.Value {
 	if x.Kind() != y.Kind() && x.IsDefined() && y.IsDefined() &&

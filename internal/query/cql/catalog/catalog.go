@@ -93,7 +93,7 @@ func (c *Catalog) UserTableNamed(name string) (*schema.Table, error) {
 func (c *Catalog) Info() NodeInfo { return c.info() }
 
 // Publish makes s the current schema and notifies the listeners in the order of their subscription. Publish ignores a
-// schema that is not newer than the current one.
+// schema that is not newer than the current schema.
 func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -215,7 +215,7 @@ func (in *inference) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	return assign(to, f.result)
 }
 
-// exactType returns the type of a term if it is independent of the term's receiver. Otherwise it returns nil.
+// exactType returns the type of a term if it is independent of the term's receiver. Otherwise, it returns nil.
 func (in *inference) exactType(t parser.Term) *cqltype.Type {
 	switch t.(type) {
 	case *parser.Constant, *parser.Marker, *parser.Null:

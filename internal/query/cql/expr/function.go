@@ -21,7 +21,7 @@ type function struct {
 	pure bool
 	// monotonic functions are nondecreasing in their first argument, so rows can be grouped by their results.
 	monotonic bool
-	// nulls reports whether call receives null arguments. Otherwise a null argument makes the result null.
+	// nulls reports whether call receives null arguments. Otherwise, a null argument makes the result null.
 	nulls bool
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
 	// state creates the accumulator of an aggregate. It is nil for other functions.

@@ -60,5 +60,5 @@ func (b *binder) bindReference(t parser.Term, r Receiver) (Term, error) {
 	return ref, nil
 }
 
-// TypeOf returns the type of a term if it is independent of the term's receiver. Otherwise it returns nil.
+// TypeOf returns the type of a term if it is independent of the term's receiver. Otherwise, it returns nil.
 func TypeOf(t parser.Term, env *Env) *cqltype.Type { return (&inference{env: env}).exactType(t) }

@@ -40,7 +40,7 @@ type Plan struct {
 	simple, statics, staticRows bool
 	// masks lists the slots that are masked for clients without permission.
 	masks []maskedSlot
-	// baseTimes is set if times of a view's columns are selected. Otherwise it is nil.
+	// baseTimes is set if times of a view's columns are selected. Otherwise, it is nil.
 	baseTimes *baseTimes
 	// computes reports whether the plan calls user-defined or built-in functions.
 	computes bool

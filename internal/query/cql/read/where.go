@@ -182,7 +182,7 @@ func (w *where) restrictClustering(indexed, allowFiltering bool) error {
 	return nil
 }
 
-// splitClustering selects the restrictions that become intervals and returns the others.
+// splitClustering selects the restrictions that become intervals and returns the other restrictions.
 func (w *where) splitClustering() (filtered []*relation.Restriction) {
 	position, open := 0, true
 	for _, r := range w.clustering.List {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// chargeOf returns the charge in a response, or -1 if it contains none.
+// chargeOf returns the charge in a response, or -1 if the response contains no charge.
 func chargeOf(r *Result) float64 {
 	for _, p := range r.Payload {
 		if string(p.Key) == "RequestCharge" && len(p.Value) == 8 {

@@ -10,7 +10,7 @@
 // Guarantees:
 //
 //   - (TX1) All statements of a transaction access one logical partition. Otherwise, the transaction is not sent.
-//   - (TX2) Both nodes have bound the statement to the same revision of the table. Otherwise no statement is executed.
+//   - (TX2) Both nodes have bound the statement to the same revision of the table. Otherwise, no statement is executed.
 //   - (TX3) All statements see the state before the transaction.
 //
 // Isolation, exactly-once execution, and limits are provided by package partition. Start reading at Prepare, then at

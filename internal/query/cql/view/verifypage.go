@@ -36,7 +36,7 @@ type VerifyResponse struct {
 	// View is set if the rows are rows of the view that were compared with its table.
 	View        bool         `json:"view"`
 	Differences []Difference `json:"differences"`
-	// Next is the start of the next page, or empty after the last one.
+	// Next is the start of the next page, or empty after the last page.
 	Next string `json:"next"`
 }
 

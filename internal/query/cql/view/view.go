@@ -266,7 +266,7 @@ func gone(b *row.Builder, stamp, now int64) []byte {
 	return b.Append(nil)
 }
 
-// knows reports whether all cells of a row belong to current or dropped columns of the base. Otherwise the row was
+// knows reports whether all cells of a row belong to current or dropped columns of the base. Otherwise, the row was
 // written with a newer schema.
 func (v *View) knows(r *row.Row) bool {
 	for i := range r.Cells {

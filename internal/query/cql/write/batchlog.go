@@ -28,7 +28,7 @@ func NewBatchLog(c *catalog.Catalog) *BatchLog {
 // Table returns the ID of the table.
 func (l *BatchLog) Table() uint32 { return l.table.ID }
 
-// Replan plans a part of a batch again: see Replan.
+// Replan plans part of a batch again: see Replan.
 func (l *BatchLog) Replan(part *command.Conditional) error { return Replan(l.catalog.Snapshot(), part) }
 
 // Record returns the mutation that writes the row of a batch. stamp is the timestamp of the batch in microseconds. The

@@ -156,8 +156,8 @@ func pathSize(c *schema.Column, path []byte) int {
 	return len(key)
 }
 
-// updateSize returns the size of an update that depends on a stored row. Before the row is read, only a part of the
-// size is known.
+// updateSize returns the size of an update that depends on a stored row. Before the row is read, only part of the size
+// is known.
 func (of *dataSizes) updateSize(u *command.Update) int {
 	size := 0
 	switch u.Kind {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Replan updates a part of a recorded batch to a schema. It recomputes the index entries for the current indexes and
+// Replan updates part of a recorded batch to a schema. It recomputes the index entries for the current indexes and
 // enables or disables change logging. It also sets the table revision. The row changes are not modified. The error is
 // coordinator.ErrUnknownTable if the table does not exist.
 //

@@ -100,7 +100,8 @@ func lex(text string) ([]token, *Error) {
 	return append(out, token{tEnd, "end of the body", line}), nil
 }
 
-// wordLength returns the length of the identifier or keyword at the beginning of a text, or 0 if a text has none.
+// wordLength returns the length of the identifier or keyword at the beginning of a text, or 0 if the text does not
+// begin with a word.
 func wordLength(text string) int {
 	for i, r := range text {
 		if r != '_' && r != '$' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {

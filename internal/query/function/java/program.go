@@ -16,7 +16,7 @@ type Signature struct {
 	Args     []*cqltype.Type
 	Returns  *cqltype.Type
 	// Nulls reports whether the body is called with null arguments. The arguments and the result then have box classes.
-	// Otherwise numbers are primitive.
+	// Otherwise, numbers are primitive.
 	Nulls bool
 	Body  string
 }

@@ -19,7 +19,7 @@ type Bounds struct {
 	// FunctionTime is the maximum duration of a call of a user-defined function. FunctionTime defaults to 500 ms,
 	// which allows for a busy node.
 	FunctionTime time.Duration
-	// Grace is the time that the engine waits for a script to stop. Grace defaults to 50 ms.
+	// Grace is the time for which the engine waits for a script to stop. Grace defaults to 50 ms.
 	Grace time.Duration
 	// CompileTime is the maximum CPU time of the compilation of a script. CompileTime defaults to 2 s.
 	CompileTime time.Duration

@@ -17,7 +17,7 @@ func (r *realm) makeWithin() {
 }
 
 // drain executes the pending operations until no operation is left or the script waits for a promise. Whenever control
-// returns from JavaScript, the engine runs promise jobs and releases the memory of its stack. Therefore all callbacks
+// returns from JavaScript, the engine runs promise jobs and releases the memory of its stack. Therefore, all callbacks
 // run within one function call. If the script uses promises, the call ends after each callback so that promise jobs can
 // run.
 func (r *run) drain() error {

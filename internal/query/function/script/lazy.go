@@ -28,7 +28,7 @@ type lazy struct {
 	system *document.System
 	// members holds the members in order.
 	members []member
-	// index finds members by name if the object has many members. Otherwise it is nil.
+	// index finds members by name if the object has many members. Otherwise, it is nil.
 	index map[string]int
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// odd maps scripts that use the object model in unintended ways to their results. A result that begins with "!" is a
-// part of the error.
+// odd maps scripts that use the object model in unintended ways to their results. A result that begins with "!" is part
+// of the error.
 var odd = [][2]string{
 	{`throw undefined`, `!Exception = undefined`},
 	{`throw null`, `!Exception = null`},

@@ -29,7 +29,7 @@ const (
 	// backoffMin and backoffMax limit the delay before a retry. Each rejection doubles it.
 	backoffMin = 20 * time.Millisecond
 	backoffMax = 5 * time.Second
-	// silenceMax is how long the server may send no response while requests are in flight.
+	// silenceMax is the maximum time that may pass without a response while requests are in flight.
 	silenceMax = 2 * time.Minute
 	// turnMax is the maximum time for which rejected requests are retried while other requests succeed. turnMax counts
 	// from the last success or from the start. At the start, other clients may use all of the throughput.

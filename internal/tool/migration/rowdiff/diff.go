@@ -33,7 +33,7 @@ type Change struct {
 	What string
 	// Statements make the row equal to the source. The list is empty if the row does not differ or must be kept.
 	Statements []Statement
-	// Deletes is set if the row is deleted. Kept is set if a part of the row is newer than the source.
+	// Deletes is set if the row is deleted. Kept is set if part of the row is newer than the source.
 	Deletes, Kept bool
 }
 

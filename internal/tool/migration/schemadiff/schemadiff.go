@@ -49,7 +49,7 @@ func (o Object) String() string {
 // name returns the name of a table.
 func (o Object) name() bulk.Name { return bulk.Name{Keyspace: o.Keyspace, Table: o.Name} }
 
-// Selection selects a part of a schema.
+// Selection selects part of a schema.
 type Selection struct {
 	// Keyspaces are the selected keyspaces. Empty means all except system keyspaces.
 	Keyspaces []string
