@@ -157,7 +157,7 @@ func printTop(out io.Writer, spent *admin.Usage) error {
 }
 
 // lines returns the lines of a screen: a heading, the rows that fit, and a line that explains the keys or shows the
-// error of the last refresh.
+// error from the last refresh.
 func (v topView) lines(spent *admin.Usage, failed error, width, height int) []string {
 	var units, requests, throttled float64
 	for _, r := range byTable.rows(spent) {

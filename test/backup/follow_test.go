@@ -147,8 +147,8 @@ func (d *diary) more(n int64) {
 const clockSlack = 100 * time.Millisecond
 
 // check checks that a keyspace contains the batches of one instant. It must contain all batches acknowledged before
-// mark and no batch that started later. If it contains a batch, it must also contain all batches on which that batch
-// depends.
+// mark and no batch that started after mark. If it contains a batch, it must also contain all batches on which that
+// batch depends.
 func (d *diary) check(c *cluster, keyspace string, mark time.Time) {
 	c.t.Helper()
 	c.checkRestored(keyspace)

@@ -97,7 +97,7 @@ func (m *member) comesBack(text string) {
 
 // TestRecoverTwoOfFour checks that no acknowledged write is lost when two of four nodes and their disks are lost while
 // tables are written and split. The recovery commands of the survivors are killed repeatedly. A lost node that returns
-// must be rejected. The test also checks the errors of the commands.
+// must be rejected. The test also checks the errors from the commands.
 func TestRecoverTwoOfFour(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

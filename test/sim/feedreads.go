@@ -158,7 +158,7 @@ func (w *simulation) feedPage(n *node, t *simenv.Task, f *rowFollower, size int)
 	return true
 }
 
-// notRead handles the error of a failed read; the read will be repeated.
+// notRead handles the error from a failed read; the read will be repeated.
 func (w *simulation) notRead(n *node, what string, err error) {
 	var (
 		late        *dberr.ReadTimeout

@@ -246,7 +246,7 @@ func (w *simulation) searchPage(n *node, t *simenv.Task, s *search, size int) bo
 	return true
 }
 
-// itemsNotRead handles the error of a page; the request will be repeated.
+// itemsNotRead handles the error from a page; the request will be repeated.
 func (w *simulation) itemsNotRead(what string, n *node, err error) {
 	switch status := container.StatusOf(err); {
 	case status == 503, status == 429, status == 408, strings.Contains(err.Error(), sched.ErrEnded.Error()):

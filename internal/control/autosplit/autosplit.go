@@ -279,7 +279,7 @@ func (w *SplitController) check(ctx context.Context, now time.Time, r *partition
 	p := w.Metadata.State().Topology.Partition(r.ID())
 	if p == nil || p.Split != nil || p.Merge != nil || p.Epoch != s.epoch {
 		w.update(func() { s.idle, s.candidate = merge.IdleTracker{}, merge.Candidate{} })
-		return // it is being split or merged, or the metadata lags
+		return // the partition is being split or merged, or the metadata lags
 	}
 	throughput := float64(r.Throughput().PerSecond())
 	load := s.report.Load

@@ -165,8 +165,8 @@ func (w *modelTable) join(l *topology.Partition) {
 // TestNothingFlaps checks that splits and merges end after any growth or shrinkage of a table, by bytes and by load
 // (MG4). A merged partition does not split again unless the table changes, and nothing changes in the last of many
 // hours. A table that has become empty and idle must return to its initial number of partitions, and must never have
-// fewer. A table with a throughput must keep the partitions that the throughput requires, and no more than a new table
-// would get.
+// fewer partitions. A table with a throughput must keep the partitions that the throughput requires, and no more than a
+// new table would get.
 func TestNothingFlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := rapid.IntRange(1, 3).Draw(t, "made")

@@ -124,7 +124,7 @@ func (k *Keeper) lock(ctx context.Context, l lock) error {
 	return waitError(err)
 }
 
-// waitError converts the error of a wait for callers.
+// waitError converts the error from a wait for callers.
 func waitError(err error) error {
 	if errors.Is(err, sched.ErrEnded) {
 		return ErrClosed

@@ -80,7 +80,7 @@ type JoinResponse struct {
 	Rejected string `json:"refused,omitempty"`
 }
 
-// JoinRejectedError is the error of a permanently rejected join request.
+// JoinRejectedError is the error for a permanently rejected join request.
 type JoinRejectedError struct{ Text string }
 
 func (e *JoinRejectedError) Error() string { return e.Text }

@@ -68,7 +68,8 @@ func (o *TableOptions) Retention() int64 {
 
 // setFeed sets the change feed of a table according to its options. The table was derived from was. If was is nil, the
 // table is new. at is the second of the change. revision is the schema's revision after the change. can is false if
-// nodes of an older build do not support change feeds. The table then gets no change feed, and can get one later.
+// nodes of an older build do not support change feeds. The table then gets no change feed, and can get a change feed
+// later.
 func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	switch {
 	case !t.Options.CDC:

@@ -59,7 +59,7 @@ func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation s
 	return page, nil
 }
 
-// failed returns the error of a scan together with the charge of the scan.
+// failed returns the error from a scan together with the charge of the scan.
 func (e *Engine) failed(err error, x *scan) *Error {
 	bad := refused(err)
 	bad.Charge = x.charge

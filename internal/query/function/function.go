@@ -91,7 +91,7 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 	}, nil
 }
 
-// callError converts the error of a failed call for the client.
+// callError converts the error from a failed call for the client.
 func (f *Functions) callError(fn *schema.Function, err error) error {
 	if err == nil {
 		return nil

@@ -110,7 +110,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHostile checks FN2 for JavaScript: the caller receives an error of the function, and other functions are not
+// TestHostile checks FN2 for JavaScript: the caller receives an error from the function, and other functions are not
 // affected.
 func TestHostile(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)

@@ -77,8 +77,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowSender checks that a client must complete a message that it has begun in time. A client that does so must not
-// be disconnected.
+// TestSlowSender checks that a client must complete, within the time limit, a message that it has begun. A client that
+// does so must not be disconnected.
 func TestSlowSender(t *testing.T) {
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		for timeout := 200 * time.Millisecond; !slowSender(t, version, timeout); timeout *= 2 {

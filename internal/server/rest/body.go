@@ -24,8 +24,8 @@ func (c *conn) invite() error {
 	return c.readWithin(requestWait)
 }
 
-// body reads up to most bytes of the request's body into new memory. The error is a *httpwire.Malformed or an error of
-// the connection.
+// body reads up to most bytes of the request's body into new memory. The error is a *httpwire.Malformed or an error
+// from the connection.
 func (c *conn) body(most int) ([]byte, error) {
 	if c.in.left == httpwire.Chunks {
 		return c.chunked(most)

@@ -170,7 +170,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// head reads the head of a request. The error is a *httpwire.Malformed or an error of the connection.
+// head reads the head of a request. The error is a *httpwire.Malformed or an error from the connection.
 func (c *conn) head(first bool) error {
 	c.in.left, c.in.awaited = 0, false
 	looked, limited, blank := 0, first, false

@@ -77,7 +77,7 @@ func (f *failure) body() []byte {
 	return b
 }
 
-// failureOf converts an error of the database to a response.
+// failureOf converts an error from the database to a response.
 func failureOf(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f

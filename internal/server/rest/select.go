@@ -26,7 +26,7 @@ func compile(q *container.QueryRequest) (*sql.Query, error) {
 	return compiled, ofQuery(err)
 }
 
-// ofQuery converts the error of a query to a client error.
+// ofQuery converts the error from a query to a client error.
 func ofQuery(err error) error {
 	if e, ok := errors.AsType[*sql.Error](err); ok {
 		return badRequest(e.JSON())

@@ -113,7 +113,7 @@ func (c *checker) answer(h cqlwire.Header, body []byte) (wrong string) {
 	return ""
 }
 
-// wrong describes the error of a row that was read, if any.
+// wrong describes the error in a row that was read, if any.
 func (c *checker) wrong(key int, least, most int64, body []byte) string {
 	r, err := cqlwire.DecodeResult(body, cqlwire.V4)
 	if err != nil {

@@ -340,7 +340,7 @@ func (l *Loop) midway() (over func()) {
 	return func() { l.Midway = false }
 }
 
-// errDiskFull is the error of a full disk, which ends the process.
+// errDiskFull is the error from a full disk, which ends the process.
 var errDiskFull = errors.New("no space left on device")
 
 // Guard runs a step. A full disk ends the process; any other error or panic is a failure of the product.

@@ -54,7 +54,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestRunsStop checks that a run ends with its context, even within one item, and with errors of the sink and the
+// TestRunsStop checks that a run ends with its context, even within one item, and with errors from the sink and the
 // source.
 func TestRunsStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -30,7 +30,7 @@ type env struct {
 	now       time.Time
 	// meter counts the memory and the work of the evaluation.
 	meter *meter.Meter
-	err   error // the first error of a function or limit; evaluation continues, but the results are discarded
+	err   error // the first error from a function or limit; evaluation continues, but the results are discarded
 	ticks int
 	// ticksMax is the maximum number of rows that may be evaluated, or 0 for no limit. bounds limits subqueries.
 	ticksMax int

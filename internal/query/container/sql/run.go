@@ -224,7 +224,7 @@ func (c *Collector) next(paused bool) *Continuation {
 
 // Run evaluates the query over a source and passes each result to sink. A result is valid only until sink returns. It
 // returns the beginning of the next page, or nil after the last page. An error is an *Error, a *LimitError, or an error
-// of the source, the sink, a function, or the context.
+// from the source, the sink, a function, or the context.
 func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(document.Value) error) (*Continuation,
 	error) {
 	if err := ctx.Err(); err != nil {

@@ -26,7 +26,7 @@ func isUnsupported(stmt parser.Statement) bool {
 	return false
 }
 
-// unsupportedError returns the error of an unsupported statement. unsupportedError returns nil for DROP .. IF EXISTS,
+// unsupportedError returns the error for an unsupported statement. unsupportedError returns nil for DROP .. IF EXISTS,
 // which has no effect.
 func unsupportedError(stmt parser.Statement, session string, s *schema.Schema) error {
 	switch st := stmt.(type) {

@@ -194,7 +194,7 @@ func (b *binder) selectedFunction(t parser.Term) (*function, error) {
 	return f, err
 }
 
-// checkInside returns the error of a column or call on its own.
+// checkInside returns the error that a column or call causes on its own.
 func (b *binder) checkInside(t parser.Term) error {
 	switch t := t.(type) {
 	case *parser.Column:

@@ -40,7 +40,7 @@ func (c *Check) warn(name, text string) {
 	c.Warnings = append(c.Warnings, "Guardrail "+name+" violated: "+text)
 }
 
-// fail returns the error of a violated guardrail and adds it to the warnings.
+// fail returns the error for a violated guardrail and adds it to the warnings.
 func (c *Check) fail(name, text string) error {
 	c.warn(name, text)
 	return &dberr.Invalid{Message: c.Warnings[len(c.Warnings)-1]}

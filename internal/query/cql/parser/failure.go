@@ -42,7 +42,7 @@ func (p *parser) refuse(format string, args ...any) {
 	p.stop(failure{message: fmt.Sprintf(format, args...)})
 }
 
-// refuseBound records that a limit was exceeded.
+// refuseBound records that the statement exceeds a limit.
 func (p *parser) refuseBound(format string, args ...any) {
 	p.stop(failure{message: fmt.Sprintf(format, args...), bound: true})
 }

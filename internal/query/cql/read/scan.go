@@ -35,7 +35,8 @@ type scan struct {
 
 	// full reports whether the page is full. done reports whether the limit of the query has been reached.
 	full, done bool
-	// err is the error of the visitor. The client receives it unchanged, even if the reader returns a different error.
+	// err is the error from the visitor. The client receives it unchanged, even if the reader returns a different
+	// error.
 	err error
 }
 

@@ -84,7 +84,7 @@ type Limits struct {
 	// limits their estimated memory. The default is 128 MiB.
 	PreparedMax, PreparedBytesMax int
 	// ResultBytesMax limits the cells of an unpaged result. The default is 255 MiB. A page ends at 8 MiB, or at
-	// ResultBytesMax if that is less.
+	// ResultBytesMax if that limit is lower.
 	ResultBytesMax int
 	// ResultsBytesMax limits the cells of all results that are being read. The default is four times ResultBytesMax.
 	// When little memory is left, pages end early and unpaged results are rejected.

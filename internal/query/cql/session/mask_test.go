@@ -25,7 +25,7 @@ func (w *authFixture) sees(s *Session, r Request) string {
 }
 
 // TestMasksHold checks that a role with read and write permissions on a table but without UNMASK cannot obtain masked
-// values. No statement may return a masked value or depend on one.
+// values. No statement may return a masked value or depend on a masked value.
 func TestMasksHold(t *testing.T) {
 	w := newAuthFixture(t)
 	for _, text := range []string{

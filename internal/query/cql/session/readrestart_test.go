@@ -287,7 +287,7 @@ func (o *outdated) Read(ctx context.Context, r *command.Read, v command.Visitor)
 }
 
 // TestRebindRead checks (SE5): a SELECT whose index is dropped during the read is bound again. It must return all rows,
-// or the error of a SELECT that requires filtering.
+// or the error for a SELECT that requires filtering.
 func TestRebindRead(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"SELECT count(*) FROM ks.t WHERE x = 'x' ALLOW FILTERING", ""},

@@ -146,7 +146,7 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, cl
 	done := make(completionChannel, len(events)+1)
 	last := time.Microsecond
 	for _, ev := range events {
-		// Not 0, which cqlsh treats as unknown.
+		// The value must not be 0, which cqlsh treats as unknown.
 		last = max(last, ev.At.Sub(tr.Started))
 		id := t.engine.uuids.Next(ev.At.UnixNano())
 		t.write(ctx, t.event, done, [][]byte{tr.ID[:], id[:], []byte(ev.Activity), address(source.Addr()),

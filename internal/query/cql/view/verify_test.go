@@ -223,7 +223,7 @@ func (m *barrier) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 }
 
 // TestRowsAreComparedTogether checks that several rows of a page are compared concurrently, for views and for indexes,
-// and that an error of one row ends the page.
+// and that an error in one row ends the page.
 func TestRowsAreComparedTogether(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, true)

@@ -91,7 +91,8 @@ func lookupError(err error) error {
 	return err
 }
 
-// executionError converts an error of the procedure: an error returned by the database, or an exception of the script.
+// executionError converts an error from the procedure: an error returned by the database, or an exception of the
+// script.
 func (p *Plan) executionError(err error) error {
 	e, ok := errors.AsType[*container.Error](err)
 	switch {

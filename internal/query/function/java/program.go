@@ -82,7 +82,7 @@ func (n *node) last() int {
 }
 
 // Call calls the function with values of its argument types. A nil value is null. It returns a value of the result
-// type. The error is *Thrown or an error of the meter. A nil meter sets no limits.
+// type. The error is *Thrown or an error from the meter. A nil meter sets no limits.
 func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
 	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax,
 		checkAt: stepsMax, reported: stepsMax, meter: m}

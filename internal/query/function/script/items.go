@@ -74,7 +74,7 @@ type Items interface {
 	Accepts() bool
 }
 
-// Failure is the error of an operation or of a whole script.
+// Failure is the error from an operation or a whole script.
 type Failure struct {
 	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status or 0.
 	Status, SubStatus int
@@ -87,7 +87,7 @@ type Failure struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// refused returns the failure of a bad request.
+// refused returns the failure for a bad request.
 func refused(format string, args ...any) *Failure {
 	return &Failure{Status: 400, Message: fmt.Sprintf(format, args...)}
 }

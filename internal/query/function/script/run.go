@@ -46,8 +46,8 @@ type run struct {
 	broken bool
 	// rejections holds the rejected promises that have no handler.
 	rejections map[*goja.Promise]goja.Value
-	// promised reports whether the script waits for a promise. failed is the error of the last operation that drain has
-	// executed.
+	// promised reports whether the script waits for a promise. failed is the error from the last operation that drain
+	// has executed.
 	promised bool
 	failed   error
 }
@@ -299,7 +299,7 @@ func (r *run) serialize(out *result) (failure *Failure) {
 	return nil
 }
 
-// unhandled returns the failure of a rejected promise without a handler, including the returned promise.
+// unhandled returns the failure for a rejected promise that has no handler, including the returned promise.
 func (r *run) unhandled(returned goja.Value) *Failure {
 	if o, ok := returned.(*goja.Object); ok && o.ClassName() == "Promise" {
 		if p, ok := o.Export().(*goja.Promise); ok && p.State() == goja.PromiseStateRejected {
@@ -327,7 +327,7 @@ func (r *realm) rejected(p *goja.Promise, operation goja.PromiseRejectionOperati
 	r.run.rejections[p] = p.Result()
 }
 
-// failure converts an error of the engine.
+// failure converts an error from the engine.
 func (r *run) failure(err error) *Failure {
 	if f := r.stopped.Load(); f != nil {
 		return f
@@ -350,7 +350,7 @@ const thrownMax = 4 << 10
 // state.
 var inside = regexp.MustCompile(`Could not convert &\{[^\n]*?(\}[^\n}]* to primitive|\n|$)`)
 
-// thrown returns the failure of an exception. It contains the text of the exception and uses the number of the
+// thrown returns the failure for an exception. It contains the text of the exception and uses the number of the
 // exception as the sub-status.
 func (r *run) thrown(v goja.Value) *Failure {
 	text, number := "an error without a message", 0

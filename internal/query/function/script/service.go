@@ -59,7 +59,7 @@ func (s *Service) Execute(ctx context.Context, c *container.Container, key epk.K
 }
 
 // Do executes an operation on an item with the named pre- and post-triggers. Errors are of type *container.Error: the
-// error of the operation, or 400 for a trigger.
+// error from the operation, or 400 for a trigger.
 func (s *Service) Do(ctx context.Context, c *container.Container, key epk.Key, op *container.Operation, before,
 	after []string, log bool, o container.RequestOptions) (*Executed, container.Where, error) {
 	return s.run(ctx, c, key, &order{op: *op, before: before, after: after, log: log}, o)

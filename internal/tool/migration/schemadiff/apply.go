@@ -87,7 +87,7 @@ func (p *Plan) retry(takes func(*Step) bool) {
 	}
 }
 
-// try creates an object. If the target rejects it, the step becomes Refused. try returns only errors of the
+// try creates an object. If the target rejects it, the step becomes Refused. try returns only errors from the
 // connection.
 func (s *Step) try(ctx context.Context, target *bulk.Reader) error {
 	err := carryOut(ctx, target, s.Text)
