@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster starts clusters of real processes on loopback addresses, injects faults, and checks every result
-// that clients get in that time.
+// Package cluster starts clusters of real processes on loopback addresses, injects faults, and checks every result that
+// clients get during that time.
 //
 // By default, the package runs a few short tests. The flag -cluster.long runs all tests. Flags such as -requests,
 // -rows, and -faults make the tests longer. Each test has a separate cluster with separate addresses (127.x.y.1 and

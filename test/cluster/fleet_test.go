@@ -49,8 +49,8 @@ func TestMain(m *testing.M) { process.Main(m) }
 
 const (
 	cqlPort, webPort, innerPort = 19042, 18080, 17000
-	// startTime is the maximum start time of a node. settleTime is the time in which a healthy cluster completes all
-	// replica sets.
+	// startTime is the maximum start time of a node. settleTime is the time within which a healthy cluster completes
+	// all replica sets.
 	startTime, settleTime = eventually.Limit, eventually.Limit
 )
 

@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// The accounts of TestItemsOverKills, their logical partitions, and their initial balance.
+// These constants define the accounts of TestItemsOverKills, their logical partitions, and their initial balance.
 const (
 	itemOwners   = 6
 	itemAccounts = 4

@@ -192,7 +192,7 @@ func (f *fleet) recoverHere(lost []string, left ...*member) string {
 	return f.must(args...)
 }
 
-// TestRecoverOneOfFour checks that after the loss of three of four nodes the last node serves all data that it had
+// TestRecoverOneOfFour checks that, after the loss of three of four nodes, the last node serves all data that it had
 // applied or logged. Of the acknowledged writes, only those after the last write that the plan names may be missing.
 // The cluster must be able to grow to four nodes again.
 func TestRecoverOneOfFour(t *testing.T) {

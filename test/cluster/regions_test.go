@@ -102,7 +102,7 @@ func regionSession(f *fleet, dc string, o gocql.QueryObserver, contacts ...*memb
 
 // TestGatewayRegion checks a cluster with three nodes in one region and one node in another region, which forwards the
 // requests of its clients. A client that prefers the second region must reach only that node and read what it has
-// written, also while the leader of the data fails and after the node was killed. The node must hold no rows and must
+// written, even while the leader of the data fails, and after the node was killed. The node must hold no rows and must
 // not vote. The region can be removed when its node has left.
 func TestGatewayRegion(t *testing.T) {
 	f := newFleet(t, "")
@@ -433,7 +433,7 @@ func TestGatewayLatency(t *testing.T) {
 
 var sentAgain = regexp.MustCompile(`ilion_coordinator_retries_by_reason_total\{reason="not_leader"\} (\d+)`)
 
-// sentAgain returns the number of requests that the node has sent to another node because the first one did not lead.
+// sentAgain returns the number of requests that the node has sent to another node because the first node did not lead.
 func (m *member) sentAgain() int {
 	m.f.t.Helper()
 	resp, err := process.Owner(m.dir).Get("http://localhost/metrics")

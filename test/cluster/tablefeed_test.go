@@ -26,7 +26,7 @@ var (
 	tableKills  = flag.Int("table-kills", 1, "number of node kills in TestTableChangesOverKills")
 )
 
-// The logical partitions and rows of TestTableChangesOverKills.
+// These constants define the logical partitions and rows of TestTableChangesOverKills.
 const (
 	tableKeys = 40
 	tableRows = 6
@@ -227,7 +227,7 @@ func (r *tableReader) finish() {
 // TestTableChangesOverKills checks that the feed of a CQL table with cdc = true contains all changes completely, in
 // order, and once per sequence of paging states. The changes affect rows, cells, ranges, whole keys, and static
 // columns, with conditions and in batches. Readers follow the whole table or token ranges and sometimes return to their
-// last checkpoint. In the meantime nodes are killed, and partitions split, merge, and move. At the end, the readers'
+// last checkpoint. In the meantime, nodes are killed, and partitions split, merge, and move. At the end, the readers'
 // copies and the materialized view must equal the table.
 func TestTableChangesOverKills(t *testing.T) {
 	f := startFleet(t, 5, "") // replica sets have four replicas, and replicas need a node to which they can move

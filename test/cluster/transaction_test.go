@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// The accounts and clients of TestTransactionsOverKills.
+// These constants define the accounts and clients of TestTransactionsOverKills.
 const (
 	txnOwners   = 3
 	txnAccounts = 4

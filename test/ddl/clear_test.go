@@ -211,7 +211,7 @@ func TestDropWhileWriting(t *testing.T) {
 	nothingLeft(t, c)
 }
 
-// TestTruncatedEverywhere checks that when TRUNCATE has returned, no node returns an old row at any consistency level,
+// TestTruncatedEverywhere checks that, when TRUNCATE has returned, no node returns an old row at any consistency level,
 // with or without an index.
 func TestTruncatedEverywhere(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,8 @@ func (n *Network) Drop(from, to string) {
 	}
 }
 
-// state returns whether a direction is cut, its delay, and the channel that is closed when the cut is removed.
+// state reports whether a direction is cut, and returns its delay and the channel that is closed when the cut is
+// removed.
 func (w *way) state() (cut bool, delay time.Duration, changed chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -159,7 +159,7 @@ func (c *nodes) disturb(d draw) {
 	}
 	c.kills.Add(1)
 	c.wait.Go(func() {
-		time.Sleep(after) // wait, so that the kill hits some statement
+		time.Sleep(after) // wait, so that the kill interrupts a running statement
 		c.processes[victim].Kill()
 		time.Sleep(away) // wait, so that the node misses many or few changes
 		c.start(victim, false)

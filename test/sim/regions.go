@@ -27,7 +27,7 @@ func (n *node) region() string {
 	return region
 }
 
-// beginRegions sets the latencies between the regions. Each pair of nodes has its own, of a WAN.
+// beginRegions sets the latencies between the regions. Each pair of nodes has its own latency, as in a WAN.
 func (w *simulation) beginRegions() {
 	home := w.homeNodes()
 	for far := home; far < nodeCount; far++ {

@@ -77,7 +77,7 @@ type Hardships struct {
 	Regions bool
 }
 
-// Usual holds the faults and workloads of every seed.
+// Usual holds the faults and workloads that every seed uses.
 var Usual = Hardships{Batches: true, Schema: true, Lost: true, RolledBack: true, Refusals: true, Jumps: true,
 	Rough:    true,
 	Suspends: true, LongPauses: true, Mixed: true, Splits: true, Merges: true, Growth: true, StepFaults: true,
@@ -115,12 +115,12 @@ type Counts struct {
 	// Repeats counts repeated attempts of requests. Forwarded counts attempts on other nodes.
 	Repeats, Forwarded int
 	// HereAsked counts reads at ONE on the client's node. HereReads counts the reads at ONE that the node itself
-	// served, and FollowerReads the reads that a follower served. IndexResponses counts responses to followers that
-	// serve linearizable reads.
+	// served, and FollowerReads counts the reads that a follower served. IndexResponses counts responses to followers
+	// that serve linearizable reads.
 	HereAsked, HereReads, FollowerReads, IndexResponses int
 	// Splits counts ordered splits. Divided counts the splits in the final map. CanceledSplits counts canceled splits.
 	Splits, Divided, CanceledSplits int
-	// Merges counts ordered merges, Merged completed merges, and CanceledMerges canceled merges.
+	// Merges counts ordered merges, Merged counts completed merges, and CanceledMerges counts canceled merges.
 	Merges, Merged, CanceledMerges int
 	// SizeSplits, LoadSplits, KeySplits, and AutoMerges count the automatic changes that the partitions' leaders
 	// ordered.
@@ -142,15 +142,15 @@ type Counts struct {
 	// Triggered counts operations with triggers. Repelled counts rejected operations with triggers. Cleared counts
 	// deletions of all items of a key. Expired counts items that were seen to have expired.
 	Triggered, Repelled, Cleared, Expired int
-	// ChangePages counts pages of the change feed, Rereads the pages that a reader discarded, and FeedSplits the
-	// readers that divided. Searches counts pages of index queries, IndexHits the results of index queries, and
-	// ItemSweeps the sweeps of index entries.
+	// ChangePages counts pages of the change feed, Rereads counts the pages that a reader discarded, and FeedSplits
+	// counts the readers that divided. Searches counts pages of index queries, IndexHits counts the results of index
+	// queries, and ItemSweeps counts the sweeps of index entries.
 	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
 	// DedupeSweeps counts swept dedupe records. Stragglers counts requests that were executed late.
 	DedupeSweeps, Stragglers int
 	// FeedWrites counts statements on tables with a feed that received a response, and FeedPages counts pages of the
-	// feeds. FeedRereads counts pages that a reader discarded, FeedDivisions readers that divided, and FeedSweeps
-	// sweeps of invisible data.
+	// feeds. FeedRereads counts pages that a reader discarded, FeedDivisions counts readers that divided, and
+	// FeedSweeps counts sweeps of invisible data.
 	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int
 	// BaseWrites counts executed statements on the base table of views. ViewRows counts the final rows of the views.
 	BaseWrites, ViewRows int

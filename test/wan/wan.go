@@ -27,7 +27,7 @@ type Network struct {
 	t      testing.TB
 	prefix string // of the names of namespaces and devices
 	net    string // the first two bytes of all addresses, with a dot
-	// files are the devices of the regions. The last one is the device of the test process.
+	// files holds the devices of the regions. The last one is the device of the test process.
 	files []*os.File
 
 	mu    sync.Mutex

@@ -22,8 +22,8 @@ type study struct {
 	*Input
 	*population
 	figures Figures
-	// fastest is the fastest-growing partition, or nil. open are all growing partitions; source is the origin of their
-	// times.
+	// fastest is the fastest-growing partition, or nil. open holds all growing partitions; source is the origin of
+	// their times.
 	fastest *growth
 	open    []growth
 	source  string

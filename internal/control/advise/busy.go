@@ -7,7 +7,8 @@ import (
 	"math"
 )
 
-// Traffic is the usage of a table and of its busiest logical partition, in the minutes of the last hour with requests.
+// Traffic is the usage of a table and of its busiest logical partition, during the minutes of the last hour in which
+// requests arrived.
 type Traffic struct {
 	Minutes float64
 	// Units is in request units. KeyUnits are the units counted for the logical partition with the readable name Key.
@@ -17,7 +18,7 @@ type Traffic struct {
 
 const (
 	// busyShare is the minimum share of the table's request units, busyTimes is the minimum multiple of an even share,
-	// and busyUnits is the minimum request units per second of a busy logical partition.
+	// and busyUnits is the minimum number of request units per second of a busy logical partition.
 	busyShare, busyTimes, busyUnits = 0.25, 5, 100
 	// copiesMax is the maximum number of proposed copies.
 	copiesMax = 16

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Controllers are all controllers of automatic splits and merges of a node.
+// Controllers holds all controllers of automatic splits and merges of a node.
 type Controllers struct {
 	Splits     *SplitController
 	merges     *MergeController

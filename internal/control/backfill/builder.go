@@ -93,7 +93,7 @@ type Options struct {
 		SetLists(ctx context.Context, c *schema.SetLists) error
 	}
 	// ListsPause is the interval at which the Builder checks whether vector indexes need other lists; the default is 20
-	// s. ListsRows is the number of rows from which a table's vector index has lists; the default is 2,500.
+	// s. ListsRows is the number of rows at which a table's vector index gets lists; the default is 2,500.
 	ListsPause time.Duration
 	ListsRows  int64
 	// Sched provides time and waits. It is nil outside simulations.

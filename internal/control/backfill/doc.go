@@ -10,9 +10,9 @@
 //
 // Guarantees:
 //
-//   - (B1) When an index is no longer in Building, it finds every row acknowledged before or after. All partitions of the
-//     table first reject mutations planned without the index (Require). Mutations accepted earlier are applied by then, so
-//     the scan reads them.
+//   - (B1) When an index is no longer in Building, it finds every row acknowledged before or after that time. All
+//     partitions of the table first reject mutations planned without the index (Require). Mutations accepted earlier are
+//     applied by then, so the scan reads them.
 //   - (B2) An index that was dropped, or whose table was dropped, leaves Building without having been built.
 //
 // Start reading at Builder.Build.

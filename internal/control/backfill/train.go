@@ -23,7 +23,7 @@ import (
 const (
 	// listsPause is the interval at which the Builder checks whether a vector index needs other lists.
 	listsPause = 20 * time.Second
-	// listsRows is the number of rows from which a table's vector index has lists. Searches of smaller tables examine
+	// listsRows is the number of rows at which a table's vector index gets lists. Searches of smaller tables examine
 	// all rows.
 	listsRows = 2_500
 	// listsGrowth is the factor by which the number of vectors must grow before an index gets other lists.

@@ -50,7 +50,7 @@ func (c *Client) LiveNodes() (out []topology.NodeID) {
 // Self returns the ID of this node.
 func (c *Client) Self() topology.NodeID { return c.self }
 
-// Alive reports whether a node is alive. This node is.
+// Alive reports whether a node is alive. This node always counts as alive.
 func (c *Client) Alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
 
 // Query sends a call to one other node.

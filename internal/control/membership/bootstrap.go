@@ -31,7 +31,8 @@ func IsMember(s *storage.Records) (bool, error) {
 
 // Bootstrap makes a store the first node of a cluster and keeps its data. One batch writes the node's record, a meta
 // partition with this node as its only voter, and the member lists of all replicas. Until the batch is on disk, the
-// node is standalone; after that it never is again. The cluster starts at the feature level of the store.
+// node is standalone. After that, it can never become standalone again. The cluster starts at the feature level of the
+// store.
 func Bootstrap(store *storage.Store, self *meta.Node) error {
 	scan, _ := meta.Standalone(store)
 	s, err := meta.Load(scan)

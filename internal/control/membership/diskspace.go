@@ -19,7 +19,7 @@ const spaceInterval = time.Second
 
 // diskSpace holds the disk states of the cluster's nodes.
 type diskSpace struct {
-	// full are the nodes that reject writes. lowSpace are the nodes with less than placement.FreeMin free.
+	// full holds the nodes that reject writes. lowSpace holds the nodes with less than placement.FreeMin free.
 	full, lowSpace map[topology.NodeID]bool
 }
 

@@ -144,7 +144,7 @@ func (j *Joiner) requestJoin(ctx context.Context) error {
 	}
 }
 
-// giveUp reports whether another attempt is useless after so many retries.
+// giveUp reports whether another attempt is useless after the given number of retries.
 func giveUp(err error, attempt int) bool {
 	remote, refusal := (*transport.RemoteError)(nil), (*peers.JoinRejectedError)(nil)
 	return errors.As(err, &refusal) || isPermanent(err) || errors.As(err, &remote) && attempt > joinAttempts ||

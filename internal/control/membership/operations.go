@@ -26,7 +26,7 @@ type NodeOperations struct {
 const requestTimeout = 10 * time.Second
 
 // SetState changes the intended state of a node to Draining, Leaving, or back to Up. name is a prefix of the node's ID.
-// It returns a message that describes what happens next.
+// SetState returns a message that describes what happens next.
 func (o *NodeOperations) SetState(ctx context.Context, name string, to meta.NodeState) (string, error) {
 	ctx, cancel := o.Sched.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func Find(s *meta.State, name string) (*meta.Node, error) {
 	return nil, fmt.Errorf("cannot find node: no node ID starts with %q. Run \"ilion status\" to list the nodes", name)
 }
 
-// countRemaining returns the number of nodes of a node's region that remain when the node has left.
+// countRemaining returns the number of nodes that remain in a node's region after the node has left.
 func countRemaining(s *meta.State, leaver *meta.Node) (n int) {
 	for _, o := range s.Nodes {
 		if o.ID != leaver.ID && o.Region == leaver.Region && (o.State == meta.Up || o.State == meta.Draining) {

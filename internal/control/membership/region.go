@@ -32,7 +32,7 @@ type Directory interface {
 }
 
 // CheckRegion checks that a data directory belongs to the region of its node, and records the number of the region in
-// it. The region may have been removed and added again since the node joined: the number differs then.
+// it. If the region has been removed and added again since the node joined, its number is different.
 func CheckRegion(s *meta.State, region string, d Directory) error {
 	number, err := RegionNumber(s, region)
 	if err != nil {

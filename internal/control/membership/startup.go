@@ -77,8 +77,8 @@ func (s *Startup) Identity(ctx context.Context, dir string, oldest feature.Level
 	return id, err
 }
 
-// decideBootstrap decides whether a node with Bootstrap and Join creates the cluster. The first node of the list does,
-// unless the cluster exists. All other nodes join, and the first node joins on later starts.
+// decideBootstrap decides whether a node with Bootstrap and Join creates the cluster. The first node of the list
+// creates it, unless the cluster exists. All other nodes join, and the first node joins on later starts.
 func (s *Startup) decideBootstrap(ctx context.Context) (founds bool, err error) {
 	if !s.Bootstrap || len(s.Join) == 0 {
 		return false, nil

@@ -15,7 +15,7 @@ type TablePlacer struct {
 	Node topology.NodeID
 	// Region is the region of the partitions of a standalone node.
 	Region string
-	// Partitions is the number of partitions of a table whose throughput requires no other number.
+	// Partitions is the number of partitions of a new table, unless its throughput requires another number.
 	Partitions int
 	// Member is nil on a standalone node.
 	Member *Member

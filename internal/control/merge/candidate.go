@@ -23,7 +23,7 @@ type Candidate struct {
 	Bytes uint64
 	// Load is in request units per second.
 	Load float64
-	// SmallFor and IdleFor are how long the size and the load have been low.
+	// SmallFor and IdleFor are the times for which the size and the load have been low.
 	SmallFor, IdleFor time.Duration
 }
 

@@ -100,8 +100,8 @@ func (r *Rules) Choose(s *meta.State, reported []Candidate, now time.Time) (requ
 type pair struct {
 	left, right *topology.Partition
 	bytes       uint64
-	// needsMove reports whether their replicas are on different nodes. siblings reports whether one split created both
-	// partitions.
+	// needsMove reports whether the replicas of both partitions are on different nodes. siblings reports whether one
+	// split created both partitions.
 	needsMove, siblings bool
 	request             Request
 }

@@ -221,8 +221,7 @@ func TestNothingFlaps(t *testing.T) {
 	})
 }
 
-// pairOfQuiet returns a table of two partitions, of which the right one was split off the left one, and the reports of
-// their leaders.
+// pairOfQuiet returns a table whose right partition was split off its left partition, and the reports of their leaders.
 func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Candidate) {
 	t.Helper()
 	m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, 1,

@@ -103,7 +103,7 @@ func partitionOf(key []byte) (id topology.PartitionID, ok bool, err error) {
 	return topology.PartitionID(binary.BigEndian.Uint64(rest)), true, nil
 }
 
-// applyChange returns the state to which one change leads.
+// applyChange returns the state after one change.
 func (s *State) applyChange(version uint64, put []command.Record) (*State, error) {
 	next := &State{Version: version, records: maps.Clone(s.records)}
 	c := changed{partitions: map[topology.PartitionID][]byte{}}

@@ -53,7 +53,7 @@ type Node struct {
 	// with the same certificate.
 	CreationID uint64
 	// Start is the newest start of the data directory that the cluster has admitted, and Mark is the random mark of
-	// this start. See package lineage.
+	// this start. See package incarnation.
 	Start, Mark uint64
 
 	// rest holds the encoded fields of later versions.

@@ -36,8 +36,8 @@ type State struct {
 	// History holds up to EventsKept completed splits, merges, and moves, in order of their numbers.
 	History []*Event
 
-	// records holds the records from which the state was decoded, and to which Diff compares. It does not contain
-	// partitions, which are kept only in Topology.
+	// records holds the records from which the state was decoded, and with which Diff compares the next state. It does
+	// not contain partitions, which are kept only in Topology.
 	records map[string][]byte
 }
 

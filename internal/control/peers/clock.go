@@ -100,7 +100,7 @@ func (p *Peers) ClockOffset() time.Duration {
 	return 0
 }
 
-// Skewed returns whether the clock of each recently heard node is wrong according to a quorum.
+// Skewed reports, for each recently heard node, whether its clock is wrong according to a quorum.
 func (p *Peers) Skewed() map[topology.NodeID]bool {
 	out := map[topology.NodeID]bool{}
 	h := p.bounds.Load()

@@ -20,12 +20,12 @@ import (
 type Report struct {
 	// Clock is the node's wall clock when it sent the report.
 	Clock time.Time `json:"clock"`
-	// Started is the time at which its process started.
+	// Started is the time at which the node's process started.
 	Started time.Time `json:"started"`
-	// Records is its metadata version, and Schema is its schema version.
+	// Records is the node's metadata version, and Schema is the node's schema version.
 	Records uint64   `json:"records"`
 	Schema  [16]byte `json:"schema"`
-	// Software is the output of `ilion version`. Newest is the newest feature level that it supports.
+	// Software is the output of `ilion version`. Newest is the newest feature level that the node supports.
 	Software string        `json:"software"`
 	Newest   feature.Level `json:"level_newest"`
 	// DiskFree is in percent, or -1 if unknown. DiskFull reports whether the node rejects writes.
@@ -36,7 +36,7 @@ type Report struct {
 	ReplicaBytes uint64 `json:"held,omitempty"`
 	// Memory is partition.Host.DedupeEpoch.
 	Memory uint64 `json:"memory,omitempty"`
-	// Left reports that the receiver of the report has left the cluster, as far as the sender knows.
+	// Left reports whether the receiver of the report has left the cluster, as far as the sender knows.
 	Left bool `json:"left,omitempty"`
 	// Replicas is the number of replicas on the node; Leading is the number of leaders.
 	Replicas int `json:"replicas"`
@@ -276,7 +276,7 @@ func (p *Peers) Alive(node topology.NodeID) bool {
 	return q == nil || q.down.IsZero()
 }
 
-// Down returns the nodes that are down, with the times since when.
+// Down returns the nodes that are down, with the times since which they have been down.
 func (p *Peers) Down() map[topology.NodeID]time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -110,7 +110,7 @@ func (d dimension) of(s Size) float64 {
 	return s.Load
 }
 
-// limit returns the maximum of a node with a part of the tolerance added.
+// limit returns the maximum of a node, including a part of the tolerance.
 func (d dimension) limit(r *region, n *node, part float64) float64 {
 	if d == bytesOf {
 		return bound(r.has.Bytes, n.weight, r.weight, r.slack, part)

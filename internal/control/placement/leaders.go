@@ -23,7 +23,7 @@ const (
 // follow within seconds. The preference is removed when the first node on the ring has room again. The gap of half of
 // the tolerance makes the algorithm terminate, as for bytes (PL5).
 //
-// While a node of a region is stopping or restarting no leadership moves in the region, because the current
+// While a node of a region is stopping or restarting, no leadership moves in the region, because the current
 // distribution is not representative. A partition has one preferred leader, in its home region.
 func (d *scheduler) leaders() []Action {
 	b := leading{scheduler: d}

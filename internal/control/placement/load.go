@@ -23,7 +23,7 @@ const (
 	Tolerance  = 0.1
 	BytesSlack = 256 << 20
 	LoadSlack  = 1000
-	// LowMark is the fraction of its fair share below which a node is filled. No other move brings a node below
+	// LowMark is the fraction of a node's fair share below which the node is filled. No other move brings a node below
 	// SpareMark. The gap absorbs errors of the sizes.
 	LowMark   = 0.75
 	SpareMark = 0.8
@@ -40,12 +40,13 @@ type scheduler struct {
 	nodes    []*node // in the order of state
 	at       map[topology.NodeID]*node
 	zones    int
-	// sets holds all replica sets of the topology known, in ascending order of partitions, with their sizes from sizes.
+	// sets holds all replica sets of the topology in known, in ascending order of partitions, with the sizes from the
+	// field sizes.
 	sets     []setInfo
 	known    *topology.Snapshot
 	sizes    map[topology.PartitionID]Size
 	balancer balancer
-	// busy is the number of sets that are changing, and most is its limit.
+	// busy is the number of sets that are changing, and most is the maximum of this number.
 	busy, most int
 }
 
@@ -60,7 +61,7 @@ type node struct {
 	has      Size
 	replicas int
 	coming   Size // the part of has that is in flight
-	// gives are the sets of which the node may give its replica away, if giving is set.
+	// gives holds the sets whose replicas the node may give away, if giving is set.
 	gives  []*setInfo
 	giving bool
 	// leads reports whether the node may lead. led is the load of the sets that the node is preferred to lead.
@@ -68,7 +69,7 @@ type node struct {
 	led   float64
 }
 
-// region holds the nodes of a region that count.
+// region holds the nodes of a region that placement considers.
 type region struct {
 	ring  *Ring
 	on    []*node // in the order of the ring

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// DefaultHold is the time that balance does not move a partition after an operator has moved it.
+// DefaultHold is the time for which balance does not move a partition after an operator has moved it.
 const DefaultHold = time.Hour
 
 // Move is a request to move a partition's replica from one node to another.
@@ -20,7 +20,7 @@ type Move struct {
 	Table     uint32
 	Partition topology.PartitionID
 	From, To  topology.NodeID
-	// Hold is the time that the partition stays in place after the move. 0 means DefaultHold.
+	// Hold is the time for which the partition stays in place after the move. 0 means DefaultHold.
 	Hold time.Duration
 }
 
@@ -108,7 +108,7 @@ func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 
 // Colocate returns a topology in which the replicas of the moving partition are pinned to the nodes of its neighbor,
 // and the replicas of the fixed partition to their current nodes, until a deadline. Schedule moves them one by one;
-// Colocated reports when they have arrived. The pins end with the merge, with its cancellation, or by
+// Colocated reports whether they have arrived. The pins end with the merge, with its cancellation, or by
 // topology.Snapshot.WithPin.
 func Colocate(m *topology.Snapshot, fixed, moving topology.PartitionID, cause topology.Cause, until time.Time) (
 	*topology.Snapshot, error) {

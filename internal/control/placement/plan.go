@@ -13,9 +13,9 @@ type Config struct{ Voters, Learners []topology.ReplicaID }
 
 // Change is a joint change of a Config. Replicas are given with their nodes.
 type Change struct {
-	// Learn are added as learners. Promote are learners that become voters.
+	// Learn lists the nodes that are added as learners. Promote lists the learners that become voters.
 	Learn, Promote []topology.Replica
-	// Remove are voters and learners that are removed.
+	// Remove lists the voters and learners that are removed.
 	Remove []topology.ReplicaID
 }
 

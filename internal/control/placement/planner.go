@@ -12,8 +12,8 @@ import (
 )
 
 // Planner is Schedule for repeated calls: it caches the results for replica sets and examines only changed sets. It
-// examines all sets when nodes come, go, or change, and all sizes when View.Sizes is another map. It returns the same
-// results as Schedule. It is not safe for concurrent use. The zero value is ready.
+// examines all sets when nodes come, go, or change, and all sizes when View.Sizes is a different map. It returns the
+// same results as Schedule. It is not safe for concurrent use. The zero value is ready.
 type Planner struct{ s *scheduler }
 
 // Schedule returns the result of the function Schedule.

@@ -148,8 +148,8 @@ func TestReplaceInRegion(t *testing.T) {
 	}
 }
 
-// TestRegionAway checks that sets of a region of which no node answers do not change, and that leaderships in another
-// region still do.
+// TestRegionAway checks that the sets of a region do not change if no node of the region answers, and that leaderships
+// in another region still change.
 func TestRegionAway(t *testing.T) {
 	s := twoRegions(t, 1, 2, 3, 4, 11, 12, 13, 14, 15)
 	view := View{Now: time.Unix(1e9, 0), Down: map[topology.NodeID]time.Time{}}

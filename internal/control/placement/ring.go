@@ -15,7 +15,7 @@ import (
 )
 
 // NextToken returns the token of a node that joins in a region: the middle of the largest gap between the tokens of the
-// region's nodes, or the next token that no node of any region has. Among equal gaps the first in ring order is used.
+// region's nodes, or the next token that no node of any region has. Among equal gaps, the first in ring order is used.
 // The first node gets the smallest token.
 func NextToken(nodes []*meta.Node, region string) token.Token {
 	var at []uint64
@@ -118,7 +118,7 @@ func (r *Ring) tokenIndex(at uint64) int {
 }
 
 // walk returns the nodes that drivers compute for NetworkTopologyStrategy with n replicas in the region. It walks the
-// ring from a token and takes first a node of every zone, then the skipped nodes in order. With one zone these are the
+// ring from a token and takes first a node of every zone, then the skipped nodes in order. With one zone, these are the
 // next n nodes. The result is shorter if there are fewer nodes.
 func (r *Ring) walk(from, n int) []int {
 	n = min(n, len(r.nodes))

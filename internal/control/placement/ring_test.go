@@ -14,7 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestNextToken checks that each joining node halves the largest gap, so the shares of a power of two nodes are equal.
+// TestNextToken checks that each joining node halves the largest gap, so that all shares are equal if the number of
+// nodes is a power of two.
 func TestNextToken(t *testing.T) {
 	var nodes []*meta.Node
 	for i := range 64 {
@@ -196,9 +197,9 @@ func TestHomeSpreads(t *testing.T) {
 	}
 }
 
-// TestExchange checks that exchange never results in two voters, or in fewer than three voters once there have been
-// three. exchange must not remove a voter before its replacement has caught up. It must complete a change as soon as
-// all joining replicas have caught up.
+// TestExchange checks that exchange never results in two voters, or in fewer than three voters once the set has had
+// three voters. exchange must not remove a voter before its replacement has caught up. It must complete a change as
+// soon as all joining replicas have caught up.
 func TestExchange(t *testing.T) {
 	for _, voters := range []int{1, 3, 4} {
 		for leaving := range min(voters, 2) + 1 {

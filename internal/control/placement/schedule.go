@@ -70,8 +70,8 @@ type setInfo struct {
 	reason Reason
 	needed bool
 	later  int // 0 for the meta partition, which comes first
-	// settled reports whether balance may move the set. home are the preferred nodes. away reports whether a replica is
-	// on another node. lead is the node preferred as the leader, or nil.
+	// settled reports whether balance may move the set. home holds the preferred nodes. away reports whether a replica
+	// is on another node. lead is the node preferred as the leader, or nil.
 	settled, away bool
 	home          [Replicas]*node
 	lead          *node
@@ -229,9 +229,9 @@ func (s *setInfo) worst() (worst *topology.Replica) {
 	return worst
 }
 
-// replace replaces a voter. A voter of four may be removed without a replacement if its node is leaving and the other
-// three are alive (PL3). Removing a dead voter of four would gain nothing: four voters with one dead voter, like three
-// live voters, tolerate one more failure.
+// replace replaces a voter. One of four voters may be removed without a replacement if its node is leaving and the
+// other three are alive (PL3). Removing a dead voter of four would gain nothing: four voters with one dead voter, like
+// three live voters, tolerate one more failure.
 func (s *setInfo) replace(bad *topology.Replica) []Step {
 	leave := Step{Remove, bad.Node, bad.ID}
 	if c := s.choose(1); len(c) > 0 {
@@ -301,7 +301,7 @@ func (s *setInfo) learners() []Step {
 	return steps
 }
 
-// toward moves one replica to a node in home from a node outside.
+// toward moves one replica to a node in home from a node outside home.
 func (s *setInfo) toward(home []topology.NodeID) []Step { return s.exchange(home, home) }
 
 // exchange moves one replica to a node in to from a node that is not in keep.

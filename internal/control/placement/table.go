@@ -17,9 +17,9 @@ type Table struct {
 }
 
 // Place returns the partitions of a new table and their nodes, for topology.Snapshot.CutTable. With more nodes than
-// replicas in a set the table is partitioned at the tokens of the nodes, so that rows are where drivers compute them.
-// Replicas are in ring order, the leader first. Down nodes get replicas only if fewer than three would remain without
-// them; those replicas are created when the nodes are back.
+// replicas in a set, the table is partitioned at the tokens of the nodes, so that rows are on the nodes that drivers
+// compute. Replicas are in ring order, the leader first. Down nodes get replicas only if fewer than three would remain
+// without them; those replicas are created when the nodes are back.
 //
 // Each partition gets a replica set in every region. The first region is the home, and its nodes determine the
 // partitions.

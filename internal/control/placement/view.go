@@ -46,26 +46,26 @@ const (
 // View is the state of the nodes that Schedule uses.
 type View struct {
 	Now time.Time
-	// Down holds the nodes that are down, and since when.
+	// Down holds the nodes that are down, with the times since which they have been down.
 	Down map[topology.NodeID]time.Time
-	// Stopping are nodes whose processes are about to end.
+	// Stopping holds the nodes whose processes are about to end.
 	Stopping map[topology.NodeID]bool
-	// RecentlyRestarted are nodes whose restarts may not be known to all nodes. They must not become leaders.
+	// RecentlyRestarted holds the nodes whose restarts may not be known to all nodes. They must not become leaders.
 	RecentlyRestarted map[topology.NodeID]bool
-	// Skewed are nodes with incorrect clocks. They give up their leaderships.
+	// Skewed holds the nodes with incorrect clocks. They give up their leaderships.
 	Skewed map[topology.NodeID]bool
 	// Free is the free share of a node's disk in percent. A node that is not in the map has enough free space. A node
 	// below FreeMin gets no replicas.
 	Free map[topology.NodeID]int
-	// LowSpace are nodes with almost full disks. They must not become leaders.
+	// LowSpace holds the nodes with almost full disks. They must not become leaders.
 	LowSpace map[topology.NodeID]bool
-	// Sizes holds the known sizes of each partition's replicas. Without sizes only the ring decides.
+	// Sizes holds the known sizes of each partition's replicas. Without sizes, only the ring decides.
 	Sizes map[topology.PartitionID]Size
 	// Capacity is the number of bytes that a node has room for. A node that is not in the map has an average capacity.
 	Capacity map[topology.NodeID]uint64
 	// BytesSlack is the number of bytes that a node may have beyond Tolerance. 0 means the default.
 	BytesSlack float64
-	// RebuildDelay is the time that a node may be down before its replicas are replaced. 0 means the default.
+	// RebuildDelay is the time for which a node may be down before its replicas are replaced. 0 means the default.
 	RebuildDelay time.Duration
 	// ChangesMax bounds the replica sets that change at the same time. 0 means the default, or the number of nodes if
 	// that is larger.

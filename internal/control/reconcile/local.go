@@ -29,15 +29,15 @@ type LocalReconciler struct {
 		// waits for its first snapshot.
 		IDs() []topology.PartitionID
 		TableOf(id topology.PartitionID) uint32
-		// Absorber returns the partition of a local replica that may still take over the span of a frozen one, and its
-		// epoch. It returns 0 if no such partition exists.
+		// Absorber returns the partition of a local replica that may still take over the span of a frozen replica, and
+		// the epoch of that partition. It returns 0 if no such partition exists.
 		Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64)
 		// Holds reports whether a local replica holds a part of a table's span.
 		Holds(table uint32, span topology.Span) bool
 	}
 
 	mu sync.Mutex // serializes the exported methods
-	// current is the latest topology passed to Create. waiting are partitions in it that wait for a split.
+	// current is the latest topology passed to Create. waiting holds the partitions of current that wait for a split.
 	current *topology.Snapshot
 	waiting map[topology.PartitionID]bool
 }
@@ -214,7 +214,7 @@ func (l *LocalReconciler) dropTables(old, next *topology.Snapshot) error {
 	return l.Host.Drop(gone...)
 }
 
-// Rejoin makes the node a member of the meta partition again. While the node was away its replica was removed, and it
+// Rejoin makes the node a member of the meta partition again. While the node was away, its replica was removed, and it
 // has been given a new one. The known metadata stays in force until the snapshot of the new replica arrives. Rejoin is
 // idempotent; done reports whether it changed anything.
 func (l *LocalReconciler) Rejoin(replica topology.ReplicaID) (done bool, err error) {

@@ -49,8 +49,8 @@ type MembershipReconciler struct {
 	Sched *sched.Scheduler
 
 	mu sync.Mutex
-	// dirty are the partitions to reconcile from the next round on. queue holds the partitions of this round. taken are
-	// the partitions that are in the queue or that a worker processes.
+	// dirty holds the partitions to reconcile from the next round on. queue holds the partitions of this round. taken
+	// holds the partitions that are in the queue or that a worker processes.
 	dirty, taken map[topology.PartitionID]bool
 	queue        []topology.PartitionID
 	workers      int

@@ -17,12 +17,12 @@ import (
 
 // The timeouts of merges. The right partition is unavailable while it is frozen.
 const (
-	// freezeTimeout is the time that a partition may be frozen before the merge is canceled.
+	// freezeTimeout is the time for which a partition may be frozen before the merge is canceled.
 	freezeTimeout = 500 * time.Millisecond
 	// inheritedWait is the wait that a new leader assumes for its predecessor if it finds the partition frozen. An
 	// election takes longer, and requests wait for up to two seconds.
 	inheritedWait = 300 * time.Millisecond
-	// readyTimeout is the time that the leader waits for all replicas to be ready before the freeze.
+	// readyTimeout is the time for which the leader waits for all replicas to be ready before the freeze.
 	readyTimeout = 10 * time.Second
 	// requestAgeMax is the age of a merge request above which a new leader no longer waits for readyTimeout. So a merge
 	// ends even if its leader keeps changing.
@@ -244,7 +244,7 @@ func allReplicasReady(s *raftgroup.Status) bool {
 	return true
 }
 
-// wait records since when this leader has waited for a freeze, or for the merge of a frozen partition.
+// wait records the time since which this leader has waited for a freeze, or for the merge of a frozen partition.
 type wait struct {
 	epoch  uint64
 	frozen bool

@@ -50,8 +50,8 @@ func (p *planner) left(f *found, members []keys.Member) (n int) {
 // same term that is long enough.
 //
 // The voters are taken from the applied entries of the longest log. A later change of voters that no survivor has
-// applied was acknowledged by a quorum of the earlier voters, so it is in the longest log; nothing is certain if there
-// is one. Under a joint configuration both halves must agree.
+// applied was acknowledged by a quorum of the earlier voters, so it is in the longest log; if such a change exists,
+// nothing is certain. Under a joint configuration, both halves must agree.
 func (p *planner) lossOf(f *found) Loss {
 	longest := f.holders[0].replica
 	m := &longest.meta

@@ -196,7 +196,7 @@ func (p *planner) buildPartition(id topology.PartitionID, f *found) (*topology.P
 }
 
 // placeChild chooses the members of a child whose split is in the parent's log but not applied: those on the nodes of
-// the parent's new members. It reports whether there are any. The log will contain no other members: see
+// the parent's new members. It reports whether such members exist. The log will contain no other members: see
 // rewriteMembers.
 func (p *planner) placeChild(id uint64, f *found) bool {
 	of := p.found[f.meta.Parents[0].Partition]

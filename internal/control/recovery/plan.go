@@ -122,7 +122,8 @@ type planner struct {
 	lost   map[topology.NodeID]bool
 	// stored holds the names of tables that are not in the schema of the metadata.
 	stored map[uint32]string
-	// found are the partitions on survivors by ID. absorbed are the partitions whose spans others have taken over.
+	// found holds the partitions on survivors by ID. absorbed holds the partitions whose spans other partitions have
+	// taken over.
 	found    map[uint64]*found
 	absorbed map[uint64]bool
 	// force makes all sets get new members, because the metadata with their members may be old.

@@ -61,7 +61,7 @@ func TestRecoverSetOfRegion(t *testing.T) {
 }
 
 // TestRecoverRecordsInRegion checks that nodes of another region do not vote for the cluster metadata if a node of its
-// region remains, and that the metadata survives if none remains, but not the rows.
+// region remains. If no such node remains, the metadata must survive, but the rows are lost.
 func TestRecoverRecordsInRegion(t *testing.T) {
 	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	w.withRegion("eu", []int{11, 12}, nil)

@@ -153,7 +153,7 @@ type outcome struct {
 }
 
 // replayTail applies a replica's log to its partition by the rules of package partition, as the node would at its next
-// start: an entry takes effect at the epoch for which it was proposed, and is rejected at any other.
+// start. An entry takes effect at the epoch for which it was proposed, and is rejected at any other epoch.
 func replayTail(s *NodeState, r *Replica) (*outcome, error) {
 	o := &outcome{meta: r.meta}
 	m := &o.meta

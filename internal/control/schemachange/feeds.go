@@ -69,8 +69,8 @@ func (t *tableChange) withoutGenerations() {
 	}
 }
 
-// setFeedAbove sets the timestamp above which the entries of the generations are that the change has started. The new
-// table must not be shared.
+// setFeedAbove sets the timestamp that all entries of the generations started by the change exceed. The new table must
+// not be shared.
 func (t *tableChange) setFeedAbove(stamp int64) {
 	if f := t.is.Feed; f != nil && f.Generation != t.was.FeedGeneration(false) {
 		f.Above = stamp
@@ -118,7 +118,7 @@ func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	return out
 }
 
-// requireLogged returns when no write is in progress that was planned before the tables' change logs were enabled.
+// requireLogged returns when no write that was planned before the tables' change logs were enabled is in progress.
 func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
 	if c.Member == nil {
 		return nil

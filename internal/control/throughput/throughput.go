@@ -120,8 +120,8 @@ func divideUp(units, size int64) int { return int((units + size - 1) / size) }
 // Requirement is the number of physical partitions that tables need in total for the throughput they share.
 type Requirement struct {
 	Tables []uint32
-	// MinPartitions is the minimum number with which the throughput can be used: a physical partition serves up to
-	// budget.MaxPerSecond. InitialPartitions is the number with which the tables would be created now.
+	// MinPartitions is the minimum number of partitions with which the throughput can be used: a physical partition
+	// serves up to budget.MaxPerSecond. InitialPartitions is the number with which the tables would be created now.
 	MinPartitions, InitialPartitions int
 }
 

@@ -40,7 +40,7 @@ type contention struct {
 
 // waitFor returns how long a principal must wait if the balance becomes positive after wait. A principal with rivals
 // may go into debt. The less it has received, the larger is its debt limit. A principal of low priority leaves a part
-// of the balance.
+// of the balance unused.
 func (b *Budget) waitFor(rt *rate, wait int64, who fairshare.Principal, now Instant) int64 {
 	s := b.contention.Load()
 	if s == nil {

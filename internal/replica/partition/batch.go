@@ -18,7 +18,8 @@ import (
 // Part is one mutation of an atomic write.
 type Part struct {
 	Mutation *command.Mutation
-	// Updates, if not nil, is a conditional without conditions. Mutation is then its mutation.
+	// Updates, if not nil, is a conditional without conditions. In this case, Mutation is the mutation of that
+	// conditional.
 	Updates *command.Conditional
 }
 

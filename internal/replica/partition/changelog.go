@@ -19,8 +19,9 @@ import (
 // rows, and adds the entries of the change log to the same mutation.
 
 // addChangeLog sets the timestamps of the operands of an evaluation and adds the change log entries. Expiry and the
-// retention of the change are computed from the timestamp, not from the second named by the client or its coordinator.
-// An image therefore never contains data that was missing in the previous image, and no change expires immediately.
+// retention of the change are computed from the timestamp, not from the time in seconds that the client or its
+// coordinator has specified. An image therefore never contains data that was missing in the previous image, and no
+// change expires immediately.
 func (w *conditionalWrite) addChangeLog(v *evaluation) (err error) {
 	r := w.replica
 	var at int64

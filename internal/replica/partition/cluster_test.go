@@ -195,7 +195,7 @@ func (n *node) SendSnapshot(to raftgroup.NodeID, head []byte, data io.ReaderAt, 
 }
 
 // table returns the topology of a table with n partitions whose replicas are on the given nodes. The replica IDs are 1,
-// 2, ... each node has one replica of a partition
+// 2, and so on. Each node has one replica of a partition.
 func (w *testCluster) table(n int, on ...int) *topology.Snapshot {
 	w.t.Helper()
 	place := topology.Place{Region: "here"}

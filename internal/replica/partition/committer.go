@@ -21,7 +21,7 @@ type Durability uint8
 
 const (
 	// Periodic acknowledges a write when it is applied. A sync follows within Options.SyncInterval. A crash may lose
-	// the writes of that time.
+	// the writes since the last sync.
 	Periodic Durability = iota
 	// Synced acknowledges a write after a sync. While a sync is running, the next group is collected.
 	Synced
@@ -43,7 +43,7 @@ type committer struct {
 
 	waiting atomic.Int64 // proposed and not yet completed
 	begun   atomic.Uint64
-	// committed is the last batch visible to readers, synced the last batch that survives a crash.
+	// committed is the last batch visible to readers, and synced is the last batch that survives a crash.
 	committed, synced atomic.Uint64
 	failure           atomic.Pointer[error] // (P4)
 
@@ -78,8 +78,8 @@ type proposal struct {
 }
 
 const (
-	// queueBytesMax is the approximate maximum size of the entries that wait for the applier, batchBytesMax of the
-	// entries of one batch.
+	// queueBytesMax is the approximate maximum size of the entries that wait for the applier, and batchBytesMax is the
+	// approximate maximum size of the entries of one batch.
 	queueBytesMax = 64 << 20
 	batchBytesMax = 1 << 20
 )

@@ -206,8 +206,8 @@ func (h *Host) removeState(gone []*Replica, stay map[topology.PartitionID]*Repli
 }
 
 // spansOf returns the spans to remove with replicas. If no replica of a table remains, the whole table is removed in
-// one step. This is not done while a replica waits for its first snapshot, because it may belong to any table, and its
-// rows may arrive before its table is known.
+// one step. The table is not removed while a replica waits for its first snapshot, because it may belong to any table,
+// and its rows may arrive before its table is known.
 func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
 	kept, whole := map[uint32]bool{}, map[uint32]bool{}
 	for _, r := range stay {

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// dedupeSet is a set of dedupe IDs. Every replica adds every write to one, so it is optimized for this: a table of
-// numbers per coordinator, of which there are few, costs a fifth of a map of IDs.
+// dedupeSet is a set of dedupe IDs. Every replica adds every write to one, so it is optimized for this: it has one
+// table of numbers per coordinator. Because the number of coordinators is small, this costs a fifth of a map of IDs.
 type dedupeSet struct {
 	of []numberSet
 	n  int

@@ -32,13 +32,13 @@ type Options struct {
 	GroupMax int
 	// LatchQueueMax bounds the writes that wait for one partition key; 1024 if 0.
 	LatchQueueMax int
-	// LatchWait is the time that a write waits for a partition key; 2 s if 0.
+	// LatchWait is the time for which a write waits for a partition key; 2 s if 0.
 	LatchWait time.Duration
 	// Transactions holds the limits of one transaction.
 	Transactions TransactionBounds
 	// Clock is the clock for timestamps; sched.SystemClock if nil.
 	Clock sched.Clock
-	// DedupeReach is command.DedupeReach if 0. Simulations use a shorter time.
+	// DedupeReach defaults to command.DedupeReach. Simulations use a shorter time.
 	DedupeReach time.Duration
 	// Hot is called at the start of a second when a partition with a throughput limit becomes hot or stops being hot;
 	// see usage.Partition.Hot. It may be nil.

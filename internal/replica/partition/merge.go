@@ -218,8 +218,8 @@ func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 	return nil
 }
 
-// dropAbsorbed removes the rest of partitions whose spans other partitions on this node have taken over; a crash during
-// an installation leaves such remains. It returns the remaining metas.
+// dropAbsorbed removes the remains of partitions whose spans other partitions on this node have taken over; a crash
+// during an installation leaves such remains. It returns the remaining metas.
 func (h *Host) dropAbsorbed(metas []keys.Meta) ([]keys.Meta, error) {
 	gone := map[uint64]bool{}
 	for i := range metas {

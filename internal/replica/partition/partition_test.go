@@ -128,7 +128,7 @@ func TestFailedSyncStops(t *testing.T) {
 	})
 }
 
-// TestPeriodic checks that in Periodic mode a write is acknowledged immediately and is durable after one interval. An
+// TestPeriodic checks that, in Periodic mode, a write is acknowledged immediately and is durable after one interval. An
 // idle node must never sync.
 func TestPeriodic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -30,7 +30,8 @@ type Cluster struct {
 	Clock raftgroup.Clock
 	// Raft configures the groups. The host sets its Node and Observer.
 	Raft raftgroup.Options
-	// StalenessMax is the maximum time since a follower that serves reads has heard from its leader; 500 ms if 0.
+	// StalenessMax is the maximum time for which a follower serves reads after the last message from its leader; 500 ms
+	// if 0.
 	StalenessMax time.Duration
 	// Observer is notified of events. It may be nil.
 	Observer Observer
@@ -45,15 +46,15 @@ type Observer interface {
 	// RecordsChanged is called when the local replica of the meta partition has applied a change or installed a
 	// snapshot. Its records are at the given version or a later one.
 	RecordsChanged(version uint64)
-	// RecordsPut is called before it for each individually applied change, which led from the previous version to
-	// version. The receiver owns put.
+	// RecordsPut is called before RecordsChanged for each individually applied change, which led from the previous
+	// version to version. The receiver owns put.
 	RecordsPut(version uint64, put []command.Record)
 	// LeadershipChanged is called when the partition follows a leader on the given node, or the zero NodeID if none is
 	// known. here reports whether the leader is the local replica.
 	LeadershipChanged(id topology.PartitionID, leader topology.NodeID, here bool)
-	// Replaced is called when a member of the meta partition sends messages to another replica on this node than the
-	// one here. The other replica was assigned to the node later. The local replica was removed while the node was away
-	// and will receive no more messages. The owner must drop it and join as the other replica.
+	// Replaced is called when a member of the meta partition sends messages to a replica on this node other than the
+	// local replica. The other replica was assigned to the node later. The local replica was removed while the node was
+	// away and will receive no more messages. The owner must drop it and join as the other replica.
 	Replaced(replica topology.ReplicaID)
 }
 
@@ -194,7 +195,7 @@ func (g *ReplicaSets) setGroups(groups []*raftgroup.Group) {
 	}
 }
 
-// of returns the sequencer of a group, or nil if it has no replica here.
+// of returns the sequencer of a group, or nil if the group has no replica on this node.
 func (g *ReplicaSets) of(group uint64) *raftSequencer {
 	if r := g.host.Replica(topology.PartitionID(group)); r != nil {
 		return r.seq.(*raftSequencer)
@@ -295,8 +296,8 @@ func (g *ReplicaSets) open(list []replicaInit) error {
 	}
 }
 
-// openChild implements sequencers. The log of the child starts like the log of every new replica, unless it has one:
-// its leader may have sent entries before.
+// openChild implements sequencers. The log of the child starts like the log of every new replica, unless the child
+// already has a log: its leader may have sent entries before.
 func (g *ReplicaSets) openChild(child *replicaInit, leader topology.NodeID) {
 	list := []replicaInit{*child}
 	g.runner.Call(func(h *raftgroup.Host) {
@@ -313,7 +314,7 @@ func (g *ReplicaSets) openChild(child *replicaInit, leader topology.NodeID) {
 	})
 }
 
-// leavingMax is the time that a new replica waits until the log of an earlier one is destroyed.
+// leavingMax is the time for which a new replica waits until the log of an earlier one is destroyed.
 const leavingMax = 10 * time.Second
 
 // never is a channel that never delivers anything.
@@ -450,7 +451,7 @@ func (g *ReplicaSets) SetFullDisks(full map[topology.NodeID]bool) {
 	})
 }
 
-// onLoop runs f on the loop of the groups, asynchronously, if there are any.
+// onLoop runs f asynchronously on the loop of the groups, if the node has groups.
 func (g *ReplicaSets) onLoop(f func(*raftgroup.Host)) {
 	if g != nil {
 		g.runner.Call(f)

@@ -13,7 +13,8 @@ import (
 const (
 	// sampleCount is the number of samples that are kept.
 	sampleCount = 512
-	// sampleMost is the maximum number of samples of one request, so that a large request does not replace all others.
+	// sampleMost is the maximum number of samples of one request, so that a large request does not replace all other
+	// samples.
 	sampleMost = 32
 )
 

@@ -28,8 +28,8 @@ type sequencer interface {
 	// w is notified of the outcome once, possibly before propose returns; the bytes are not read after that. If propose
 	// returns an error, nothing was done and w is not notified.
 	propose(term uint64, entry []byte, w raftgroup.Waiter) error
-	// lease returns the leader's token for an immediate read, with the term in which it evaluates, or 0 if it does not
-	// have a lease. The token must be confirmed after the read.
+	// lease returns the leader's token for an immediate read, with the term in which it evaluates, or 0 if the leader
+	// has no lease. The token must be confirmed after the read.
 	lease() leaseToken
 	// admit returns a token for a read, to be confirmed after the read, or *NotLeader. With here, a follower asks its
 	// leader instead of rejecting the read.

@@ -79,7 +79,8 @@ type SizeTracker struct {
 	full  atomic.Bool
 }
 
-// slackShare is the divisor of the limit that gives the bytes that may be written above it until the next measurement.
+// slackShare divides the limit. The quotient is the number of bytes that may be written above the limit before the next
+// measurement.
 const slackShare = 50
 
 // SetMeasured stores a measured size. since is the value of Bytes at the start of the measurement.

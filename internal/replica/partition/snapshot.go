@@ -115,8 +115,9 @@ func isAbsorbed(meta *keys.Meta, id topology.PartitionID) bool {
 	return slices.ContainsFunc(meta.Absorbed, func(a keys.Absorbed) bool { return a.Partition == uint64(id) })
 }
 
-// replaced returns the contiguous span that a snapshot replaces on this node: the span of the replica, and the spans
-// of replicas that are now part of its partition. The log of this replica would have merged them, and never will.
+// replaced returns the contiguous span that a snapshot replaces on this node: the span of the replica, and the spans of
+// replicas that are now part of its partition. Without the snapshot, the log of this replica would have merged these
+// spans.
 func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead []*Replica, err error) {
 	for id, o := range *s.host.replicas.Load() {
 		if isAbsorbed(meta, id) && o.state.Load().keys.Table != 0 {

@@ -38,7 +38,7 @@ func (c Control) Split(ctx context.Context, epoch uint64, s *command.Split) erro
 		return err
 	}
 	// Accepted commands precede the split in the log, and later commands are rejected before they are proposed. The log
-	// rejects commands only after a change of leaders, which a single node does not have.
+	// rejects commands only after a change of leaders, which does not happen on a single node.
 	r.rejectFrom.Store(&at)
 	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()

@@ -213,8 +213,10 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 	return g, nil
 }
 
-// raiseHardState returns the hard state for the library. The commit index is written without a sync. After a crash, it
-// may be lower than the applied index, although the applied entries were committed.
+// raiseHardState converts the stored hard state to the hard state with which the Raft library starts. It raises the
+// commit index to at least the applied index, and the term to at least the term of the last applied entry. The commit
+// index is written without a sync. After a crash, the stored commit index may be lower than the applied index, although
+// the applied entries were committed.
 func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	term, vote, commit := hs.GetTerm(), hs.GetVote(), max(hs.GetCommit(), c.Applied)
 	if term < c.Term {

@@ -99,8 +99,8 @@ func (f from) Begin(_ *transport.Pending, to topology.NodeID, _ time.Time, reque
 	return nil
 }
 
-// newRegionNodes returns nodes 2 and 3 with replicas, of which node 3 leads. The replica is on node 2, and is used by
-// node 1.
+// newRegionNodes returns nodes 2 and 3, which have replicas. Node 3 leads. The returned replica is the replica on node
+// 2, as node 1 uses it.
 func newRegionNodes(t testing.TB) (*regionNodes, *Replica) {
 	w := &regionNodes{t: t, servers: map[topology.NodeID]*Server{}, fakes: map[topology.NodeID]*candidate{},
 		down: map[topology.NodeID]bool{}}
@@ -187,7 +187,7 @@ func TestForwardedKinds(t *testing.T) {
 }
 
 // TestForwardedEpochs checks that the leader asks for a request from the sender itself if its own epoch is needed: for
-// a write of which an earlier attempt may have been applied, and for a write that it may have forgotten. Otherwise the
+// a write of which an earlier attempt may have been applied, and for a write that it may have forgotten. Otherwise, the
 // sender would attribute the epoch to another node. The error of another node that does not lead arrives unchanged.
 func TestForwardedEpochs(t *testing.T) {
 	retried := first()

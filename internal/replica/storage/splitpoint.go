@@ -85,8 +85,8 @@ func (s *Statistics) FindSplitPoint(span keys.Span) (h SplitPoint, err error) {
 }
 
 // Size returns the size of a span on disk, after compression, including garbage that has not been compacted. Memtables
-// are excluded, unless they can affect whether the size reaches the limit enough. If they can, a span of less than 64
-// MiB is read.
+// are excluded, unless they can affect whether the size reaches enough. If they can, a span of less than 64 MiB is
+// read.
 func (s *Statistics) Size(span keys.Span, enough uint64) (uint64, error) {
 	onDisk, err := s.DiskBytes(span)
 	if err != nil || onDisk >= enough || enough > walkMax {

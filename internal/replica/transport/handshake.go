@@ -23,7 +23,8 @@ type stream struct {
 	peer Peer
 }
 
-// handshaker performs handshakes (TR1). It knows who this process is, and whom it accepts.
+// handshaker performs handshakes (TR1). It holds the identity of this process and the conditions under which it accepts
+// a peer.
 type handshaker struct {
 	self        Self
 	incarnation uint64

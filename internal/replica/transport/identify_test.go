@@ -88,7 +88,7 @@ func TestIdentifyRejections(t *testing.T) {
 	}
 }
 
-// TestIdentifyTLS checks that with TLS, unknown peers can neither identify nor be identified.
+// TestIdentifyTLS checks that, with TLS, unknown peers can neither identify nor be identified.
 func TestIdentifyTLS(t *testing.T) {
 	a := authority(t)
 	for _, c := range []struct {

@@ -61,7 +61,8 @@ func (b *addressBook) all() []*peer {
 	return slices.Collect(maps.Values(b.peers))
 }
 
-// SetAddress sets the address of a node. Working connections are kept; the others immediately try the new address.
+// SetAddress sets the address of a node. Working connections are kept. All other connections immediately try the new
+// address.
 func (t *Transport) SetAddress(node NodeID, address string) {
 	if node == t.self.Node || (node == NodeID{}) {
 		return

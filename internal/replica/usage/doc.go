@@ -7,7 +7,7 @@
 // Guarantees:
 //
 //   - (UF1) Counts since the start are exact.
-//   - (UF2) The figure of a logical partition is never too low, and too high by at most HeavyPartition.Over. A
+//   - (UF2) The figure of a logical partition is never too low, and is too high by at most HeavyPartition.Over. A
 //     partition that is not reported has used at most Top.Floor. Above notesMax requests per second, small requests are
 //     sampled in proportion to their price. Figures then also have the error HeavyPartition.Noise.
 //   - (UF3) A request costs a few atomic additions, and one lookup in a table of 512 counters if it is recorded. It

@@ -87,9 +87,9 @@ func (p *Partition) Report(q ReportOptions, b Bounds, now int64) Report {
 	return r
 }
 
-// Merge combines the reports of several replicas by partition. Resources spent on different nodes are added up, and so
-// are the errors of logical partitions. A logical partition that is missing from some reports may have used up to the
-// floors of these reports on the nodes that sent them.
+// Merge combines the reports of several replicas by partition. Resources spent on different nodes are added up. The
+// errors of logical partitions are added up, too. A logical partition that is missing from some reports may have used
+// up to the floors of these reports on the nodes that sent them.
 func Merge(lists ...[]Report) []Report {
 	of := map[uint64]*Report{}
 	for _, list := range lists {

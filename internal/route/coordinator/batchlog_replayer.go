@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// replayEvery is the interval at which a node looks for atomic batches without a coordinator. replayAfter is their
-	// minimum age.
+	// replayEvery is the interval at which a node looks for atomic batches without a coordinator. replayAfter is the
+	// minimum age of such batches.
 	replayEvery = 5 * time.Second
 	replayAfter = 10 * time.Second
 )

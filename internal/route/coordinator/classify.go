@@ -93,7 +93,7 @@ func classifySentinel(err error) retryReason {
 // invalid. The caller must discard the rows and restart the read.
 var ErrRepeat = errors.New("the read must be restarted")
 
-// quorum returns the number of voters of a replica set that a read or write needs. A nil set has one.
+// quorum returns the number of voters of a replica set that a read or write needs. For a nil set, it returns one.
 func quorum(set *topology.ReplicaSet) int {
 	if set == nil {
 		return 1

@@ -23,7 +23,7 @@ type Cluster struct {
 	// Network reaches the other nodes, and Peers knows their state. Both are nil if the cluster has no other nodes.
 	Network Network
 	Peers   Peers
-	// Relays reaches a node through a third node. Nil disables relaying.
+	// Relays reaches a node through an intermediate node. Nil disables relaying.
 	Relays Relays
 	// Sequence is the second half of the first dedupe ID; later IDs count up. A node must never use a number twice, and
 	// must not use lower numbers after a restart, because replicas would treat a lower number as an ID that they have
@@ -42,7 +42,7 @@ type Network interface {
 	Address(node topology.NodeID) string
 }
 
-// Relays reaches the replicas on other nodes through third nodes.
+// Relays reaches the replicas on other nodes through intermediate nodes.
 type Relays interface {
 	// Via returns the replica of a partition on a node.
 	Via(via, node topology.NodeID, id topology.PartitionID) Member

@@ -48,7 +48,7 @@ type routedRequest struct {
 	queueing
 }
 
-// dedupe is the state with which a write is applied once, even if it is sent several times; see setDedupe.
+// dedupe is the state that ensures that a write is applied only once, even if it is sent several times; see setDedupe.
 type dedupe struct {
 	// localEpoch is the dedupe epoch of this node when a write started.
 	localEpoch uint64
@@ -65,7 +65,7 @@ type routing struct {
 	// leaderHint is the leader named in the last response. exclude is a node that could not answer; it is skipped once.
 	leaderHint, exclude topology.NodeID
 	// timedOutNode is a node on which an attempt has reached its deadline. It gets no requests before backoffUntil,
-	// even if another node names it as the leader. Another leader may be elected in that time. After that, the node
+	// even if another node names it as the leader. Another leader may be elected during that time. After that, the node
 	// gets requests again, because it may only be slow.
 	timedOutNode topology.NodeID
 	backoffUntil time.Time
@@ -78,8 +78,8 @@ type routing struct {
 // queueing is the state of a request that waits for a throttled partition.
 type queueing struct {
 	// throttleDeadline is the time that the request may wait for a throttled partition; zero if it may not. blocking
-	// reports whether a goroutine blocks on the request. slot is its place in the queue. retryAfter is the delay that
-	// the partition asked for.
+	// reports whether a goroutine blocks on the request. slot is the place of the request in the queue. retryAfter is
+	// the delay that the partition asked for.
 	throttleDeadline time.Time
 	blocking         bool
 	slot             *slot

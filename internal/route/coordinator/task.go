@@ -29,8 +29,8 @@ func (t *tasks) start(f func()) bool {
 	return true
 }
 
-// Close stops retries and batches in progress, and waits for their goroutines. If their outcome is unknown, they return
-// an error. It must be called before the replicas are closed. Later requests make only a single attempt.
+// Close stops retries and batches in progress, and waits for their goroutines. Requests whose outcome is unknown return
+// an error. Close must be called before the replicas are closed. Later requests make only a single attempt.
 func (c *Coordinator) Close() {
 	t := &c.tasks
 	t.mu.Lock()

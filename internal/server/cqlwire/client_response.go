@@ -229,7 +229,7 @@ func (c *cursor) columns(flags int32, n int) []Column {
 	return l
 }
 
-// typeDepthMax is the maximum nesting of types that a client decodes.
+// typeDepthMax is the maximum nesting depth of types that a client decodes.
 const typeDepthMax = 32
 
 // nativeKinds and classKinds are the inverse of nativeOptions.

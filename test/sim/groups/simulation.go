@@ -51,9 +51,9 @@ type Counts struct {
 	DoubleStarts                  int
 	Snapshots, Truncations, Moves int
 	Quiesced, Leaders, Compared   int
-	// Inherited counts proposals that succeeded after their leader had stepped down. Replaced counts proposals that
-	// are known to be in no log, and Lost counts proposals with an unknown outcome. FreshAsked counts freshness checks
-	// of replicas, FreshReads the successful checks, and FollowerReads the successful checks of followers.
+	// Inherited counts proposals that succeeded after their leader had stepped down. Replaced counts proposals that are
+	// known to be in no log, and Lost counts proposals with an unknown outcome. FreshAsked counts freshness checks of
+	// replicas, FreshReads counts the successful checks, and FollowerReads counts the successful checks of followers.
 	Inherited, Replaced, Lost             int
 	FreshAsked, FreshReads, FollowerReads int
 	// AskedReads counts reads on followers after a request to their leader.

@@ -47,12 +47,13 @@ type Environment struct {
 // Faults counts faults.
 type Faults struct {
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks int
-	// Jumps counts jumps of wall clocks, and Suspends suspended machines. Lost and RolledBack count directories.
+	// Jumps counts jumps of wall clocks, and Suspends counts suspended machines. Lost and RolledBack count directories.
 	Jumps, Suspends, Lost, RolledBack int
 	// Rejected counts machines whose address refused connections while they were up. Refused counts refused
 	// connections that a node took as a sign of another node's end. Dropped and Delayed count frames.
 	Rejected, Refused, Dropped, Delayed int
-	// Breaks counts connections that broke within a frame, Flips single bit errors, and Stalls delayed connections.
+	// Breaks counts connections that broke within a frame, Flips counts single bit errors, and Stalls counts delayed
+	// connections.
 	Breaks, Flips, Stalls int
 }
 

@@ -25,8 +25,8 @@ type Task struct {
 	// that the timer of an earlier wait has no effect.
 	ready  func() bool
 	parked int
-	// late is set when the wait has timed out, dead when the process has ended, and over when the task has ended.
-	// refused counts waits after the end of the process.
+	// late is set when the wait has timed out, dead is set when the process has ended, and over is set when the task
+	// has ended. refused counts waits after the end of the process.
 	late, dead, over bool
 	refused          int
 }

@@ -41,8 +41,9 @@ func (n *Network) Wire(from, to int, rough *Rough) *Wire {
 // stall delays a frame and all later frames for a long time, like repeated packet loss.
 type Rough struct{ Breaks, Flips, Stalls int }
 
-// Usual holds the faults of every seed on connections for Raft and for snapshots. Requests holds the faults of every
-// seed on connections for requests. A late response makes the sender retry by another route.
+// Usual holds the faults that every seed injects into the connections for Raft and for snapshots. Requests holds the
+// faults that every seed injects into the connections for requests. A late response makes the sender retry by another
+// route.
 var (
 	Usual    = Rough{Breaks: 1000, Flips: 1000}
 	Requests = Rough{Breaks: 1000, Flips: 1000, Stalls: 1000}

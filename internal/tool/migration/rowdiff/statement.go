@@ -130,7 +130,7 @@ func (d *Differ) group(r *Row, columns []Column, writes []write, marker bool) (o
 	return out
 }
 
-// lists returns the statements for lists, which are deleted first and then appended to in the order of their elements.
+// lists returns the statements that write lists: each list is deleted, and then its elements are appended in order.
 func (d *Differ) lists(r *Row, writes []write) (out []Statement) {
 	columns := d.Layout.columns(r.Static)
 	for i := 0; i < len(writes); {
