@@ -127,9 +127,9 @@ func (w *modelTable) Holds(token.Token, []byte) bool { return true }
 // Late implements Source.
 func (w *modelTable) Late() bool { return false }
 
-// TestRounds checks CF1 and CF2 while partitions with separate clocks are written to, split and merged. A feed of the
-// whole ring, and a feed that is handed over to the two halves of its scope, must return every commit once. Changes of
-// a key must be in order for any page size.
+// TestRounds checks CF1 and CF2 during writes to partitions with separate clocks, which are split and merged. A feed of
+// the whole ring, and a feed that is handed over to the two halves of its scope, must return every commit once. The
+// changes of each key must be in order, regardless of the page size.
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -188,8 +188,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestTokens checks that malformed tokens are rejected, that times become stamps, and that a feed from now begins with
-// an empty page.
+// TestTokens checks that malformed tokens are rejected, that start times are converted to stamps, and that a feed that
+// starts at the current time begins with an empty page.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	at := Since(7, true, time.Unix(100, 0))

@@ -3,10 +3,10 @@
 // Package changefeed reads the change log of a table page by page (RFC 0024). The package serves change feeds over
 // HTTP and in CQL.
 //
-// A feed proceeds in rounds. At the beginning of a round, it reads the horizon of each physical partition in its
-// scope: all commits up to the horizon have been applied, and later commits have greater stamps. Then it reads the
-// logs up to the horizons in ring order. Later changes belong to the next round. A Token identifies the round and the
-// progress in it by stamps and ring positions only.
+// A feed proceeds in rounds. At the beginning of a round, it reads the horizon of each physical partition in its scope:
+// all commits up to the horizon have been applied, and later commits have greater stamps. Then it reads the logs up to
+// the horizons in ring order. Later changes belong to the next round. A Token identifies the round and the progress
+// within it using only stamps and ring positions.
 //
 // Guarantees:
 //

@@ -18,7 +18,8 @@ func (e *Entry) Changed() command.Changed {
 	return command.Replaced
 }
 
-// Before returns the item before a retained change of a container, without cells if it did not exist.
+// Before returns the version of the item that preceded a retained change of a container. The item has no cells if it
+// did not exist.
 func (e *Entry) Before() (before row.Row) {
 	for _, cell := range e.Row.Cells {
 		if cell.Column&command.ChangeBefore != 0 && cell.Column != command.ChangeKind {
@@ -38,8 +39,8 @@ func (e *Entry) RowKey() ([]byte, error) {
 	return e.Clustering[1:], nil
 }
 
-// Images returns the row of a CQL table after and before a retained change. A row without cells does not exist. Times
-// to live are the original values of the cells.
+// Images returns the versions of a CQL table's row after and before a retained change. A row without cells does not
+// exist. Each cell has its original time to live.
 func (e *Entry) Images() (after, before row.Row, err error) {
 	for column, r := range map[uint32]*row.Row{command.ChangeRowAfter: &after, command.ChangeRowBefore: &before} {
 		if cell := e.Row.Cell(column); cell != nil && err == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // mark is a stamp that applies from a ring position up to the next mark. The stamp of the first mark in a list also
-// applies before it.
+// applies to the positions before that mark.
 type mark struct {
 	at    keys.Position
 	stamp int64
@@ -37,7 +37,8 @@ func (m marks) compact() marks {
 	return out
 }
 
-// find returns the stamp at a position and the position at which it ends, or nil for the end of the ring.
+// find returns the stamp that applies at a position and the position at which the stamp ceases to apply. end is nil if
+// the stamp applies up to the end of the ring.
 func (m marks) find(at keys.Position) (stamp int64, end *keys.Position) {
 	i, _ := slices.BinarySearchFunc(m, at, func(k mark, at keys.Position) int {
 		if k.at.Compare(at) <= 0 {
@@ -103,7 +104,7 @@ func (m marks) append(w *codec.Writer) {
 	}
 }
 
-// Partition implements command.Visitor. The horizon of the physical partition follows in Row.
+// Partition implements command.Visitor. The next call to Row passes the horizon of the physical partition.
 func (m *marks) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	at := keys.Position{Ring: tok.Position(), Key: append([]byte(nil), key...)}
 	*m = append(*m, mark{at: at})

@@ -22,7 +22,7 @@ var ErrUnknown = errors.New("the physical partitions of the table are not known 
 type Entry struct {
 	Token token.Token
 	Key   []byte
-	// Stamp is the commit stamp in microseconds. Stamps of a logical partition ascend.
+	// Stamp is the commit stamp in microseconds. The stamps of a logical partition's changes are in ascending order.
 	Stamp      int64
 	Clustering []byte
 	Row        row.Row
@@ -32,7 +32,7 @@ type Entry struct {
 
 // Source is the request that reads a feed.
 type Source interface {
-	// Read sends a command and repeats it while its result could not be confirmed. It calls visitor for each attempt.
+	// Read sends a command and repeats it if its result could not be confirmed. It calls visitor for each attempt.
 	Read(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
 	// Holds reports whether the request reads a logical partition of the scope.
 	Holds(tok token.Token, key []byte) bool
@@ -40,7 +40,7 @@ type Source interface {
 	Late() bool
 }
 
-// Reader reads pages of a feed. Its fields must be set before Page is called, which advances At.
+// Reader reads pages of a feed. Its fields must be set before Page is called. Page advances At.
 type Reader struct {
 	Source Source
 	// Query contains the table, the key or range of the scope, the level, the time and the claimant.
@@ -60,14 +60,14 @@ type Reader struct {
 	within keys.Span
 }
 
-// chunkMax is the maximum number of entries per read, and chunkBytesMax is their maximum size.
+// chunkMax is the maximum number of entries per read, and chunkBytesMax is their maximum total size.
 const (
 	chunkMax      = 500
 	chunkBytesMax = 1 << 20
 )
 
 // Page reads the next page and advances At. ended reports whether there were no further changes at the time of the
-// read. A page may be empty before the end.
+// read. A page may be empty even if the feed has not ended.
 //
 // After an error, At may have advanced past pages that were not returned. The feed must then resume from the token of
 // the previous page. Page returns ErrScope for a token of a different part of the table.

@@ -60,8 +60,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// FuzzToken checks that any input is either rejected as a token or leads to a complete read without failure. A decoded
-// token must survive encoding and decoding.
+// FuzzToken checks that any input is either rejected as a token or allows a complete read of the feed. Encoding and
+// decoding a token must not change it.
 func FuzzToken(f *testing.F) {
 	w := &modelTable{begins: []uint64{0, 1 << 62, 1 << 63}, clocks: []int64{0, 0, 0}}
 	for i := range 12 {

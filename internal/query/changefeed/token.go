@@ -25,8 +25,8 @@ var errMalformed = errors.New("malformed change log entry")
 // Token is the position of a feed. At each ring position, all changes up to since have been read. In the current round,
 // the changes up to place have also been read.
 type Token struct {
-	// Table is the ID of the table. Kept reports a feed of all retained changes, as opposed to a feed of latest
-	// versions.
+	// Table is the ID of the table. Kept reports whether the feed returns all retained changes instead of only the
+	// latest versions.
 	Table uint32
 	Kept  bool
 	// AsOf is a time in seconds. Changes before AsOf have been read.
@@ -46,8 +46,8 @@ type Token struct {
 	place   *place
 }
 
-// place is the position of a change log entry. An empty clustering key is the beginning of its partition, and a nil
-// clustering key is its end.
+// place is the position of a change log entry. An empty clustering key denotes the beginning of the partition, and a
+// nil clustering key denotes its end.
 type place struct {
 	ring       uint64
 	key        []byte
@@ -110,7 +110,7 @@ const (
 	tokenKept = 1 << iota
 	tokenRound
 	tokenPlace
-	tokenScope // not set by builds before feature level 5, whose tokens have the whole ring as scope
+	tokenScope // not set by builds before feature level 5; their tokens cover the whole ring
 	// tokenGeneration is not set by builds before feature level 8.
 	tokenGeneration
 	tokenFlagsEnd

@@ -16,11 +16,12 @@ type access struct {
 	// index, if not nil, looks up single values and yields items in place order. first is the size of the first read.
 	index *command.IndexLookup
 	first int
-	// id is the ID of the index. Each element of intervals finds the items by a range of values. The intervals are
-	// tried in order. If no interval is efficient enough, the items are scanned.
+	// id is the ID of the index. Each element of intervals is a value range that contains all items of the query. The
+	// intervals are tried in order. If no interval is efficient enough, the items are scanned.
 	id        uint32
 	intervals []*interval
-	// any reports whether the query has a single page, which may contain any matching items up to the requested number.
+	// any reports whether the query has a single page that may contain any of the matching items, up to the requested
+	// number.
 	any bool
 }
 
@@ -86,7 +87,7 @@ func (x *pageScan) byValues(ctx context.Context) sql.Source {
 	}
 }
 
-// smallItems is the number of items up to which the logical partitions of a query are read without an index.
+// smallItems is the maximum number of items for which the logical partitions of a query are read without an index.
 const smallItems = 100
 
 // small yields the items of logical partitions that contain few items. Reading small partitions is cheaper than reading

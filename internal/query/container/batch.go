@@ -23,9 +23,9 @@ import (
 
 // Do executes operations on items of one logical partition atomically.
 //
-// Failures of operations are in the results. Do returns an error only if no operation was executed or the failed
-// operation is unknown. Causes are a dropped container, an incomplete key, an oversized batch, or status 429, 503, or
-// 408. If the key is nil, it is taken from the body of the first Create, Upsert, or Replace.
+// The results contain the errors of failed operations. Do returns an error only if no operation was executed or the
+// failed operation is unknown. Possible causes are a dropped container, an incomplete key, an oversized batch, or
+// status 429, 503, or 408. If the key is nil, it is taken from the body of the first Create, Upsert, or Replace.
 func (e *Engine) Do(ctx context.Context, c *Container, key epk.Key, ops []Operation, o RequestOptions) (*Results,
 	error) {
 	switch {
@@ -281,8 +281,8 @@ func unread(ops []Operation, err error) error {
 	return Errorf(408, 0, "The operations were executed, but the items that they returned could not be read: %v", err)
 }
 
-// fetch reads the body of an item if the response does not contain it, because the request was repeated and the body is
-// large. fetch returns an error if the item has changed since the request.
+// fetch reads an item's body that is missing from the response because the request was repeated and the body is large.
+// fetch returns an error if the item has changed since the request.
 func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Item, out *Results,
 	o *RequestOptions) error {
 	// The operations have been executed and charged.

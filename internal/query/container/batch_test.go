@@ -45,8 +45,8 @@ func (d *failingReader) Topology() *topology.Snapshot { return d.topology }
 
 func (d *failingReader) Spend(uint32, token.Token, []byte, fairshare.Principal, ru.Units) {}
 
-// TestWhatIsDoneIsNotRefused checks that a client does not receive a retryable error for executed operations. The
-// answer of the repeated request contains no bodies, and they cannot be read.
+// TestWhatIsDoneIsNotRefused checks that a client does not receive a retryable error for executed operations. In the
+// test, the answer to the repeated request contains no bodies, and the bodies cannot be read.
 func TestWhatIsDoneIsNotRefused(t *testing.T) {
 	d, bad := ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"]}}`))
 	if bad != nil {

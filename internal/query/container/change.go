@@ -43,7 +43,7 @@ func (f *definer) apply(ctx context.Context, c schema.Change) error {
 }
 
 // CreateDatabase creates a database. CreateDatabase returns 409 if the database exists. The containers of the database
-// share t if it is not zero.
+// share the throughput t if it is not zero.
 func (f *definer) CreateDatabase(ctx context.Context, id string, t Throughput) (*Database, error) {
 	if err := checkName(id); err != nil {
 		return nil, err

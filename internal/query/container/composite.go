@@ -10,16 +10,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// A composite index entry combines all properties of the index. Its value begins with the text of the index: + or -
-// and a path for each property, separated by nextPath. pathEnd and the output of appendPart for each value follow.
-// Every item has an entry, even if it has none of the properties.
+// A composite index entry combines all properties of the index. Its value begins with the text of the index: + or - and
+// a path for each property, separated by nextPath. The text is followed by pathEnd and by the output of appendPart for
+// each value. Every item has an entry, even if it has none of the properties.
 const (
 	ascends  = '+'
 	descends = '-'
 	// nextPath is a control character and therefore never part of a path's text.
 	nextPath = 2
-	// partEnd terminates the form of a value. partEscape precedes each byte that is less than or equal to partEscape,
-	// and 1 is added to that byte.
+	// partEnd terminates the encoded form of a value. partEscape precedes each byte that is less than or equal to
+	// partEscape, and 1 is added to that byte.
 	partEnd    = 1
 	partEscape = 2
 )
@@ -63,7 +63,7 @@ func compositeOf(prefix []byte) (out []CompositePath) {
 	return out
 }
 
-// appendEscaped appends a form, or the beginning of a form, and escapes the terminator.
+// appendEscaped appends all or the beginning of a value's encoded form and escapes the terminator.
 func appendEscaped(dst, form []byte) []byte {
 	for _, b := range form {
 		if b <= partEscape {

@@ -35,7 +35,7 @@ type Definition struct {
 
 	keyPaths []document.Path
 	unique   [][]document.Path
-	// before holds the policies that were in force since the index was last complete.
+	// before holds the policies that have been in force since the index was last complete.
 	before []*IndexingPolicy
 	// scripts holds the container's scripts. The scripts are created on first use.
 	scripts atomic.Pointer[[]*Script]
@@ -60,7 +60,8 @@ const (
 	defaultGeometry  = `{"type":"Geography"}`
 )
 
-// systemMembers are the members that the server sets. The server ignores the values that a client sends.
+// systemMembers are the members that the server sets. The server ignores the values that a client sends for these
+// members.
 var systemMembers = []string{"_rid", "_ts", "_self", "_etag", "_docs", "_sprocs", "_triggers", "_udfs", "_conflicts",
 	"statistics"}
 

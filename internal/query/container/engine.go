@@ -59,12 +59,12 @@ type newestLevel struct{}
 func (newestLevel) Current() feature.Level { return feature.Newest }
 
 // Restores reports whether a table is being restored from a backup. During a restore, some items of the table are
-// missing. It is a *backup.Restorer.
+// missing. *backup.Restorer implements it.
 type Restores interface {
 	Restoring(t *schema.Table) bool
 }
 
-// Sizes returns the sizes of a table's physical partitions by partition ID. It is a *stats.UsageReporter.
+// Sizes returns the sizes of a table's physical partitions by partition ID. *stats.UsageReporter implements it.
 type Sizes interface {
 	ContainerSizes(ctx context.Context, table uint32) map[topology.PartitionID]Size
 }
@@ -88,7 +88,7 @@ type Options struct {
 	Builds IndexBuilds
 	// Levels returns the feature level at which the cluster's nodes write. Levels defaults to feature.Newest.
 	Levels Levels
-	// Restores may be nil if no table is being restored, and Sizes if no sizes are known.
+	// Restores may be nil if no table is being restored. Sizes may be nil if no sizes are known.
 	Restores Restores
 	Sizes    Sizes
 	// Metadata is the metadata of the cluster. If it is nil, the schema is always current.
@@ -97,8 +97,8 @@ type Options struct {
 	Clock sched.Clock
 	// ReadTimeout limits the retries of a read whose result could not be confirmed. ReadTimeout defaults to 5 s.
 	ReadTimeout time.Duration
-	// QueryTime limits the execution of a query page and defaults to 5 s. PageBytesMax limits its size and defaults to
-	// 4 MiB.
+	// QueryTime limits the execution of a query page and defaults to 5 s. PageBytesMax limits the size of the page and
+	// defaults to 4 MiB.
 	QueryTime    time.Duration
 	PageBytesMax int
 	// Memory is the memory pool of evaluations. Nil means unlimited. Slots limits concurrent evaluations. Nil means

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// The value of an entry consists of a path's text (/a/"b c"/[]), pathEnd, and the form of the item's value. Entries of
-// a path are therefore adjacent and in value order. In an entry of a composite index, the text of the index replaces
-// the path. The terminated form of each property follows. An item with too many values has a single entry, largeEntry,
-// which makes it a candidate for every query.
+// The value of an entry consists of a path's text (/a/"b c"/[]), pathEnd, and the encoded form of the item's value.
+// Entries of a path are therefore adjacent and in value order. In an entry of a composite index, the text of the index
+// replaces the path. It is followed by the terminated form of each property's value. An item with too many values has a
+// single entry, largeEntry, which makes it a candidate for every query.
 const (
 	// pathEnd is less than any byte of a path's text.
 	pathEnd = 1

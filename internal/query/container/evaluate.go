@@ -25,7 +25,8 @@ const (
 	latchedSteps = 5_000_000
 )
 
-// Evaluation returns a meter that limits an evaluation for a client. The caller must close it. It has no deadline.
+// Evaluation returns a meter that limits an evaluation for a client. The meter has no deadline. The caller must close
+// it.
 func (e *Engine) Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter {
 	return meter.New(ctx, e.evaluation(who))
 }
@@ -89,8 +90,8 @@ func (e *Engine) latched(ctx context.Context, steps int64) *meter.Meter {
 // evaluated returns the charge for the work of an evaluation beyond its allowance.
 func evaluated(m *meter.Meter) ru.Units { return ru.Evaluation(m.Excess()) }
 
-// spend deducts the charge for evaluation since the previous call from the balance of the current partition. The charge
-// of the page includes this amount.
+// spend deducts the charge for the evaluation work since the previous call to spend from the balance of the current
+// partition. The charge of the page includes this amount.
 func (x *pageScan) spend() {
 	price := evaluated(x.meter)
 	if price <= x.spent || x.last == nil {

@@ -110,8 +110,8 @@ func (s *stored) quoted() string { return `"` + s.etag.String() + `"` }
 type Result struct {
 	// Status is 200, 201, 204, 304, or the status of Err.
 	Status int
-	// Item is the item after the operation. Item is nil after Delete, 304 and errors. After a write with NoBodies,
-	// Item.Body may be nil.
+	// Item is the item after the operation. Item is nil after a Delete, with status 304, and after an error. After a
+	// write with NoBodies, Item.Body may be nil.
 	Item *Item
 	// Err is the reason for a failure. It has status 424 if another operation of the batch failed.
 	Err    *Error

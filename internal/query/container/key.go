@@ -30,7 +30,8 @@ func valueOf(v document.Value) epk.Value {
 	return epk.Value{}
 }
 
-// jsonOf returns the item value of a partition key value, or Undefined if several item values are possible.
+// jsonOf converts a partition key value to the JSON value in the item. It returns Undefined if several JSON values are
+// possible.
 func jsonOf(v epk.Value) document.Value {
 	switch v.Kind {
 	case epk.Null:

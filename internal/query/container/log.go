@@ -78,7 +78,8 @@ func (t *Transaction) kept(s *state) []byte {
 	return b.Append(nil)
 }
 
-// keptSince returns the second since which a container has kept all changes, given a retention of keep seconds.
+// keptSince returns the time, in Unix seconds, since which a container has kept all changes, given a retention of keep
+// seconds.
 func keptSince(t *schema.Container, keep, now int64) int64 {
 	switch {
 	case keep == 0:
@@ -90,8 +91,8 @@ func keptSince(t *schema.Container, keep, now int64) int64 {
 	}
 }
 
-// deleteEach deletes the items of a logical partition whose changes are all kept. Each transaction deletes many items.
-// Each deletion is a change.
+// deleteEach deletes the items of a logical partition in a container that keeps all changes. Each transaction deletes
+// many items, and each deletion is logged as a change.
 func (e *Engine) deleteEach(ctx context.Context, c *Container, key epk.Key, o RequestOptions) (where Where, err error) {
 	for ctx.Err() == nil {
 		x, err := e.newScan(c, &Scope{Key: key}, "", &o)

@@ -88,7 +88,7 @@ func ridOfContainer(database, table uint32) []byte {
 }
 
 // appendItemRID appends the resource ID of an item: the container's resource ID and a hash of the item's key and ID.
-// The ID is therefore stable without being stored.
+// The resource ID is therefore stable although it is not stored.
 func appendItemRID(dst, container, key []byte, id string) []byte {
 	h := fnv.New64a()
 	h.Write(key)

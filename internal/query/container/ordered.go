@@ -44,8 +44,8 @@ type interval struct {
 	// these properties include the partition key.
 	fixed  int
 	pinned bool
-	// small reports whether the interval is not a value range: logical partitions are read completely if they are
-	// small.
+	// small reports whether the interval represents a complete read of the logical partitions, if they are small,
+	// instead of a value range.
 	small bool
 	// sorts reports whether the query sorts by the values. descending reports whether the greatest value comes first.
 	sorts, descending bool
@@ -245,7 +245,8 @@ func (s *stream) Passed(_ token.Token, _ []byte, looked int) (command.Step, erro
 	return command.Stop, nil
 }
 
-// exact reports whether all items with an entry value have equal values, so that the entry order is the item order.
+// exact reports whether all items with the same entry value have equal property values. If so, the entries are in the
+// order of the items.
 func (o *ordered) exact(v *scannedValue) bool {
 	if isComposite(v.value) {
 		return isExactComposite(v.value)

@@ -115,7 +115,7 @@ func (p *planner) sets(f *sql.Filter) [][][]byte {
 	return nil
 }
 
-// both combines the alternatives of all parts of a conjunction, in ascending order of their number.
+// both combines the alternatives of all parts of a conjunction, in ascending order of their number of alternatives.
 func (p *planner) both(parts []*sql.Filter) (out [][][]byte) {
 	var of [][][][]byte
 	if value, left := p.whole(parts); value != nil {
@@ -319,7 +319,8 @@ func (in *interval) cut(from, to []byte) {
 }
 
 // bounds returns the range [from, to) of values that satisfy a condition, or nil if the condition defines no range.
-// encode returns the beginning of an entry of a form. next is greater than the byte that terminates a form in an entry.
+// encode returns the beginning of the entry for an encoded value. next is greater than the byte that terminates an
+// encoded value in an entry.
 func bounds(f *sql.Filter, encode func(form []byte) []byte, next byte) (from, to []byte) {
 	if len(f.Values) != 1 || f.Values[0].Kind() >= document.Array || !f.Values[0].IsDefined() || f.Op == "IN" {
 		return nil, nil

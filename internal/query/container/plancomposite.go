@@ -81,8 +81,9 @@ func (x *composite) interval(prefix []byte, n int, parts []*sql.Filter) (in *int
 	return in, narrowed
 }
 
-// whole returns the entry value of the composite index that has the most properties, if all of them have fixed values.
-// left holds the parts of the filter that the entry value does not cover. value is nil if no index qualifies.
+// whole considers the composite indexes whose properties all have fixed values. It returns the entry value for the
+// index with the most properties. left holds the parts of the filter that the entry value does not cover. value is nil
+// if no index qualifies.
 func (p *planner) whole(parts []*sql.Filter) (value []byte, left []*sql.Filter) {
 	eq := equalities(parts)
 	var best *composite

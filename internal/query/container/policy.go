@@ -58,7 +58,7 @@ const (
 type rule struct {
 	members  map[string]*rule
 	elements *rule
-	// self is the verdict of the path that ends in ?. below is the verdict of the path that ends in *.
+	// self is the verdict for the path that ends in ?. below is the verdict for the path that ends in *.
 	self, below verdict
 }
 
@@ -74,7 +74,7 @@ func (r *rule) next(s document.Step) *rule {
 }
 
 // decide reports whether a value at the rule's path is indexed and whether values below it are indexed by default. in
-// is the default inherited from above.
+// is the default inherited from the parent path.
 func (r *rule) decide(in bool) (self, below bool) {
 	if r == nil {
 		return in, in
@@ -188,7 +188,7 @@ func parsePolicy(v document.Value) (p IndexingPolicy, with document.Value, e *Er
 	return p, p.withoutEtag(v), nil
 }
 
-// withoutEtag excludes the etags of items, which Cosmos DB does by default.
+// withoutEtag excludes the items' etags from indexing, as Cosmos DB does by default.
 func (p *IndexingPolicy) withoutEtag(v document.Value) document.Value {
 	for _, path := range p.Excluded {
 		if path == `/"_etag"/?` || path == "/_etag/?" {

@@ -9,8 +9,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestProgramsAreFrozen checks that the encodings of programs and results do not change, and that they can be decoded.
-// Other builds execute the programs, and results are stored with the rows.
+// TestProgramsAreFrozen checks that the encodings of programs and results do not change, and that the encodings can be
+// decoded. They must remain stable because other builds execute the programs and because results are stored with the
+// rows.
 func TestProgramsAreFrozen(t *testing.T) {
 	of := request{table: 1030, revision: 7, now: 1_700_000_000, noBodies: true, ops: []Operation{
 		{Kind: Create, ID: "a", Body: []byte(`{"id":"a"}`)}, {Kind: Patch, ID: "b", Body: []byte(`[]`), IfMatch: `"1"`},

@@ -41,8 +41,8 @@ func (d *Definition) readComputed(v document.Value) (document.Value, *Error) {
 	return v, nil
 }
 
-// vectorDimensionsDefault is the number of dimensions of vectors if a policy does not contain it. flatDimensionsMax is
-// the maximum for an index of the type flat.
+// vectorDimensionsDefault is the number of vector dimensions if a policy does not specify it. flatDimensionsMax is the
+// maximum number of dimensions for an index of type flat.
 const (
 	vectorDimensionsDefault = 1536
 	flatDimensionsMax       = 505

@@ -125,8 +125,8 @@ func errCross() *Error {
 		"to avoid this exception.")
 }
 
-// scopes returns the parts of the container that a query must read, in order. scopes returns none if nothing can
-// match.
+// scopes returns the parts of the container that a query must read, in order. scopes returns an empty list if no item
+// can match.
 func (r *QueryRequest) scopes(c *Container, q *sql.Query) ([]Scope, *Error) {
 	paths := c.Definition.keyPaths
 	if len(r.Key) > len(paths) {

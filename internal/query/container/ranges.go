@@ -19,9 +19,9 @@ import (
 // Range is a physical partition as clients see it.
 type Range struct {
 	ID string
-	// Min and Max are hexadecimal effective partition keys; "" and "FF" are the ends.
+	// Min and Max are hexadecimal effective partition keys; "" and "FF" are the ends of the key space.
 	Min, Max string
-	// Parents are the IDs of the physical partitions from which it was created.
+	// Parents are the IDs of the physical partitions from which this physical partition was created.
 	Parents []string
 }
 
@@ -43,9 +43,9 @@ func (e *Engine) Ranges(c *Container) (ranges []Range, etag string) {
 // firstEpoch is the epoch of a partition whose range has never changed.
 const firstEpoch = 1
 
-// rangeID returns the client-visible ID of a physical partition. It changes with the partition's epoch, which splits
-// and merges increment. A client with an old ID receives 410/1002 and must refresh its partition list. Otherwise, it
-// would miss the data that moved.
+// rangeID returns the client-visible ID of a physical partition. The ID changes with the partition's epoch, which is
+// incremented by splits and merges. A client with an old ID receives 410/1002 and must refresh its partition list.
+// Otherwise, the client would miss the data that moved.
 func rangeID(id topology.PartitionID, epoch uint64) string {
 	s := strconv.FormatUint(uint64(id), 10)
 	if epoch > firstEpoch {

@@ -36,7 +36,7 @@ func (v charged) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	return command.Stop, errMalformed
 }
 
-// read sends a read and repeats it while its result could not be confirmed. read calls visitor for each attempt.
+// read sends a read and repeats it if its result could not be confirmed. read calls visitor for each attempt.
 func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, visitor func() command.Visitor) error {
 	s := e.opts.Sched
 	began := s.Now()

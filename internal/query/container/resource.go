@@ -21,7 +21,7 @@ import (
 type Database struct {
 	// ID is the name that the client specified. RID is the resource ID: 4 bytes in base64.
 	ID, RID string
-	// Etag is quoted and changes with the database. TS is the creation time in seconds since the epoch.
+	// Etag is quoted and changes whenever the database changes. TS is the creation time in seconds since the epoch.
 	Etag string
 	TS   int64
 

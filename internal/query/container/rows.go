@@ -20,7 +20,7 @@ func columnsOf(t *schema.Table) columns {
 	return columns{of(schema.ItemBody), of(schema.ItemEtag), of(schema.ItemTime)}
 }
 
-// keySlack is the approximate size of an item's clustering key and slice end without the ID.
+// keySlack is the approximate size of an item's clustering key and slice end, excluding the ID.
 const keySlack = 4
 
 // clustering returns the clustering key of an item.

@@ -21,7 +21,7 @@ type Runner interface {
 	RunProgram(ctx context.Context, t *Transaction, program []byte) (result []byte, err error)
 }
 
-// SetRunner sets the runner of programs. Before that call, programs are rejected (503).
+// SetRunner sets the runner of programs. Until SetRunner is called, programs are rejected (503).
 func (e *Engine) SetRunner(r Runner) { e.runner.Store(&r) }
 
 // BusyPause is the retry delay that the client receives with status 429 if the Runner has no capacity for its program.

@@ -80,7 +80,7 @@ type scan struct {
 	page         *Page
 	partials     []partial
 	failed       bool
-	// at is the current logical partition. more reports whether there may be items after rows.
+	// at is the current logical partition. more reports whether more items may follow the items in rows.
 	at   place
 	more bool
 	max  int
@@ -171,8 +171,8 @@ func (x *scan) holds(tok token.Token, key []byte) bool {
 }
 
 // resume positions the scan at from. Every clustering key ends with the least possible byte. Therefore, the first key
-// that is strictly greater than the key without that byte is the item itself. resume returns false if the scan cannot
-// find any items.
+// that is strictly greater than the key without that byte is the key of the item itself. resume returns false if the
+// scan cannot find any items.
 func (x *scan) resume() bool {
 	f := x.from
 	before := f.clustering

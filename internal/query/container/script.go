@@ -32,7 +32,7 @@ const (
 // Script is a stored procedure, a trigger or a user-defined function.
 type Script struct {
 	Kind ScriptKind
-	// ID is the name of the script. RID is its resource ID. Etag is quoted and changes with the script.
+	// ID is the name of the script. RID is its resource ID. Etag is quoted and changes whenever the script changes.
 	ID, RID, Etag string
 	TS            int64
 	// JSON is the definition without system properties. Body is the program text in it.

@@ -33,9 +33,8 @@ func TestRootOfIndex(t *testing.T) {
 	}
 }
 
-// TestSettingsWithoutEffect checks that a definition is rejected if its settings would be stored without an effect or
-// have values that Cosmos DB rejects. The test also checks that the values that SDKs send for unset settings are
-// accepted.
+// TestSettingsWithoutEffect checks that a definition is rejected if its settings have no effect in Ilion or have values
+// that Cosmos DB rejects. The test also checks that the values that SDKs send for unset settings are accepted.
 func TestSettingsWithoutEffect(t *testing.T) {
 	for _, bad := range []string{
 		`"computedProperties":{"name":"l"}`,

@@ -317,8 +317,8 @@ func (t *Transaction) appendOps(ops []command.Op, b *row.Builder, id string, s *
 }
 
 // live builds the row marker of an item and returns the time to live of its cells. Items have lifetimes, which the
-// store interprets by the container's setting at the time of a read. Before feature.Lifetimes, the expiry of an item
-// is fixed when it is written.
+// store interprets according to the container's setting at the time of a read. Before feature.Lifetimes, the expiry of
+// an item is fixed when it is written.
 func (t *Transaction) live(b *row.Builder, s *stored) (ttl int32, expiry int64) {
 	if t.engine.opts.Levels.Current() < feature.Lifetimes {
 		ttl, _ = t.ttl(s) // validated before

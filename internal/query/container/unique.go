@@ -38,8 +38,8 @@ func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 	return dst
 }
 
-// uniqueOps adds an item to the indexes of its unique keys. Entries are hints. The index removes entries that have
-// become false.
+// uniqueOps adds an item to the indexes of its unique keys. The entries are hints: the index removes entries that no
+// longer match their item.
 func (c *Container) uniqueOps(clustering []byte, s *stored) (ops []command.Op) {
 	for n, paths := range c.Definition.unique {
 		if ix := c.table.UniqueIndex(n); ix != nil {
@@ -70,7 +70,7 @@ func (t *Transaction) unique(ctx context.Context, id string, was, s *stored) (*E
 	return nil, nil
 }
 
-// taken reports whether an item with a different ID has a value of unique key n.
+// taken reports whether an item with a different ID has the given value of unique key n.
 func (t *Transaction) taken(ctx context.Context, n int, id string, value []byte) (bool, *Error, error) {
 	paths, ix := t.c.Definition.unique[n], t.c.table.UniqueIndex(n)
 	if ix == nil || t.engine.opts.Builds.Building(ix) {

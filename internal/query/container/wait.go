@@ -25,9 +25,9 @@ func (e *Engine) awaitBudget(ctx context.Context, err error, until time.Time) bo
 	return s.Sleep(ctx, wait) == nil
 }
 
-// piece works like next for a request that has already read and been charged for data. Therefore, piece does not fail
-// immediately when the request units are exhausted, but waits for them until the given time. After an error, the scan
-// keeps its previous position.
+// piece works like next for a request that has already read and been charged for data. Therefore, if the request units
+// are exhausted, piece waits for new request units until the given time instead of failing immediately. After an error,
+// the scan keeps its previous position.
 func (x *scan) piece(ctx context.Context, goesOn bool, until time.Time) error {
 	for {
 		at := x.at

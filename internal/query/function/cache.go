@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// cacheMax limits the number of compiled functions, and cacheBytes the total length of their bodies.
+// cacheMax limits the number of compiled functions. cacheBytes limits the total length of their bodies.
 const (
 	cacheMax   = 1000
 	cacheBytes = 8 << 20

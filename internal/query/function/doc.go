@@ -5,8 +5,8 @@
 //
 // Guarantees:
 //
-//   - (FN1) A body is compiled once for each version of its function while it is in use.
-//   - (FN2) A call returns a value of the declared type or an error, whichever statements the body contains.
+//   - (FN1) As long as a function is in use, its body is compiled only once for each version of the function.
+//   - (FN2) A call returns a value of the declared type or an error, regardless of the statements in the body.
 //
 // The package does not depend on statements: package expr finds functions and calls them. Start reading at Functions.
 package function

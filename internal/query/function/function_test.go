@@ -152,8 +152,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestVersions checks FN1: a replaced function is a different function, calls can be concurrent, and the error texts
-// match the release.
+// TestVersions checks FN1: replacing a function creates a different function, calls can be concurrent, and the error
+// texts match the release.
 func TestVersions(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra40, true)
 	for i, body := range []string{"return 1;", "return 2;"} {

@@ -29,8 +29,8 @@ var aggregateKinds = map[string]aggregateKind{"COUNT": aggregateCount, "COUNTIF"
 // aggregate is the state of an aggregate function.
 type aggregate struct {
 	count float64
-	// sum is the sum of the numbers. lost is the accumulated rounding error. It reduces the dependence of the sum on
-	// the order of additions.
+	// sum is the sum of the numbers. lost is the accumulated rounding error. Correcting this error makes the sum less
+	// dependent on the order of the additions.
 	sum, lost float64
 	best      document.Value
 	list      []document.Value

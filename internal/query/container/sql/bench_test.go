@@ -30,7 +30,8 @@ func benchItems(n int) []document.Value {
 	return out
 }
 
-// BenchmarkQuery evaluates queries over items of 1 KB. One operation processes one item. It uses mainly the CPU.
+// BenchmarkQuery evaluates queries over items of 1 KB. One operation processes one item. The benchmark uses mainly the
+// CPU.
 func BenchmarkQuery(b *testing.B) {
 	items := benchItems(1000)
 	for _, c := range []struct{ name, text string }{

@@ -172,7 +172,7 @@ func (b *binder) compound(x Expr) (node, error) {
 		if err != nil {
 			return nil, err
 		}
-		list := make([]node, len(x.List)) // without repeated constants, so all is not necessary
+		list := make([]node, len(x.List)) // the list has no repeated constants, so b.all is not necessary
 		for i, e := range x.List {
 			if list[i], err = b.expr(e); err != nil {
 				return nil, err

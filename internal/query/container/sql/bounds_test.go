@@ -25,7 +25,7 @@ func endless(t testing.TB, stop func(i int) bool) Source {
 }
 
 // TestMemoryIsBounded checks (QS4): sorts, groups, and DISTINCT fail at the memory limit with an error that suggests a
-// remedy. A sort keeps only one page if the query needs only one page.
+// remedy. A sort keeps only one page of results in memory if the query needs only one page.
 func TestMemoryIsBounded(t *testing.T) {
 	never := func(int) bool { return false }
 	for _, text := range []string{"SELECT * FROM c ORDER BY c.id", "SELECT c.id FROM c GROUP BY c.id",
@@ -200,8 +200,8 @@ func TestErrorsForClients(t *testing.T) {
 	}
 }
 
-// TestRepeatedConstants checks that IN keeps equal constants once, and that equal constants in an array share one
-// expression. Therefore, a long text of repeated constants does not use a multiple of its size in memory.
+// TestRepeatedConstants checks that IN keeps only one of several equal constants, and that equal constants in an array
+// share one expression. Therefore, a long text of repeated constants does not use a multiple of its size in memory.
 func TestRepeatedConstants(t *testing.T) {
 	q, err := Parse("SELECT * FROM c WHERE c.n IN (1" + strings.Repeat(", 1", 1000) + ", 2, 1.0, '1', c.m, c.m)")
 	if err != nil {

@@ -217,7 +217,7 @@ func (c *collector) give(p position, v document.Value) bool {
 }
 
 // need returns the number of leading results that must be kept: the results of the page, and one additional result to
-// detect whether more results follow. need returns -1 for all.
+// detect whether more results follow. need returns -1 if all results must be kept.
 func (c *collector) need() int64 {
 	n := c.page
 	if c.left >= 0 && (n < 0 || c.left < n) {

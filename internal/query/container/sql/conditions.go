@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Filter is a necessary condition that an index can evaluate. An item that does not satisfy it contributes no results.
-// An item that satisfies the filter may also contribute no results.
+// Filter is a necessary condition that an index can evaluate. An item that does not satisfy the filter contributes no
+// results. An item that satisfies the filter does not necessarily contribute a result.
 type Filter struct {
 	// Op is AND or OR of Of, or a condition on the property at Path: =, <, <=, >, >=, IN, STARTSWITH or IS_DEFINED. If
 	// the path leads through arrays, at least one of the elements must satisfy the condition.
@@ -75,8 +75,8 @@ func (q *Query) Most() int64 {
 	return q.bound.offset + q.bound.limit
 }
 
-// inputs records which part of the item each input is. inputs returns false if the first input is not part of the item.
-// top reports whether the query is the outermost query.
+// inputs records the part of the item to which each input refers. inputs returns false if the first input is not part
+// of the item. top reports whether the query is the outermost query.
 func (a *analysis) inputs(s *Select, top bool) bool {
 	outer := a.aliases
 	if a.aliases = maps.Clone(outer); a.aliases == nil {

@@ -16,8 +16,8 @@ type Continuation struct {
 	streams    bool
 }
 
-// Start returns the place at which a source must begin, including the item there. "" is the beginning. Queries that do
-// not stream read all items again.
+// Start returns the place of the first item that a source must yield, or "" for the first item of the container.
+// Queries that do not stream read all items again.
 func (c *Continuation) Start() string {
 	if c == nil || !c.streams {
 		return ""

@@ -110,7 +110,7 @@ var dateFunctions = map[string]builtin{
 
 const (
 	ticksPerSecond = 10_000_000
-	// epochSeconds is the number of seconds from the beginning of year 1 to 1970.
+	// epochSeconds is the number of seconds from the beginning of year 1 to the beginning of 1970.
 	epochSeconds = 62_135_596_800
 	// unitsMax is the maximum number of units that a function can add to a time.
 	unitsMax = 1e13
@@ -209,7 +209,7 @@ func datePartFunction(part string) builtin {
 	})
 }
 
-// add adds n units to t. If the resulting month does not have the day, add uses the last day of the month.
+// add adds n units to t. If the resulting month is too short, add uses the last day of the month.
 func (u unit) add(t time.Time, n int) time.Time {
 	if u.months == 0 {
 		seconds := int64(u.length / time.Second)

@@ -32,7 +32,8 @@ func plainTimeOf(v document.Value) (time.Time, bool) {
 const plainTimeMax = 40
 
 // dateTimeFormat formats a time with the specifiers of custom format strings of .NET, in the invariant culture. A
-// character that is not a specifier represents itself, as do characters after \ and in quotes.
+// character that is not a specifier is copied unchanged. A character after \ and characters in quotes are also copied
+// unchanged.
 func dateTimeFormat(e *env, a []document.Value) document.Value {
 	t, ok := plainTimeOf(a[0])
 	if !ok {
@@ -86,7 +87,7 @@ func dateTimeFormat(e *env, a []document.Value) document.Value {
 const dateSpecifiers = "dfFgHhKmMstyz"
 
 // appendDatePart appends the value of a specifier that the format string repeats n times. It returns false if the
-// specifier does not permit this number.
+// specifier cannot be repeated n times.
 func appendDatePart(b []byte, t time.Time, specifier byte, n int) ([]byte, bool) {
 	named := func(value int, name string) []byte {
 		switch n {

@@ -55,7 +55,8 @@ const (
 	edgePairSteps = 4
 )
 
-// geometry parses a geometry. It returns nil and the reason if v is not valid, or nil if the evaluation must end.
+// geometry parses a geometry. It returns nil and an error if v is not valid. It returns nil without an error if the
+// evaluation must end.
 func (e *env) geometry(v document.Value) (*geo.Geometry, error) {
 	if size := v.TextSize(); !e.work(size*geometrySteps) || !e.alloc(size*geometryBytes) {
 		return nil, nil

@@ -207,8 +207,8 @@ func search(f func(s, part string) bool) builtin {
 	})
 }
 
-// around returns a function f(string, delimiter) with the part of the string before or after the delimiter that find
-// finds. Without a delimiter in the string, the part is empty.
+// around returns a function f(string, delimiter) that returns the part of the string before or after the delimiter that
+// find locates. If the string does not contain the delimiter, the part is empty.
 func around(find func(s, delimiter string) int, before bool) builtin {
 	return pure(2, 2, func(a []document.Value) document.Value {
 		if !all(a, document.String) {

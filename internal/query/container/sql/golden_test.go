@@ -49,9 +49,9 @@ func (udf) Call(_ context.Context, name string, args []document.Value) (document
 }
 
 // TestGolden checks the results of queries. The commands are items, query, pages, print, keys, conditions (the analysis
-// of WHERE) and plan. Each line of an items command is an item. The items apply to the following queries. A query is a
-// line, or the text between two lines that contain a single dot. Preceding lines of the form "@name = value" set its
-// parameters. The pages command runs queries with a few results per page.
+// of WHERE) and plan. Each line of an items command is an item. The following queries are evaluated over these items. A
+// query is a line, or the text between two lines that contain a single dot. Lines of the form "@name = value" before a
+// query set its parameters. The pages command runs queries with a small number of results per page.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {

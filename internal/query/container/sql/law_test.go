@@ -156,8 +156,8 @@ func TestPagesAreTheWhole(t *testing.T) {
 	})
 }
 
-// allPages runs a query page by page. The function page returns the source of each page. It fails unless the pages
-// contain the results of one run over all items.
+// allPages runs a query page by page. The function page returns the source of each page. allPages fails unless the
+// pages together contain the results of one run over all items.
 func allPages(t *rapid.T, q *Query, items []document.Value,
 	page func(after *Continuation) (Run, func(func(Row, error) bool))) {
 	want, _ := runAll(t, q, items, Run{})
@@ -229,7 +229,8 @@ func (f *Filter) may(v document.Value) bool {
 	return v.IsDefined()
 }
 
-// TestKeysLeaveNothingOut checks that an item that satisfies WHERE has one of the keys and satisfies the filter.
+// TestKeysLeaveNothingOut checks that each item that satisfies the WHERE clause has one of the keys and satisfies the
+// filter.
 func TestKeysLeaveNothingOut(t *testing.T) {
 	where := []string{"c.a = 1", "c.a = '1'", "c.a IN (1, 'x', true)", "c.a IN (2) AND c.b = 1",
 		"(c.a = 1 AND c.b = 2) OR (c.a = 'x')",

@@ -223,7 +223,8 @@ func (l *lexer) str(t token) (token, error) {
 	return bad(len(l.text))
 }
 
-// escape appends the character of a backslash escape and returns its length in bytes minus one.
+// escape appends the character of a backslash escape. It returns the number of bytes of s that follow the first byte of
+// the escape.
 func escape(s string, out *[]byte) (int, bool) {
 	const letters, meanings = `'"\/bfnrt`, "'\"\\/\b\f\n\r\t"
 	if at := strings.IndexByte(letters, s[0]); at >= 0 {

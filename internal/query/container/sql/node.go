@@ -20,7 +20,8 @@ type env struct {
 	ctx context.Context
 	// slots holds the values of inputs, groups and aggregates. Each has a unique slot in the whole query.
 	slots []document.Value
-	// cursors iterate over the values in the slots. Several paths from one input therefore scan its text once.
+	// cursors iterate over the values in the slots. Several paths into the same input therefore scan the input's text
+	// only once.
 	cursors []document.Cursor
 	// stack holds the arguments of active calls.
 	stack     []document.Value
@@ -202,7 +203,7 @@ func newIn(x node, list []node, not bool) node {
 			}
 			set.add(&key, c.value)
 		}
-		// eval uses the list only if x is undefined, and then reads only its first value.
+		// eval uses the list only if x is undefined. In this case, it reads only the first value of the list.
 		n.set, n.list = set, []node{list[0]}
 	}
 	return n

@@ -28,8 +28,9 @@ var errTicks = &LimitError{"The query evaluates too many combinations of the ele
 func (q *Query) Parts() bool { return q.items && !q.calls }
 
 // Part starts the evaluation of some of a run's items. The items must be in order and follow the items of earlier
-// parts. Its Partial is the value of Row.Partial. It is complete when Add returns false or Enough returns true. An
-// error of Add does not imply that the query fails, because parts have lower limits than queries.
+// parts. The output of its Partial method is the value of Row.Partial. The part is complete when Add returns false or
+// Enough returns true. An error of Add does not imply that the query fails, because parts have lower limits than
+// queries.
 func (q *Query) Part(ctx context.Context, run Run) (*Collector, error) {
 	run.Bounds = Bounds{Memory: partBytesMax}
 	c, err := q.Collect(ctx, run)

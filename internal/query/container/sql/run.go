@@ -202,7 +202,7 @@ func (c *Collector) Finish(sink func(document.Value) error) (*Continuation, erro
 	return c.next(false), c.e.err
 }
 
-// next returns the beginning of the next page. paused reports whether not all items have been seen.
+// next returns the beginning of the next page. paused reports whether some items have not been read.
 func (c *Collector) next(paused bool) *Continuation {
 	if c.c.done || !c.c.full && !paused || c.e.err != nil {
 		return nil

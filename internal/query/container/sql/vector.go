@@ -40,8 +40,8 @@ const VectorDimensionsMax = 4096
 // vectorDistanceName is the name of the function VectorDistance(vector, vector [, exact [, options]]).
 const vectorDistanceName = "VECTORDISTANCE"
 
-// vectorOptions are the options of VectorDistance with numbers. They apply to approximate indexes. Ilion computes exact
-// results, so these options have no effect on the results.
+// vectorOptions are the options of VectorDistance that have numeric values. They apply to approximate indexes. Ilion
+// computes exact results, so these options have no effect on the results.
 var vectorOptions = map[string][2]float64{
 	"searchListSizeMultiplier":      {1, 100},
 	"quantizedVectorListMultiplier": {1, 100},

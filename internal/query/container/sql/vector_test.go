@@ -11,7 +11,7 @@ import (
 )
 
 // TestVectorDistance checks the values of each metric, which metric a call uses, and that ORDER BY returns the most
-// similar items first, even if the query contains the other direction.
+// similar items first, even if the query specifies the opposite direction.
 func TestVectorDistance(t *testing.T) {
 	t.Parallel()
 	s := new(Schema)

@@ -11,7 +11,7 @@ import (
 )
 
 // Address returns the address at which clients reach a node, for events and for system.peers. ok is false if the
-// address is unknown. local is the address at which the requesting client reached this node, or invalid.
+// address is unknown. local is the address at which the requesting client reached this node, or an invalid address.
 //
 // If a node listens for clients on all of its addresses, clients are assumed to reach it at its internal address. If
 // the internal address is the loopback address, all nodes run on one machine. Clients then reach them at the address

@@ -32,9 +32,9 @@ type Catalog struct {
 	next      int
 }
 
-// New returns a catalog. Missing system keyspaces are added to initial. info returns the content of system.local and
-// similar tables. It is called once for every query of these tables, so it must be fast. It should copy data that has
-// been prepared.
+// New returns a catalog with the schema initial. Missing system keyspaces are added to the schema. info returns the
+// content of system.local and similar tables. It is called once for every query of these tables, so it must be fast. It
+// should copy data that has been prepared.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
 	return NewForRelease(compat.Cassandra40, initial, info)
 }

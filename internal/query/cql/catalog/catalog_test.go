@@ -185,8 +185,8 @@ func testSchema(t *testing.T) *schema.Schema {
 	return s
 }
 
-// TestRowsAreOfTheDeclaredTypes checks (A4): in every row of every virtual table, each cell belongs to a column, and
-// the cells and keys are valid for their types.
+// TestRowsAreOfTheDeclaredTypes checks (A4): in every row of every virtual table, each cell belongs to a column of the
+// table, and the cells and keys are valid values of the column types.
 func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
 	// without column_masks and sai_column_indexes
 	t.Run("4.0", func(t *testing.T) { testRows(t, compat.Cassandra40, len(fillers)-2) })

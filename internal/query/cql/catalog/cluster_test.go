@@ -55,8 +55,8 @@ func shown(ctx context.Context, t *testing.T, info *NodeInfo, name string, colum
 	return out
 }
 
-// TestPeers checks that clients see each reachable node that has joined exactly once, and that they do not see the
-// local node as a peer.
+// TestPeers checks that clients see each reachable node that has joined exactly once, and that the clients do not see
+// the local node as a peer.
 func TestPeers(t *testing.T) {
 	node := func(id byte, listen, rpc string, tokens ...token.Token) Endpoint {
 		return Endpoint{HostID: schema.UUID{id}, Listen: at(listen), RPC: at(rpc), Tokens: tokens}

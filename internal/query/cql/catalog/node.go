@@ -121,7 +121,7 @@ type NodeInfo struct {
 	// declares. It is four, or the possible number of voters if the cluster has fewer nodes. If it is 0, the node is
 	// standalone, and the declared replication is shown.
 	EffectiveReplication int
-	// Home is the data center of the replicas. If it is empty, this node's data center contains them.
+	// Home is the data center of the replicas. If Home is empty, this node's data center contains the replicas.
 	Home string
 	// Settings holds the effective options of the node.
 	Settings map[string]string
@@ -157,7 +157,8 @@ type Statistics interface {
 
 // Diagnostics provides the clients and the nodes that operators see.
 type Diagnostics interface {
-	// Clients returns the connections to this node, and PreparedStatements the statements that they prepared.
+	// Clients returns the client connections to this node. PreparedStatements returns the statements that the clients
+	// have prepared.
 	Clients() []Client
 	PreparedStatements() []PreparedStatement
 	// BusiestSessions returns the busiest sessions of all nodes.
@@ -212,14 +213,14 @@ func (e *Endpoint) rack() string {
 	return e.Rack
 }
 
-// Replication returns the replication of a keyspace that clients see: the declared replication on a standalone node, or
-// the effective replication in a cluster.
+// Replication returns the keyspace replication that clients see: the declared replication on a standalone node, or the
+// effective replication in a cluster.
 //
 // Drivers compute the replicas of a row from this replication. With NetworkTopologyStrategy, they walk the ring from
-// the row's token and take the first node of every rack. Then they take the skipped nodes, until they have the number
-// of replicas of the data center. Placement chooses the same nodes if it prefers nodes in ring order and new zones
-// first. With one rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy
-// would direct clients to nodes in zones that already have enough replicas.
+// the row's token and take the first node of every rack. Then they take the skipped nodes until they have all replicas
+// of the data center. Placement chooses the same nodes if it prefers nodes in ring order and new zones first. With one
+// rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy would direct
+// clients to nodes in zones that already have enough replicas.
 func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	replicas := n.EffectiveReplication
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
@@ -237,7 +238,8 @@ func (n *NodeInfo) home() string {
 	return n.datacenter()
 }
 
-// Declares reports whether the declared replication of a keyspace equals the number of replicas in their data center.
+// Declares reports whether the declared replication of a keyspace equals the actual number of replicas in their data
+// center.
 func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	factor := ks.Replication["replication_factor"]
 	if schema.StrategyName(ks.Replication) == "NetworkTopologyStrategy" {
@@ -268,7 +270,7 @@ func NodeEndpoint(node *meta.Node) *Endpoint {
 	return e
 }
 
-// WithNodes returns the information with the nodes of the cluster added. self is this node.
+// WithNodes returns a copy of n with the nodes of the cluster added. self is the ID of this node.
 func (n NodeInfo) WithNodes(s *meta.State, self topology.NodeID, p *peers.Peers) NodeInfo {
 	n.Metadata, n.Peers, n.Home = s, nil, topology.HomeRegion(s.Topology)
 	n.EffectiveReplication = placement.EffectiveReplicas(s, n.home())

@@ -12,7 +12,7 @@ import (
 
 type queryStateKey struct{}
 
-// queryState holds the state that one query uses for all its commands, even if nodes join or leave in the meantime.
+// queryState holds the state that one query uses for all its commands, even if nodes join or leave during the query.
 type queryState struct {
 	local    netip.AddrPort
 	once     sync.Once

@@ -30,8 +30,8 @@ func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }
 
-// Read executes a command on a virtual table like a replica executes it on a stored table. Read uses the current
-// schema, or the schema that ctx has already used (WithLocal).
+// Read executes a command on a virtual table in the same way as a replica executes a command on a stored table. Read
+// uses the current schema, or the schema that an earlier read with the same ctx used (see WithLocal).
 func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
 	snapshot, info := c.stateFor(ctx)
 	t := snapshot.TableByID(cmd.Table)

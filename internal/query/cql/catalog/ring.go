@@ -11,7 +11,7 @@ type RingNode struct {
 	Region  string `json:"region"`
 	Zone    string `json:"zone"`
 	// Tokens holds the tokens of the node. Share is the fraction of the ring that ends at these tokens. Drivers assume
-	// that the node is the first replica of this part.
+	// that the node is the first replica of this part of the ring.
 	Tokens []int64 `json:"tokens"`
 	Share  float64 `json:"share"`
 	// Replicas is the number of replicas of physical partitions on the node. Leading is the number of these replicas

@@ -55,7 +55,8 @@ func fillGrants(b *builder) {
 	}
 }
 
-// path returns a resource in the format of Cassandra's tables. The argument types of functions are Java classes.
+// path returns a resource in the format of Cassandra's tables. The argument types of functions are shown as Java
+// classes.
 func (b *builder) path(on access.Resource) string {
 	if ks := b.schema.Keyspace(on.Keyspace); ks != nil && on.Kind == access.Function {
 		for _, f := range ks.FunctionsNamed(on.Name) {

@@ -125,7 +125,8 @@ func fillSizeEstimates(b *builder) {
 	b.sizes(func(v values) { b.add(v) })
 }
 
-// fillTableEstimates fills the estimates of size_estimates under both range types that tools request.
+// fillTableEstimates fills the same estimates as size_estimates, once for each of the two range types that tools
+// request.
 func fillTableEstimates(b *builder) {
 	b.sizes(func(v values) {
 		for _, kind := range []string{"primary", "local_primary"} {

@@ -24,7 +24,7 @@ func (b *builder) reports(q usage.ReportOptions, fn func(*schema.Table, *usage.R
 }
 
 // tokenOf returns the token of a logical partition. tokenOf returns null if the partition's key is masked, because a
-// client could use the token to verify a guessed key.
+// client could use the token to check a guess of the key.
 func tokenOf(t *schema.Table, at int64) []byte {
 	if t.MaskedKey() {
 		return nil

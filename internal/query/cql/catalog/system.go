@@ -316,11 +316,12 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 	return keyspaces
 }
 
-// batchesGCGrace is the retention of a batch record's tombstone, in seconds. It exceeds the time during which a node
-// may try to write the record. If a record reappeared, it would be applied again and could restore deleted data.
+// batchesGCGrace is the retention of a batch record's tombstone, in seconds. The retention exceeds the time during
+// which a node may try to write the record. If a deleted record reappeared, its batch would be applied again and could
+// restore deleted data.
 const batchesGCGrace = 3600
 
-// declare parses one line of a declaration. The lines are constants, so the tests find any mistake.
+// declare parses one line of a declaration. The lines are constants, so tests detect any invalid line.
 func declare(keyspace, line string) *schema.Table {
 	line, comment, _ := strings.Cut(line, " -- ")
 	name, rest, _ := strings.Cut(line, "(")

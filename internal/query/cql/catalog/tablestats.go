@@ -5,7 +5,7 @@ package catalog
 // TableStats holds the statistics of a table, collected from all nodes.
 type TableStats struct {
 	// Rows and LogicalBytes are estimates from a sample of logical partitions, or exact if Exact is true. If Sampled is
-	// false, they are unknown and set to 0.
+	// false, both numbers are unknown and set to 0.
 	Rows         uint64 `json:"rows"`
 	LogicalBytes uint64 `json:"logical_bytes"`
 	Sampled      bool   `json:"sampled"`

@@ -10,8 +10,8 @@ import (
 )
 
 // TestCompactStorage checks changes of a table WITH COMPACT STORAGE. With release 5.0, columns cannot be added, and
-// COMPACT STORAGE cannot be dropped unless this is enabled. With release 4.0, columns can be added if the table has no
-// clustering columns. The expected texts are from Cassandra 5.0.5.
+// COMPACT STORAGE cannot be dropped unless dropping it is enabled. With release 4.0, columns can be added if the table
+// has no clustering columns. The expected texts are from Cassandra 5.0.5.
 func TestCompactStorage(t *testing.T) {
 	const kept = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use."
 	for _, c := range []struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// recordings is the folder of exchanges that were recorded from Cassandra 4.0. It is next to the repository. The folder
+// recordings is the folder of exchanges that were recorded from Cassandra 4.0. The folder is next to the repository and
 // may be missing.
 const recordings = "../../../../../shared/conformance"
 

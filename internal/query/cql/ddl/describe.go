@@ -90,7 +90,7 @@ func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, erro
 	return &d.Rows, nil
 }
 
-// cluster describes the cluster. If a keyspace is in use, it includes the owner of each range end.
+// cluster describes the cluster. If the session has a keyspace, the description includes the owner of each token range.
 func (d *describer) cluster(info *catalog.NodeInfo) {
 	d.Columns = clusterColumns
 	d.add(info.ClusterName, strings.TrimPrefix(catalog.Partitioner, "org.apache.cassandra.dht."),
@@ -297,8 +297,8 @@ func (d *describer) keyspace(ks *schema.Keyspace, only bool) {
 	}
 }
 
-// typeAfterItsParts describes a type after the types that it consists of, which allows a client to execute the
-// statements in order.
+// typeAfterItsParts describes a type after the types of which it consists, so a client can execute the statements in
+// order.
 func (d *describer) typeAfterItsParts(ks *schema.Keyspace, t *cqltype.Type, done map[string]bool) {
 	if done[t.Name] {
 		return

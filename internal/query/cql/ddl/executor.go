@@ -23,7 +23,7 @@ import (
 // schema.
 type Store interface {
 	// Apply applies the change to the current schema with schema.Apply and returns the results. role receives the
-	// permissions on the created objects. It is empty if authentication is off.
+	// permissions on the created objects. role is empty if authentication is disabled.
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
 }
 

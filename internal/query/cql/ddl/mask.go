@@ -16,7 +16,7 @@ import (
 var errMaskingOff = dberr.Invalidf("Cannot mask columns because dynamic data masking is not enabled. You can enable it " +
 	"with the dynamic_data_masking_enabled property on cassandra.yaml")
 
-// bindMasks binds the masks in a statement, by the schema of this node. If an object is missing, applying the change
+// bindMasks binds the masks in a statement using the schema of this node. If an object is missing, applying the change
 // returns the error.
 func (e *Executor) bindMasks(stmt parser.Statement, change schema.Change, s *schema.Schema) error {
 	switch c := change.(type) {

@@ -87,7 +87,7 @@ func createIndex(t *schema.Table, ix *schema.Index) string {
 
 func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(t.Name) }
 
-// createTable formats a table. With internals, executing the statement creates an equal table, including dropped
+// createTable formats a table. If internals is set, executing the statement creates an equal table, including dropped
 // columns.
 func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *compat.Release) string {
 	var b strings.Builder
@@ -127,8 +127,8 @@ func order(c *schema.Column) string {
 }
 
 // writeColumns writes the columns in Cassandra's order: keys, static columns, and regular columns, with single-cell
-// columns first. With internals, dropped columns come last with their former types, even if a column with the same name
-// exists again.
+// columns first. If internals is set, dropped columns come last with their former types, even if a column with the same
+// name exists again.
 func writeColumns(b *strings.Builder, ks *schema.Keyspace, t *schema.Table, internals bool) {
 	line := func(name string, typ *cqltype.Type, static, only bool, mask *schema.Mask) {
 		b.WriteString("    " + quote(name) + " " + typ.String())

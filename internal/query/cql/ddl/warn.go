@@ -42,14 +42,15 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	return nil
 }
 
-// experimentalVectorWarning is Cassandra's warning about the vector indexes of a table. It is sent for each vector
-// index when the table receives another index or its columns change.
+// experimentalVectorWarning is Cassandra's warning about the vector indexes of a table. The warning is sent for each
+// vector index when an index is added to the table or when the table's columns change.
 const experimentalVectorWarning = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
 	"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
 	" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
 	" * Filters on columns without a SAI index."
 
-// vectorIndexWarnings returns the warnings about vector indexes for a new index, whether or not it was created.
+// vectorIndexWarnings returns the warnings about vector indexes for CREATE INDEX, whether or not the statement created
+// an index.
 func vectorIndexWarnings(change schema.Change) []string {
 	if c, ok := change.(*schema.CreateIndex); ok && c.Examined > 0 {
 		return slices.Repeat([]string{experimentalVectorWarning}, c.Examined)

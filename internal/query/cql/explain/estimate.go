@@ -15,8 +15,8 @@ const (
 	confidence = 5
 	// minSample is the minimum number of logical partitions, or of result rows, for an estimate.
 	minSample = 16
-	// maxPageVisits is the maximum number of keys that one page of a range visits. It equals read.Options.PageVisitsMax
-	// plus the keys of one command.
+	// maxPageVisits is the maximum number of keys that a range read visits for one page. It equals
+	// read.Options.PageVisitsMax plus the keys of one command.
 	maxPageVisits = 510_000
 )
 

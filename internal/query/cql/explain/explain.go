@@ -4,14 +4,15 @@
 //
 // A SELECT is executed with commands that only count. The plan produces the usual commands, but the examined rows are
 // counted and not returned. The price is exact up to the limits maxPeekRows, maxPeekBytes, and maxPeekWalk. Beyond
-// these limits, the price is estimated from the examined part. A modification is converted into mutations, which are
-// not sent. The price follows from the values in the mutations. Rows that the leader would read are read and counted.
+// these limits, the price is estimated from the rows that were examined. A modification is converted into mutations,
+// which are not sent. The price follows from the values in the mutations. Rows that the leader would read are read and
+// counted.
 //
 // Guarantees:
 //
 //   - (EX1) The statement is not applied, returns no rows, and is not charged.
 //   - (EX2) Unless rows are written concurrently, the cost of the statement is between Price.Min and Price.Max. This
-//     does not apply if Max is Unknown. Estimated bounds are exceeded in rare cases.
+//     does not apply if Max is Unknown. In rare cases, the cost is outside estimated bounds.
 //   - (EX3) The amount of data examined is limited.
 //
 // Start reading at Select and Modify.

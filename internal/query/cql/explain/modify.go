@@ -126,8 +126,8 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	return u
 }
 
-// conditional adds the cost of a conditional statement, based on the current rows. It considers both results:
-// conditions that are satisfied and conditions that are not.
+// conditional adds the cost of a conditional statement, based on the current rows. It considers both possible results:
+// the conditions are satisfied, or they are not satisfied.
 func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
 	p.touch(m)

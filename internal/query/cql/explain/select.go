@@ -111,8 +111,8 @@ func (l *peekReader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return l.counted(&before, func() (command.Step, error) { return l.v.Row(clustering, r) })
 }
 
-// counted adds the rows and bytes that were counted since before. It then calls pass. It ends the execution if a limit
-// is reached and the execution would continue.
+// counted adds the rows and bytes that were counted since before. It then calls pass. If a limit is reached and the
+// execution would continue, counted ends the execution.
 func (l *peekReader) counted(before *ru.Meter, pass func() (command.Step, error)) (command.Step, error) {
 	l.rows += l.meter.Rows - before.Rows
 	l.bytes += l.meter.Bytes - before.Bytes

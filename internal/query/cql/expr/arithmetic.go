@@ -55,8 +55,8 @@ func concatenation(l, r *cqltype.Type) *function {
 		}}
 }
 
-// promote returns the result type of an operation on two numeric types. The result is the wider type, and is a
-// floating-point type if either type is.
+// promote returns the result type of an operation on two numeric types. The result is the wider type. It is a
+// floating-point type if either operand type is a floating-point type.
 func promote(l, r *cqltype.Type) *cqltype.Type {
 	size := max(width(l), width(r))
 	if isFloating(l) || isFloating(r) {
@@ -193,7 +193,7 @@ func floatOp[F float32 | float64](op byte, a, b F) F {
 }
 
 // undefinedRemainder returns the NaN of a remainder. Its bits are visible in keys. As for the other operators, the
-// processor determines them: an operand that is NaN keeps its bits, and an undefined operation has one fixed NaN.
+// processor determines these bits: an operand that is NaN keeps its bits, and an undefined operation has one fixed NaN.
 func undefinedRemainder[F float32 | float64](a, b F) F {
 	switch {
 	case a != a || b != b:
@@ -343,8 +343,8 @@ func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 	return w, nil
 }
 
-// addMonths adds months to a time in milliseconds. If the resulting month does not have the day, the last day of the
-// month is used.
+// addMonths adds months to a time in milliseconds. If the resulting month is too short, the last day of the month is
+// used.
 func addMonths(ms, months int64) int64 {
 	if months == 0 {
 		return ms

@@ -250,7 +250,7 @@ var folded = func() map[rune]string {
 }()
 
 // toASCII replaces letters with diacritics, ligatures and similar characters with the ASCII characters that resemble
-// them. Other characters are unchanged.
+// them. Other characters remain unchanged.
 func toASCII(text []byte) []byte {
 	if isASCII(text) {
 		return text

@@ -48,7 +48,8 @@ func allCompatible(to, from []*cqltype.Type) bool {
 	return true
 }
 
-// sameValues reports whether two types have the same values. sameValues ignores frozen, which does not affect values.
+// sameValues reports whether two types have the same values. sameValues ignores whether the types are frozen, because
+// this does not affect values.
 func sameValues(a, b *cqltype.Type) bool { return a.Equal(b) || a.Freeze().Equal(b.Freeze()) }
 
 // assign reports how well a value of type from fits a receiver of type to.
@@ -80,9 +81,9 @@ type binder struct {
 	sound map[parser.Term]struct{}
 }
 
-// inference determines the types of unbound terms and the overloads of their calls. It remembers its results: a fact
-// about a call requires facts about its arguments, so without the cache the time for nested calls and nested arithmetic
-// would be exponential. A type in the cache keeps its pointer, so facts about the type are found again.
+// inference determines the types of unbound terms and the overloads of their calls. It caches its results, because the
+// type of a call depends on the types of its arguments. Without the cache, nested calls and nested arithmetic would
+// take exponential time. A type in the cache keeps its pointer, so cached results for the type are found again.
 type inference struct {
 	env *Env
 	// scope is nil outside a SELECT clause.

@@ -118,7 +118,7 @@ func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 	return wrap(to, i), nil
 }
 
-// castWide converts a float to the decimal of the equal double. The text of the double has more digits.
+// castWide converts a float to a double of equal value and then to a decimal. The text of the double has more digits.
 func castWide(v []byte) ([]byte, error) {
 	d, ok, err := toDecimal(tFloat, v)
 	if err != nil || !ok {

@@ -49,9 +49,9 @@ func (b *binder) cellMeta(t *parser.CellMeta) (Term, error) {
 
 // CellMetas locates the times of a column's cells.
 type CellMetas struct {
-	// Slot is the slot of the times, and Type is their type. For a multi-cell map or set, it is a map from keys to
-	// times. For a user-defined type, it is a user-defined type with times as fields. For a list, it is a list of
-	// times. Otherwise, it is the time of the single cell.
+	// Slot is the slot of the times, and Type is their type. For a multi-cell map or set, the slot contains a map from
+	// keys to times. For a user-defined type, it contains a value of a user-defined type with times as fields. For a
+	// list, it contains a list of times. Otherwise, the slot contains the time of the single cell.
 	Slot int
 	Type *cqltype.Type
 	// Column is the type of the column.

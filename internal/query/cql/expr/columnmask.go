@@ -19,7 +19,7 @@ const defaultMask = "mask_default"
 // Mask is a column mask that is bound for the type of its column. Mask is immutable.
 type Mask struct {
 	fn *function
-	// args are the values of the arguments after the first argument, which is the masked value.
+	// args are the values of all arguments except the first argument, which is the masked value.
 	args [][]byte
 	// err is the reason why the mask cannot be applied, or nil.
 	err error

@@ -12,7 +12,7 @@ type doubleDouble struct{ high, low float64 }
 
 func (a doubleDouble) value() float64 { return a.high + a.low }
 
-// exactSum returns the sum of two doubles. exactSumFast returns the same result, but requires |a| >= |b|.
+// exactSum returns the sum of two doubles. exactSumFast returns the same result but requires that |a| >= |b|.
 func exactSum(a, b float64) doubleDouble {
 	s := a + b
 	t := s - a

@@ -21,7 +21,7 @@ type Column struct {
 type Receiver struct {
 	Name string
 	Type *cqltype.Type
-	// In marks the list of IN ?. Its value may contain nulls, which the clause validates.
+	// In reports whether the term is the list of IN ?. The list may contain nulls, which the IN clause validates.
 	In bool
 }
 

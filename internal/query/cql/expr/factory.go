@@ -18,7 +18,8 @@ type factory struct {
 	params []parameter
 	// required is the number of required arguments. Later arguments are optional.
 	required int
-	// build creates the overload. It receives one type for each argument, and the parameter accepts that type.
+	// build creates the overload. It receives the type of each argument, and each type is accepted by the corresponding
+	// parameter.
 	build func(name string, args []*cqltype.Type) (*function, error)
 }
 
@@ -30,7 +31,8 @@ type parameter struct {
 	fixed *cqltype.Type
 	// otherwise is the type of an argument whose type is unknown. If it is nil, such an argument is rejected.
 	otherwise *cqltype.Type
-	// like is the index of the argument that has the same type plus 1. like is 0 if there is no such argument.
+	// like is 1 plus the index of the argument that has the same type, or 0 if no other argument must have the same
+	// type.
 	like int
 	// vector interprets a list literal as a vector of floats.
 	vector bool
@@ -151,7 +153,8 @@ func (in *inference) computePreferredType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// preferredOf returns the preferred type of one of the terms that all terms fit, or nil.
+// preferredOf returns the preferred type of a term if all other terms fit this type. It returns nil if no term has such
+// a type.
 func (in *inference) preferredOf(terms []parser.Term) *cqltype.Type {
 	for _, t := range terms {
 		if e := in.preferredType(t); e != nil && in.fitAll(terms, e) != cqltype.NoFit {

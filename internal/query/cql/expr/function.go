@@ -29,8 +29,8 @@ type function struct {
 	// weigh returns the number of bytes that call allocates. weigh is set if call may allocate more than twice the
 	// size of its arguments.
 	weigh func(args [][]byte) int
-	// user is the user-defined function or aggregate, or nil. within is its keyspace. fold executes a user-defined
-	// aggregate.
+	// user is the user-defined function or aggregate, or nil. within is the keyspace of user. fold executes a
+	// user-defined aggregate.
 	user   *schema.Function
 	within *schema.Keyspace
 	fold   *userFold
@@ -408,5 +408,5 @@ func (f *function) charge(b *Bindings, args [][]byte) error {
 	return b.charge(bytes)
 }
 
-// numberSquares is the square of the operand size in bytes that costs one step of arbitrary-precision arithmetic.
+// numberSquares is the squared operand size, in bytes, for which arbitrary-precision arithmetic takes one step.
 const numberSquares = 1 << 14

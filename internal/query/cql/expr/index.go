@@ -99,8 +99,9 @@ func indexedElements(c *schema.Column, ix *schema.Index, form *IndexForm, cells 
 	return out, nil
 }
 
-// IndexOps returns the operations that add a row to an index. The arguments are described at IndexValues. While a
-// vector index is being rebuilt with new lists, a row also has an entry for the older lists, which searches still use.
+// IndexOps returns the operations that add a row to an index. See IndexValues for a description of the arguments. While
+// a vector index is being rebuilt with new lists, a row also has an entry for the older lists, which searches still
+// use.
 func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 	values, err := IndexValues(t, ix, key, clustering, r)
 	if err != nil {

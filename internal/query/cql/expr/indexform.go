@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// IndexFormMax is the maximum size in bytes of a value in a storage-attached index. If longer values have the same
-// prefix, reading the rows distinguishes them.
+// IndexFormMax is the maximum size in bytes of a value in a storage-attached index. Longer values with the same prefix
+// are distinguished by reading their rows.
 const IndexFormMax = 1024
 
 // IndexForm is the form of values in an index. Storage-attached indexes contain analyzed values in a byte-comparable
 // form that is truncated to 1,024 bytes. Other indexes contain unmodified values.
 type IndexForm struct {
-	// types holds the types of the indexed values. types is nil for unmodified values.
+	// types holds the types of the indexed values. types is nil if the index contains unmodified values.
 	types    []*cqltype.Type
 	analysis schema.Analysis
 }
@@ -52,7 +52,7 @@ func (f *IndexForm) AppendEntry(dst, key, value []byte) []byte {
 	return f.cut(f.types[1].AppendKey(f.types[0].AppendKey(dst, key, false), value, false), begin)
 }
 
-// Cut reports whether a form may be truncated. A truncated form may represent several values.
+// Cut reports whether a form may have been truncated. A truncated form may represent several values.
 func (f *IndexForm) Cut(form []byte) bool { return len(form) >= IndexFormMax }
 
 func (f *IndexForm) cut(dst []byte, begin int) []byte { return dst[:min(len(dst), begin+IndexFormMax)] }

@@ -75,8 +75,8 @@ func TestIntegerOperations(t *testing.T) {
 	})
 }
 
-// TestDecimalLaws checks that quotient times divisor equals the dividend except in the last place, and that sums and
-// remainders are exact.
+// TestDecimalInvariants checks that quotient times divisor equals the dividend except in the last place, and that sums
+// and remainders are exact.
 func TestDecimalInvariants(t *testing.T) {
 	draw := func(t *rapid.T, label string) cqltype.DecimalValue {
 		return cqltype.DecimalValue{Unscaled: big.NewInt(rapid.Int64().Draw(t, label)),

@@ -146,8 +146,8 @@ func kept(v []byte) int {
 	return max(0, int(int32(binary.BigEndian.Uint32(v))))
 }
 
-// maskPart masks the characters of a text except those at its ends. With outer, it masks only the characters at the
-// ends.
+// maskPart masks the characters of a text except those at its ends. If outer is set, it masks only the characters at
+// the ends.
 func maskPart(text string, begin, end int, padding string, outer bool) []byte {
 	n := utf8.RuneCountInString(text)
 	out, i := make([]byte, 0, len(text)), 0

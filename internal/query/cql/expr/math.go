@@ -93,8 +93,8 @@ func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	return v, nil
 }
 
-// rounded implements round: it rounds to the nearest integer. Halves are rounded up. For decimals, they are rounded
-// away from zero.
+// rounded implements round: it rounds to the nearest integer. Halves are rounded up, except that decimal halves are
+// rounded away from zero.
 func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 	switch t.Kind {
 	case cqltype.Float, cqltype.Double:

@@ -52,7 +52,7 @@ var natives = func() map[string][]*function {
 	return all
 }()
 
-// scalar returns a function under its names. Cassandra 5.0 introduced second names for some functions.
+// scalar returns a function under each of its names. Cassandra 5.0 introduced second names for some functions.
 func scalar(pure bool, result *cqltype.Type, args []*cqltype.Type, call func(*Bindings, [][]byte) ([]byte, error),
 	names ...string) []*function {
 	var fs []*function

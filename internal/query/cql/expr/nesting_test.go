@@ -36,8 +36,8 @@ func nestedList(depth int) *cqltype.Type {
 }
 
 // TestNestedCallsBindQuickly checks that the work of binding nested calls, operators, and literals is polynomial in the
-// nesting depth. If the depth doubles, the number of allocations may increase by a factor of up to five. This applies
-// to valid and invalid terms, inside and outside SELECT clauses.
+// nesting depth. When the depth doubles, the number of allocations must not increase by more than a factor of five.
+// This applies to valid and invalid terms, inside and outside SELECT clauses.
 func TestNestedCallsBindQuickly(t *testing.T) {
 	nested := func(open, inner, end string) func(n int) string {
 		return func(n int) string { return strings.Repeat(open, n) + inner + strings.Repeat(end, n) }

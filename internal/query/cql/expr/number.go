@@ -189,7 +189,8 @@ func divRound(num, den *big.Int, halfEven bool) *big.Int {
 	return q
 }
 
-// divideDecimal implements Cassandra's DecimalType.divide, which uses the scale required for 32 significant digits.
+// divideDecimal implements Cassandra's DecimalType.divide. The quotient has the scale that is required for 32
+// significant digits.
 func divideDecimal(x, y cqltype.DecimalValue) (cqltype.DecimalValue, error) {
 	first := (digits(x.Unscaled) - int64(x.Scale)) - (digits(y.Unscaled) - int64(y.Scale))
 	scale := max(decimalDigits-first, int64(x.Scale), int64(y.Scale), decimalDigits)

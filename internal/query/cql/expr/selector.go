@@ -101,8 +101,8 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 	return b.bind(t, Receiver{Name: "[selection]", Type: typ})
 }
 
-// frozenHint returns the type that a hint gives to a term of a SELECT clause. The type is frozen, so a multi-cell
-// column cannot have this type.
+// frozenHint returns the type that a hint gives to a term of a SELECT clause. The returned type is frozen, so it never
+// equals the type of a multi-cell column.
 func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Type, error) {
 	if hint.IsCollection() && !hint.Frozen {
 		for _, e := range hint.Elems {

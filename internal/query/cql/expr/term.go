@@ -126,7 +126,7 @@ func (m *marker) Eval(b *Bindings) ([]byte, State, error) {
 	return v, Value, nil
 }
 
-// validBesidesNulls reports whether a list is valid except for its nulls.
+// validBesidesNulls reports whether all elements of a list that are not null are valid.
 func validBesidesNulls(t *cqltype.Type, list []byte) bool {
 	n, size := 0, 4
 	for _, e := range t.Elements(list) {

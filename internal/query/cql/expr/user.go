@@ -37,19 +37,21 @@ func FunctionsOf(c Compiler, s *schema.Schema) *Functions {
 // Invoke calls a function with values of its argument types and returns a value of its result type; nil is null. It is
 // safe for concurrent use. Errors are *dberr.FunctionFailure.
 //
-// The context, deadline, and limits of the meter limit the call. A nil meter means no limits.
+// The call is subject to the context, the deadline, and the limits of the meter. If the meter is nil, the call is not
+// limited.
 type Invoke func(m *meter.Meter, args [][]byte) ([]byte, error)
 
 // Calls holds the distinct user-defined functions and aggregates that a statement calls.
 type Calls struct {
-	// Terms holds the functions that the terms of the statement call. An aggregate precedes its functions. Executing
-	// the statement requires EXECUTE permission on them.
+	// Terms holds the functions that the terms of the statement call. An aggregate precedes the functions that it
+	// calls. Executing the statement requires the EXECUTE permission on all functions in Terms.
 	Terms []*schema.Function
 	// Masks holds the functions that the masks of the statement's columns call when rows are read.
 	Masks []*schema.Function
 	// computed reports whether the statement calls functions during execution.
 	computed bool
-	// constants limits the evaluation of the statement's constants. constants is nil before the first constant.
+	// constants limits the evaluation of the statement's constants. constants is nil until the first constant is
+	// evaluated.
 	constants *meter.Meter
 }
 

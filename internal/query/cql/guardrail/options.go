@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Threshold holds the limits of a numeric guardrail. A limit that is not positive is disabled. A negative limit is not
-// replaced by a default.
+// Threshold holds the limits of a numeric guardrail. A limit that is not positive is disabled. Unlike a limit of 0, a
+// negative limit is not replaced with a default.
 type Threshold struct{ Warn, Fail int64 }
 
 func (t Threshold) on() bool { return t.Warn > 0 || t.Fail > 0 }

@@ -40,7 +40,7 @@ func (c *Check) Combinations(what string, n int) error {
 	})
 }
 
-// Page checks the page size of a request. If it is not positive, the request is not paged.
+// Page checks the page size n of a request. If n is not positive, the request is not paged.
 func (c *Check) Page(table string, n int) error {
 	return c.checkMax("page_size", c.PageSize, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Query for table %s with page size %d exceeds warning threshold of %d.", table, n, bound)
@@ -124,8 +124,8 @@ func (c *Check) Value(column string, size int) error {
 	return c.checkMax("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
 }
 
-// Collection checks the number of items and the size of a collection. Collection also checks the elements that are
-// added to a collection.
+// Collection checks the number of items and the size of a collection. Collection is also called with the elements that
+// are added to a collection.
 func (c *Check) Collection(column string, items, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {

@@ -138,8 +138,8 @@ type (
 	MapLiteral struct{ Entries []MapEntry }
 	// UDTLiteral is {field: value} outside a SELECT clause.
 	UDTLiteral struct{ Fields []FieldValue }
-	// TupleLiteral is (a, b). Outside a SELECT clause, (a) is a tuple with one element. If no tuple is expected, it is
-	// a parenthesized term.
+	// TupleLiteral is (a, b). Outside a SELECT clause, (a) is a tuple with one element. If the receiver is not a tuple,
+	// (a) is a parenthesized term.
 	TupleLiteral struct{ Elems []Term }
 )
 

@@ -75,8 +75,8 @@ type GrantRole struct {
 	Grantee Ident
 }
 
-// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Resource is nil and Role is empty if they
-// are missing.
+// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Resource is nil and Role is empty if the
+// statement does not contain them.
 type ListPermissions struct {
 	All         bool
 	Permissions access.Permissions

@@ -192,7 +192,8 @@ type IndexTarget struct {
 type CreateIndex struct {
 	Custom      bool
 	IfNotExists bool
-	// Name is empty if it is missing. As in Cassandra, the name may be qualified with a keyspace.
+	// Name is empty if the statement does not contain a name. As in Cassandra, the name may be qualified with a
+	// keyspace.
 	Name       QualifiedName
 	Table      QualifiedName
 	Targets    []IndexTarget
@@ -252,7 +253,7 @@ type DropFunction struct {
 	Args     []*TypeName
 }
 
-// CreateAggregate is CREATE AGGREGATE. FinalFunc is empty and InitCond is nil if they are missing.
+// CreateAggregate is CREATE AGGREGATE. FinalFunc is empty and InitCond is nil if the statement does not contain them.
 type CreateAggregate struct {
 	OrReplace   bool
 	IfNotExists bool

@@ -11,7 +11,8 @@ const (
 	// DescribeSchema is DESCRIBE SCHEMA, with Full for DESCRIBE FULL SCHEMA.
 	DescribeSchema
 	DescribeKeyspaces
-	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]. Without a name, it describes the session's keyspace.
+	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]. Without a name, the statement describes the session's
+	// keyspace.
 	DescribeKeyspace
 	DescribeTables
 	DescribeTable

@@ -37,7 +37,7 @@ type Comparison struct {
 
 func (*Transaction) statement() {}
 
-// Tables reports whether holds returns true for the names of all tables of the transaction.
+// Tables reports whether holds returns true for the name of every table in the transaction.
 func (s *Transaction) Tables(holds func(QualifiedName) bool) bool {
 	for _, l := range s.Lets {
 		if l.Select == nil || !holds(l.Select.Table) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestNesting checks (PS1) for every construct that nests or chains. Beyond a limit, the construct must be a syntax
-// error. Up to a depth that no manually written statement reaches, it must be accepted.
+// TestNesting checks (PS1) for every construct that nests or chains. Beyond a limit, the construct must be rejected as
+// a syntax error. It must be accepted up to a depth that no manually written statement reaches.
 func TestNesting(t *testing.T) {
 	nested := func(before, open, inner, shut, after string) func(n int) string {
 		return func(n int) string {

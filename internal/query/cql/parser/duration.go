@@ -82,7 +82,8 @@ func isoDurationLen(s string) int {
 	return p
 }
 
-// isoPart returns the position after the digits and the unit at p. isoPart returns p if they are missing.
+// isoPart returns the position after the digits and the unit at p. isoPart returns p if the digits or the unit is
+// missing.
 func isoPart(s string, p int, unit byte) int {
 	digits := skipDigits(s, p)
 	if digits > p && digits < len(s) && s[digits] == unit {

@@ -10,12 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// failure is the reason why parsing failed. It is formatted only if parsing finally fails, because speculative parsing
-// fails often.
+// failure is the reason why parsing failed. The reason is formatted only if the whole statement cannot be parsed,
+// because speculative parsing fails often.
 type failure struct {
 	tok token
 	lex lexError
-	// mismatch reports whether expecting was the only possible token. Otherwise, none of several alternatives matched.
+	// mismatch reports whether expecting was the only possible token. If it is false, several tokens were possible and
+	// none of them matched.
 	mismatch  bool
 	expecting kind
 	// message, if set, replaces the text that the fields above determine.

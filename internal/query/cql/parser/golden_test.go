@@ -66,8 +66,8 @@ func golden(t *testing.T, out *strings.Builder, text string) {
 	out.WriteString("\n")
 }
 
-// statements splits the input of a golden file at lines that contain a single dot. Without such lines, each line is a
-// statement.
+// statements splits the input of a golden file at lines that contain a single dot. If the input contains no such lines,
+// each line is a statement.
 func statements(input string) []string {
 	separator := "\n"
 	if strings.Contains(input, "\n.\n") {

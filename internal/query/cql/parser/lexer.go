@@ -5,7 +5,7 @@ package parser
 // token is the kind and the position of a token in the text. Its text is a slice of the statement.
 type token struct {
 	kind kind
-	// escaped reports whether a string or quoted name contains doubled quotes.
+	// escaped reports whether the token is a string or quoted name that contains doubled quotes.
 	escaped bool
 	begin   int32
 	end     int32

@@ -227,8 +227,8 @@ func (p *parser) grantOrRevoke() Statement {
 	return s
 }
 
-// beginsPermissions reports whether permissions follow, as opposed to a role with the name of a permission (GRANT all
-// TO x).
+// beginsPermissions reports whether permissions follow. It returns false if a role follows that has the name of a
+// permission (GRANT all TO x).
 func (p *parser) beginsPermissions() bool {
 	if p.is(kwAll) || p.permission() >= 0 {
 		next := p.peek(1)

@@ -151,15 +151,15 @@ func (p *parser) update() Statement {
 	return s
 }
 
-// assigned holds the effects on one column of an UPDATE's assignments so far.
+// assigned holds the combined effect of an UPDATE's earlier assignments on one column.
 type assigned struct {
 	whole  bool
 	fields map[string]bool
 }
 
-// checkAssignment rejects a if earlier assignments set the whole column or the same field. checkAssignment creates an
-// index of earlier assignments if there are many of them. checkAssignment searches a small number of assignments
-// linearly.
+// checkAssignment rejects the assignment a if earlier assignments set the whole column or the same field.
+// checkAssignment creates an index of earlier assignments if there are many of them. checkAssignment searches a small
+// number of assignments linearly.
 func (p *parser) checkAssignment(earlier []Assignment, index *map[string]*assigned, a *Assignment) {
 	const few = 16
 	if len(earlier) < few {
@@ -188,7 +188,7 @@ func (a *Assignment) conflicts(b *Assignment) bool {
 		a.Field.Name == b.Field.Name
 }
 
-// indexAssignment adds a to index and reports whether it is compatible with the indexed assignments.
+// indexAssignment adds the assignment a to index and reports whether a is compatible with the indexed assignments.
 func indexAssignment(index map[string]*assigned, a *Assignment) bool {
 	done, found := index[a.Column.Name]
 	if !found {

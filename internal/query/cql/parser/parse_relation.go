@@ -5,7 +5,7 @@ package parser
 import "strings"
 
 // ChangeFeedStart is the function in a WHERE clause that makes a SELECT read the change feed. ChangeFeedMode is the
-// function that selects its mode.
+// function that selects the mode of the change feed.
 const (
 	ChangeFeedStart = "cosmos_changefeed_start_time"
 	ChangeFeedMode  = "cosmos_changefeed_mode"

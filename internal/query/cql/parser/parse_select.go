@@ -52,8 +52,9 @@ func (p *parser) selectStatement() Statement {
 	return s
 }
 
-// beginsSelectors reports whether the token after JSON or DISTINCT starts a list of selectors. k is the kind of that
-// token. If it does not, the word is a column. after is the distance to the following token.
+// beginsSelectors reports whether the token after JSON or DISTINCT starts a list of selectors. If the token does not
+// start a list, JSON or DISTINCT is the name of a column. k is the kind of the token, and after is the distance to the
+// following token.
 func (p *parser) beginsSelectors(k kind, after int) bool {
 	switch k {
 	case tStar:

@@ -16,7 +16,7 @@ type Options struct {
 	// MarkersMax limits the number of bind markers. The default and the maximum are 65535, which is the limit of the
 	// protocol.
 	MarkersMax int
-	// Definitions is the word that errors about a repeated property use: definition (the default) or definitions.
+	// Definitions is the word in errors about a repeated property: definition (the default) or definitions.
 	Definitions string
 }
 
@@ -24,9 +24,9 @@ const (
 	defaultTextBytesMax = 16 << 20
 	limitTextBytesMax   = 1 << 30
 	limitMarkersMax     = 65535
-	// depthMax limits the nesting of terms, types, and relations, and the number of chained operators or selections in
-	// an expression. It protects the stack of all functions that traverse the tree. Statements in practice have a depth
-	// below ten.
+	// depthMax limits the nesting depth of terms, types, and relations, and the number of chained operators or
+	// selections in an expression. It protects the stack of all functions that traverse the tree. In practice,
+	// statements have a depth of less than ten.
 	depthMax = 200
 )
 
@@ -66,8 +66,8 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	return st, p.markers, nil
 }
 
-// CountTokens returns the number of tokens in a text up to the first invalid token. CountTokens stops soon after it
-// has counted most tokens. Callers use the result to estimate the memory for parsing the text.
+// CountTokens returns the number of tokens in a text up to the first invalid token. CountTokens stops soon after the
+// count has reached the limit given by most. Callers use the result to estimate the memory for parsing the text.
 func CountTokens(text string, most int) (n int) {
 	for l := (lexer{text: text}); n <= most; n++ {
 		if k := l.next().kind; k == tEOF || k == tError {
@@ -126,7 +126,7 @@ type parser struct {
 	aheadLen int
 
 	depth int
-	// references reports whether the parser is in a transaction, where terms can refer to rows that a LET has read.
+	// references reports whether the parser is in a transaction, in which terms can refer to rows that a LET has read.
 	references bool
 	failed     bool
 	failure    failure

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// annExactMax is the maximum number of rows from a secondary index that are examined exactly. If there are more rows,
-// the vector index is walked.
+// annExactMax is the maximum number of rows from a secondary index whose vectors are all examined. If the secondary
+// index finds more rows, the vector index is walked instead.
 const annExactMax = 2000
 
 // beginANN begins an ANN query with its limit.
@@ -23,7 +23,7 @@ func (s *scan) beginANN(limit int64) error {
 }
 
 // runANN reads the rows of a token range that are nearest to a vector. If a secondary index restricts the rows to at
-// most annExactMax, all of them are examined and the result is exact.
+// most annExactMax, all of these rows are examined, so the result is exact.
 func (s *scan) runANN(ctx context.Context, r Reader) error {
 	order, cmd := s.plan.ann, &s.request.cmd
 	lists := order.index.ListsOf(order.column)
@@ -61,7 +61,7 @@ func (s *scan) runANN(ctx context.Context, r Reader) error {
 
 // step decides how a vector index walk continues. Entries of a list follow in order of decreasing bound. The walk can
 // therefore stop when the limit is reached and no following row can be nearer than the worst row, unless the entries of
-// a further list begin.
+// another list begin.
 func (n *annSearch) step(values [][]byte) command.Step {
 	v, ok := n.order.column.Type.Floats(n.buf[:0], values[n.order.slot])
 	if n.buf = v; !ok {

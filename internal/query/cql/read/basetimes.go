@@ -131,7 +131,7 @@ func (o baseTimesReader) Read(ctx context.Context, c *command.Read, v command.Vi
 	}
 }
 
-// after makes next resume the command after a piece. after returns false if no rows remain.
+// after sets next to the command c resumed after the last event of a piece. after returns false if no rows remain.
 func after(next, c *command.Read, p *piece) bool {
 	next.Continued = true
 	if next.Limit > 0 {

@@ -55,8 +55,8 @@ func (w *where) oneRow() bool {
 	return n == len(w.table.Clustering)
 }
 
-// simple reports whether the clustering restrictions consist of equalities and at most one slice, each on one column
-// or a literal tuple. Simple restrictions result in one interval.
+// simple reports whether the clustering restrictions consist of equalities and at most one slice, each on one column or
+// a literal tuple. Simple restrictions always result in a single interval.
 func (w *where) simple() bool {
 	for _, r := range w.sliced {
 		switch {

@@ -34,8 +34,8 @@ func (c *cursor) visit(n, max int) bool {
 	return c.visits >= max
 }
 
-// mark sets the position at which to resume: after a row of a partition, or after the partition. remaining is the
-// number of rows left by LIMIT.
+// mark sets the position at which the scan resumes: after a row of a partition, or after the whole partition. remaining
+// is the number of rows left by LIMIT.
 func (c *cursor) mark(p *currentPartition, clustering []byte, afterPartition bool, remaining int64) {
 	c.clustering = append(c.clustering[:0], clustering...)
 	c.at = position{
@@ -98,8 +98,8 @@ func (l *limits) count(p *currentPartition) {
 	}
 }
 
-// keyIn returns a copy of a partition key in buf's memory. It is never nil: a view may have an empty key, and nil means
-// null.
+// keyIn returns a copy of a partition key in buf's memory. The copy is never nil, because a view may have an empty key
+// and nil means null.
 func keyIn(buf, key []byte) []byte {
 	if buf = append(buf[:0], key...); buf == nil {
 		return []byte{}

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// TestDeadline checks that a read of many parts ends at the deadline. A read that takes a single command or ends in
-// time must succeed.
+// TestDeadline checks that a read that requires many commands ends at the deadline. A read must succeed if it requires
+// only one command or completes before the deadline.
 func TestDeadline(t *testing.T) {
 	w := newFixture()
 	for _, text := range []string{"CREATE KEYSPACE ks WITH replication = {}",

@@ -23,7 +23,7 @@ type resultWriter struct {
 	paged bool
 	// lowMemory reports whether no memory is left for a larger page.
 	lowMemory bool
-	// room is the size up to which memory is reserved. rowBegin is the start of the current row.
+	// room is the size up to which memory is reserved. rowBegin is the offset at which the current row begins.
 	room, rowBegin int
 	json           []byte
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // TestGolden compares plans and results with the golden files. The commands are scene (statements, one per line, that
-// create a schema and rows), explain, select (with page=n all pages in sequence), and prepare (the markers and the
+// create a schema and rows), explain, select (all pages in sequence if page=n is set), and prepare (the markers and the
 // markers of the partition key).
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {

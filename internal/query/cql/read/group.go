@@ -24,8 +24,8 @@ type group struct {
 	// first holds the slots of the group's first row for columns outside aggregates. It points into buf.
 	first [][]byte
 	buf   []byte
-	// head and last are the clustering keys of the first and the last row. alone reports whether the last row is the
-	// only row of its partition.
+	// head and last are the clustering keys of the group's first and last rows. alone reports whether the last row is
+	// the only row of its partition.
 	head, last []byte
 	alone      bool
 }

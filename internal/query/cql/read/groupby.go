@@ -70,7 +70,7 @@ func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 	return nil
 }
 
-// groupColumn returns the column of a GROUP BY term. If the term is a function, the method binds the function, which
+// groupColumn returns the column of a GROUP BY term. If the term is a function, groupColumn binds the function, which
 // must be the last term.
 func (p *Plan) groupColumn(t parser.Term, env *expr.Env) (*schema.Column, error) {
 	names := expr.ColumnsIn(t)

@@ -14,8 +14,8 @@ import (
 // indexLookup chooses the index that a read uses and holds the values to look up.
 type indexLookup struct {
 	table *schema.Table
-	// index is the index, or nil. value is the value to look up in the index. entry is the value of a map entry. The
-	// key of the entry is value.
+	// index is the index, or nil. value is the value to look up in the index. If the index is on map entries, value is
+	// the key of an entry and entry is the value of the entry.
 	index        *schema.Index
 	value, entry expr.Term
 	// terms holds the lookups in storage-attached indexes. If it is not empty, index is the index of the first term.

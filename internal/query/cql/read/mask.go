@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// maskedSlot is a slot whose values are masked for clients without permission. Without a mask, the value becomes null.
+// maskedSlot is a slot whose values are masked for clients without permission. If mask is nil, the values become null.
 type maskedSlot struct {
 	slot int
 	mask *expr.Mask
@@ -34,8 +34,9 @@ func (p *Plan) bindMasks(env *expr.Env) {
 // MaskedOutput reports whether a column of the result shows a masked column or is computed from a masked column.
 func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
 
-// RestrictedMasks returns the names of the masked columns that restrict rows, in table order. A client that can
-// restrict rows by a column can determine the values of the column even if the result does not show them.
+// RestrictedMasks returns the names of the masked columns by which the statement restricts rows, in table order. A
+// client that can restrict rows by a column can determine the values of the column even if the result does not show
+// them.
 func (p *Plan) RestrictedMasks() (names []string) {
 	w := &p.where
 	for c := range p.table.Columns() {

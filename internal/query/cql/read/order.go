@@ -23,8 +23,8 @@ type orderColumn struct {
 type ordering struct {
 	// reversed reports whether partitions are read in reverse order.
 	reversed bool
-	// sort lists the clustering positions by which rows are sorted after the read, for ORDER BY over several
-	// partitions.
+	// sort lists the positions of the clustering columns by which the rows are sorted after the read. It is used for
+	// ORDER BY over several partitions.
 	sort []int
 }
 
@@ -84,8 +84,8 @@ func notDistinct(c *schema.Column) error {
 	return dberr.Invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", c.Name)
 }
 
-// bindOrder checks ORDER BY. It must name clustering columns in key order, in the declared direction or all in the
-// opposite direction.
+// bindOrder checks ORDER BY. It must name clustering columns in key order. All columns must have the declared
+// direction, or all must have the opposite direction.
 func (p *Plan) bindOrder(by []orderColumn, plainText bool) error {
 	if len(by) == 0 {
 		return nil

@@ -58,8 +58,8 @@ type IndexBuilds interface {
 // Options configures one execution. Level must be set: the zero value is ANY, which is valid for writes only.
 type Options struct {
 	Level dberr.Consistency
-	// PageSize is the number of rows per page, or of groups with GROUP BY. If it is not positive, the result is not
-	// paged.
+	// PageSize is the number of rows per page, or the number of groups per page if the statement has a GROUP BY. If it
+	// is not positive, the result is not paged.
 	PageSize int
 	// PagingState is the position at which to resume, from a Page of the same statement. If it is empty, the read
 	// starts at the beginning.
@@ -71,8 +71,8 @@ type Options struct {
 	PageBytesMax int
 	// ResultBytesMax limits the cells of an unpaged result: a larger result is rejected. The default is 255 MiB.
 	ResultBytesMax int
-	// Memory is used before a result grows by another 64 KiB. If it is nil, memory is not limited. Page.Held is the
-	// reserved memory.
+	// Memory reserves memory before a result grows by another 64 KiB. If Memory is nil, memory is not limited.
+	// Page.Held is the amount of reserved memory.
 	Memory Memory
 	// SortBytesMax limits the memory of ORDER BY over several partitions. The default is 64 MiB.
 	SortBytesMax int
@@ -90,15 +90,15 @@ type Options struct {
 	Builds IndexBuilds
 	// Guard holds the guardrails of the client and collects their warnings. Guard may be nil.
 	Guard *guardrail.Check
-	// MaxCharge limits the cost: an execution that exceeds it ends with ru.Exceeded. If it is 0, the cost is not
-	// limited.
+	// MaxCharge limits the cost: an execution whose cost exceeds MaxCharge ends with ru.Exceeded. If MaxCharge is 0,
+	// the cost is not limited.
 	MaxCharge ru.Units
 	// Evaluation limits the evaluation of expressions.
 	Evaluation Evaluation
 	// Claimant identifies the client for fair sharing. NoWait reports whether the read must not wait. See command.Read.
 	Claimant fairshare.Principal
 	NoWait   bool
-	// Clear disables masking, because the client has the permission or masking is off.
+	// Clear disables masking. It is set if the client may see unmasked values or if masking is off.
 	Clear bool
 }
 

@@ -141,7 +141,7 @@ func TestPagesFormTheWholeResult(t *testing.T) {
 }
 
 // TestPageOverEmptyPartitions checks that a page over very many empty partitions ends after a limited number of keys.
-// The page must have no rows but a paging state. An unpaged count of the same table continues with a new command after
+// The page must have a paging state but no rows. An unpaged count of the same table continues with a new command after
 // the same number of keys.
 func TestPageOverEmptyPartitions(t *testing.T) {
 	w := newFixture()

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// request builds the commands of a scan. It evaluates the access path of a plan and owns the memory that the commands
-// refer to.
+// request builds the commands of a scan. It evaluates the access path of a plan and owns the memory to which the
+// commands refer.
 type request struct {
 	plan    *Plan
 	options *Options
@@ -41,7 +41,7 @@ func (q *request) reset() {
 	q.components, q.slices, q.terms = q.components[:0], q.slices[:0], q.terms[:0]
 }
 
-// singleKey evaluates a partition key that consists of equalities only, without allocating.
+// singleKey evaluates a partition key that is restricted only by equalities. It allocates no memory.
 func (q *request) singleKey() ([]partitionKey, bool, error) {
 	w := &q.plan.where
 	if w.token != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// saiTerm is a condition that a storage-attached index (SAI) serves. It matches the rows with a value or with a value
-// in a range.
+// saiTerm is a condition that a storage-attached index (SAI) serves. It matches the rows whose value equals a given
+// value or is in a given range.
 type saiTerm struct {
 	index *schema.Index
 	form  expr.IndexForm
 	// whole reports whether an index entry refers to a whole logical partition.
 	whole bool
-	// key and value are the parts of the lookup. key is nil unless the lookup is a map entry. If the columns of a tuple
-	// are compared with one marker, the value is the component of tuple.
+	// key and value are the parts of the lookup. key is nil unless the lookup is a map entry. If a tuple of columns is
+	// compared with one marker, the value is one component of the tuple.
 	key, value expr.Term
 	tuple      *relation.Restriction
 	component  int
@@ -110,7 +110,8 @@ func (l *indexLookup) analysisOf(r *relation.Restriction, c *schema.Column, targ
 }
 
 // chooseTerms collects the filters that storage-attached indexes serve. In one logical partition, these are only
-// equality filters on row values. For ranges and for values that all rows share, reading the partition is faster.
+// equality filters on row values. For ranges, and for values that all rows of the partition share, reading the
+// partition is faster than using the index.
 func (l *indexLookup) chooseTerms(filtered []*relation.Restriction, keyRange bool) {
 	for _, r := range filtered {
 		for _, i := range l.table.SortedIndexes() {

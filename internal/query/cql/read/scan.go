@@ -266,7 +266,8 @@ func (s *scan) closeGroup() (command.Step, error) {
 	return s.countRow(s.group.last, s.group.alone), nil
 }
 
-// countRow counts a row or a group of the result. clustering is its last row.
+// countRow counts a row or a group of the result. clustering is the clustering key of the row, or of the last row of
+// the group.
 func (s *scan) countRow(clustering []byte, alone bool) command.Step {
 	s.limits.count(&s.current)
 	over := alone || s.current.left == 0 || len(s.plan.table.Clustering) == 0

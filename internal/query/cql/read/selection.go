@@ -59,8 +59,8 @@ type selection struct {
 	slots   []slot
 	// indexes finds slots during binding.
 	indexes map[slot]int
-	// selected holds the columns that selectors refer to, once for each slot. wildcard reports whether the clause is
-	// SELECT *.
+	// selected holds the columns to which the selectors refer, once for each slot. wildcard reports whether the clause
+	// is SELECT *.
 	selected   []*schema.Column
 	wildcard   bool
 	aggregates []*expr.Aggregate
@@ -127,7 +127,8 @@ func (s *selection) CellMetas(kind parser.CellMetaKind, name parser.Ident) (m ex
 	return expr.CellMetas{Slot: s.use(slot{c, part}), Type: typ, Column: c.Type}, nil
 }
 
-// cellMeta resolves the column of writetime, maxwritetime, or ttl, and the type for a single cell.
+// cellMeta resolves the column of writetime, maxwritetime, or ttl. It also returns the type of the result for a single
+// cell.
 func (s *selection) cellMeta(kind parser.CellMetaKind, name parser.Ident) (c *schema.Column, part cellPart,
 	typ *cqltype.Type, err error) {
 	if c, err = expr.FindColumn(s.table, name); err != nil {

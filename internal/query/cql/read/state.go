@@ -21,14 +21,14 @@ type position struct {
 	// afterPartition reports whether no rows of the partition are left.
 	afterPartition bool
 	// remaining is the number of rows left by LIMIT. inPartition is the number of rows left by PER PARTITION LIMIT in
-	// this partition. If the statement has no limit, they are unlimited.
+	// this partition. Each number is unlimited if the statement does not contain the corresponding clause.
 	remaining, inPartition int64
 }
 
-// The paging state consists of a version byte, a flag byte, and the table ID. Then follow the remaining limits plus one
-// as uvarints (0 means unlimited), the key and the clustering key with their lengths, and a CRC-32C. The checksum
-// detects damaged states and states of a different table. Clients treat the state as opaque and may hold it for days,
-// so old versions must remain readable.
+// The paging state consists of a version byte, a flag byte, and the table ID. These are followed by the remaining
+// limits plus one as uvarints (0 means unlimited), the key and the clustering key with their lengths, and a CRC-32C.
+// The checksum detects damaged states and states of a different table. Clients treat the state as opaque and may hold
+// it for days, so old versions must remain readable.
 //
 // If key columns are masked, the state is encrypted. A different version byte is followed by the ciphertext of the
 // fields above. As a result, a client cannot read the keys in the state or locate keys with forged states.

@@ -45,7 +45,7 @@ type where struct {
 }
 
 // bindWhere binds and checks a WHERE clause. onlyStatics reports whether only static and partition key columns are
-// selected. near reports whether the result is ordered by ANN.
+// selected. near reports whether the statement has an ORDER BY .. ANN OF clause.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics, near bool) (*where, error) {
 	w := &where{table: table, ann: near, lookup: indexLookup{table: table}}
 	allowed := stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual
@@ -257,7 +257,7 @@ func (w *where) wholePartitions() bool {
 	return true
 }
 
-// multipleContains reports whether the clause has several conditions on the contents of collections.
+// multipleContains reports whether the WHERE clause contains several conditions on the contents of collections.
 func (w *where) multipleContains() bool {
 	n := 0
 	for _, r := range w.others.List {

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// This file computes intervals of clustering keys. A clustering key is a concatenation of order-preserving forms.
-// Restrictions on clustering columns are therefore a union of half-open byte intervals. A nil End means that the
-// interval is open.
+// This file computes intervals of clustering keys. A clustering key is a concatenation of order-preserving forms, so
+// restrictions on clustering columns select a union of half-open byte intervals. A nil End means that the interval is
+// open.
 
 // afterPrefix returns the smallest key greater than all keys with the prefix, or nil if there is no such key.
 // afterPrefix does not modify the prefix.
@@ -32,10 +32,10 @@ func Point(key []byte) command.Slice {
 	return command.Slice{Start: key, End: append(key[:len(key):len(key)], 0)}
 }
 
-// tupleIntervals returns the intervals of keys with the given prefix whose next columns, compared as a tuple, are
-// greater than values if above is true, or less otherwise. If inclusive is true, equal keys are included. If the
-// columns have different directions, there are several intervals: one for each column, with equal values in the columns
-// before it.
+// tupleIntervals returns the intervals of keys that have the given prefix and whose next columns are greater than
+// values if above is true, or less than values otherwise. The columns are compared as a tuple. If inclusive is true,
+// equal keys are included. If the columns have different directions, there are several intervals: one for each column,
+// with equal values in the columns before it.
 func tupleIntervals(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
 	var out []command.Slice
 	equal := prefix
@@ -104,8 +104,8 @@ func intersect(a, b []command.Slice) []command.Slice {
 	return out
 }
 
-// After removes the part that has already been read. After returns the intervals after a key, or before the key in a
-// reverse read.
+// After removes the part of the intervals that has already been read. After returns the part after the key, or the part
+// before the key in a reverse read.
 func After(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
 		list = []command.Slice{{}}

@@ -47,9 +47,8 @@ func RangeText(t *schema.Table, start, end []byte) string {
 }
 
 // decodeBound decodes a bound of an interval. decodeBound returns the values of the first columns. decodeBound also
-// reports whether the bound is after the keys with these values, as opposed to before them. For integers, both
-// interpretations may be possible. decodeBound then returns the more readable interpretation for this end of the
-// interval.
+// reports whether the bound is after or before the keys with these values. For integers, both interpretations may be
+// possible. decodeBound then returns the more readable interpretation for this end of the interval.
 func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
 	if len(key) == 0 {
 		return nil, false, true
@@ -79,8 +78,8 @@ func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
 	return n
 }
 
-// maxBoundTries is the maximum number of trailing 0xff bytes that the successor of a key form may have lost. The
-// greatest UUID and the end of a text in descending order have such bytes.
+// maxBoundTries is the maximum number of trailing 0xff bytes that were removed when the successor of a key form was
+// computed. The greatest UUID and the end of a text in descending order have such bytes.
 const maxBoundTries = 40
 
 // columnsOf decodes the values of the first columns of a clustering key. ok is false if the key ends within a value.

@@ -109,8 +109,8 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	return out, nil
 }
 
-// InValues evaluates an IN used as a filter. InValues ignores null and unset values in a list, because no row contains
-// such values.
+// InValues evaluates an IN relation that is used as a filter. InValues ignores null and unset values in a list, because
+// no row contains such values.
 func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	var out [][]byte
 	if r.list == nil {

@@ -72,8 +72,8 @@ func Handles(stmt parser.Statement) bool {
 
 var errAnonymous = &dberr.Unauthorized{Message: "You have to be logged in and not anonymous to perform this request"}
 
-// Execute executes a statement for which Handles returns true. rows is nil for all statements except LIST, and for a
-// LIST with an empty result.
+// Execute executes a statement for which Handles returns true. rows is nil unless the statement is a LIST with a
+// nonempty result.
 func (e *Executor) Execute(ctx context.Context, r *Request) (rows *Rows, warnings []string, err error) {
 	if r.Subject == nil {
 		return nil, nil, errAnonymous
@@ -129,8 +129,8 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 // bytes of a longer password.
 const PasswordBytesMax = 72
 
-// attributes returns the attributes in the options of a role. If allowed is false, the password is not hashed. The
-// change will be rejected, and hashing would waste CPU time.
+// attributes returns the attributes in the options of a role. If allowed is false, the password is not hashed, because
+// the change will be rejected and hashing would waste CPU time.
 func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowed bool) (access.Attributes, error) {
 	a := access.Attributes{
 		Login: o.Login, Superuser: o.Superuser, Hash: o.HashedPassword, Hashed: o.HashedPassword != nil,

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// mayBlock reports whether a statement that is neither a SELECT nor a modification may take long.
+// mayBlock reports whether a statement that is neither a SELECT nor a modification may take a long time.
 func (st *statement) mayBlock() bool {
 	_, use := st.parsed.(*parser.Use)
 	return !use

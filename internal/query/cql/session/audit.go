@@ -13,10 +13,10 @@ import (
 
 // Auditor records completed requests.
 type Auditor interface {
-	// AuditsAll reports whether Audit is called for every request, instead of only for requests without permission and
-	// for statements about roles.
+	// AuditsAll reports whether Audit is called for every request. If it returns false, Audit is called only for
+	// requests without permission and for statements about roles.
 	AuditsAll() bool
-	// Audit records a request, and must not retain the entry. security reports whether the client lacked a permission,
+	// Audit records a request, and must not retain the entry. security reports whether the client lacked a permission
 	// or the statement is about roles.
 	Audit(e *AuditEntry, security bool)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAudit checks that every completed request is audited once, through every entry point, with Cassandra's name, its
-// object, and its error. Audit entries contain no passwords.
+// TestAudit checks that every completed request through every entry point is audited once. The entry must contain
+// Cassandra's name for the request, the object of the request, and its error. Audit entries contain no passwords.
 func TestAudit(t *testing.T) {
 	w := newAuthFixture(t)
 	query := func(s *Session, text string) { w.run(s, (*Session).Query, Request{Text: []byte(text)}) }

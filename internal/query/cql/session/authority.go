@@ -19,8 +19,8 @@ import (
 
 // Authority checks permissions on a node that requires authentication. It is safe for concurrent use.
 //
-// A statement holds the permissions it requires. A session caches the permissions of its role for the current state of
-// the roles. While the state does not change, a check takes two lookups.
+// A statement holds the permissions that it requires. A session caches the permissions of its role for the current
+// state of the roles. As long as the state does not change, a check takes two lookups.
 type Authority struct {
 	datacenter string
 	configured access.ConfiguredUsers
@@ -35,8 +35,8 @@ type roleCache struct {
 	resolved sync.Map // name -> *access.Subject
 }
 
-// NewAuthority returns an authority for a node in the given data center. configured are the users of the node's
-// configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
+// NewAuthority returns an authority for a node in the given data center. configured contains the users that are defined
+// in the node's configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
 func NewAuthority(datacenter string, configured access.ConfiguredUsers, strict bool) *Authority {
 	a := &Authority{datacenter: datacenter, configured: configured, strict: strict}
 	a.Set(&access.State{})
@@ -151,9 +151,9 @@ func (i *identity) actor() (ddl.Actor, error) {
 	return ddl.Actor{Role: who.Name, Subject: who}, nil
 }
 
-// hiddenFromAccounts rejects statements on system.peers_v2, which Azure Cosmos DB does not have. A driver that reads
-// this table connects to the other nodes at the CQL port, which requires a role. Without the table, the driver keeps
-// using the port in its configuration.
+// hiddenFromAccounts rejects statements on system.peers_v2, which does not exist in Azure Cosmos DB. A driver that
+// reads this table connects to the CQL port of the other nodes. This port requires a role. Without the table, the
+// driver keeps using the port in its configuration.
 func hiddenFromAccounts(st *statement) error {
 	for _, t := range st.tables {
 		if t.Keyspace == "system" && t.Name == "peers_v2" {

@@ -74,8 +74,8 @@ func (w *authFixture) answer(s *Session, text string) string {
 	return strings.Join(r.Warnings, "; ")
 }
 
-// TestPermissions checks SE6 for every kind of statement and every entry point. A statement without permission must be
-// rejected, and it must be executed after the permission has been granted. Each line contains the statement, the
+// TestPermissions checks SE6 for every kind of statement and every entry point. A statement must be rejected if the
+// role lacks the permission, and executed after the permission has been granted. Each line contains the statement, the
 // permission, and the resource.
 func TestPermissions(t *testing.T) {
 	w := newAuthFixture(t)
@@ -204,7 +204,7 @@ func TestPermissions(t *testing.T) {
 }
 
 // TestRoleChangesAffectSessions checks that open sessions use the current state of the roles. Revoking a permission,
-// removing LOGIN, and dropping a role also affect statements that were prepared before.
+// removing LOGIN, and dropping a role must also affect statements that were prepared earlier.
 func TestRoleChangesAffectSessions(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -340,7 +340,8 @@ func TestCheckAllocates(t *testing.T) {
 }
 
 // TestKeysRequirePermission checks that a role needs SELECT on a table of keyspace ilion to read it, because some of
-// these tables contain keys of logical partitions. Permissions on the tables that they describe are not sufficient.
+// these tables contain keys of logical partitions. Permissions on the tables that the ilion tables describe are not
+// sufficient.
 func TestKeysRequirePermission(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

@@ -34,9 +34,9 @@ const (
 	recheckNow
 )
 
-// recheck decides about a request that was rejected with err, which may be nil. If the rejection is final, the error is
-// the one for the client. This node may not have received a recent change, such as the creation of the table, because
-// it was down or is slow. (SE7)
+// recheck decides about a request that was rejected with err, which may be nil. If the rejection is final, recheck
+// returns the error for the client. This node may not have received a recent change, such as the creation of the table,
+// because the node was down or is slow (SE7).
 func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult, error) {
 	if e.opts.Metadata == nil || err == nil {
 		return rejectionFinal, err

@@ -18,8 +18,8 @@ type awaitFunc func() error
 func (f awaitFunc) AwaitLatest(context.Context) error { return f() }
 
 // TestRecheck checks (SE7) on a node that has missed a schema change. A request for an unknown object is bound again
-// after the node has received the change, through every entry point. If the read barrier times out, this request and
-// the following requests are rejected. However, the error must not state that a keyspace or table does not exist.
+// after the node has received the change, through every entry point. If the read barrier times out, the request and
+// subsequent requests are rejected. However, the error must not state that a keyspace or table does not exist.
 func TestRecheck(t *testing.T) {
 	var missed []string // the statements that the read barrier delivers
 	var w *fixture

@@ -49,8 +49,8 @@ func (m meteredTables) hasAny(tables []*schema.Table) bool {
 // maxChargePayload is the key of the custom payload that limits the charge of a request, in the same format.
 const maxChargePayload = "MaxRequestCharge"
 
-// readPayload reads the custom payload of the request: whether to report the charge, the maximum charge, and the
-// priority.
+// readPayload reads the custom payload of the request: the maximum charge, the priority, and whether to report the
+// charge.
 func (c *Call) readPayload() (err error) {
 	c.wantsCharge, c.maxCharge, c.lowPriority = false, 0, false
 	for i := range c.Request.Payload {

@@ -93,8 +93,8 @@ func TestRequestCharge(t *testing.T) {
 }
 
 // TestChargePayload checks that every response contains the charge if the table or its keyspace has provisioned
-// throughput. This applies from the moment at which the throughput is set, even to prepared statements. Otherwise, only
-// clients that request the charge receive it.
+// throughput. This applies as soon as the throughput is set, even to statements that were already prepared. Otherwise,
+// only clients that request the charge receive it.
 func TestChargePayload(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")

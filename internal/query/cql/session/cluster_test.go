@@ -22,8 +22,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
 
-// TestLevelWarnings checks the warnings for consistency levels. A write at a level above a quorum causes a warning once
-// per connection and level, only in a cluster. Reads cause no warning.
+// TestLevelWarnings checks the warnings for consistency levels. In a cluster only, a write at a level above a quorum
+// causes a warning once per connection and level. Reads cause no warning.
 func TestLevelWarnings(t *testing.T) {
 	replicas := 0
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
@@ -126,8 +126,9 @@ func (f *fixedRouting) Tablet(_ uint32, t token.Token) (Tablet, bool) {
 	return f.tablet, !f.here[t]
 }
 
-// TestTablets checks that a client that requested it receives the location of data. This applies to an EXECUTE that
-// binds the whole partition key on a node without a replica. The bytes follow the protocol extension.
+// TestTablets checks that a client that requested tablets-routing-v1 receives the location of data in the format of
+// this protocol extension. The location is sent in response to an EXECUTE that binds the whole partition key on a node
+// without a replica.
 func TestTablets(t *testing.T) {
 	routing := &fixedRouting{here: map[token.Token]bool{token.Hash(i32(7)): true}}
 	routing.tablet = Tablet{First: -2, Last: 5, Replicas: []schema.UUID{{1}, {2}}}
@@ -302,8 +303,8 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestBatchLog checks that batch records are decoded unchanged, and that a removed record remains removed in either
-// order of its two mutations. The test also checks the permissions of clients.
+// TestBatchLog checks that batch records are decoded unchanged, and that a removed record remains removed, regardless
+// of the order in which its two mutations are applied. The test also checks the permissions of clients.
 func TestBatchLog(t *testing.T) {
 	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog)

@@ -15,8 +15,8 @@ import (
 // statements, and in the node's log. Every statement text that leaves this package is the result of display.
 //
 // The result contains no password. If a table has masked columns, it contains no constants. parsed is nil if the text
-// could not be parsed or bound. In this case, the result contains no constants, because it is unknown to which table
-// they belong.
+// could not be parsed or bound. In this case, the result contains no constants, because they may belong to a table with
+// masked columns.
 //
 // The slow-query log and the list of sessions show less, because their readers may not be permitted to see data. See
 // slowlog.Redact.

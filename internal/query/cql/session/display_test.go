@@ -60,8 +60,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestOwnTraces checks that a role can read only its own traces, by their IDs, unless it is a superuser or has SELECT
-// on the table. A role that is created again cannot read the traces of the dropped role.
+// TestOwnTraces checks that a role can read only its own traces, which it must select by ID, unless it is a superuser
+// or has SELECT on the table. A role that is created again cannot read the traces of the dropped role.
 func TestOwnTraces(t *testing.T) {
 	w := newAuthFixture(t)
 	const refused = "can read only its own traces"

@@ -42,8 +42,8 @@ type Options struct {
 	// MaskingOff disables dynamic data masking.
 	MaskingOff bool
 	Limits
-	// Memory replaces ResultsBytesMax: it is the memory pool of results, shared with the evaluations of the node. Slots
-	// limits the number of concurrent evaluations. If it is nil, the number is not limited.
+	// Memory replaces ResultsBytesMax: it is the memory pool for results and for the evaluations of the node. Slots
+	// limits the number of concurrent evaluations. If Slots is nil, the number is not limited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots
 	// Clients reports memory pressure. It may be nil.
@@ -58,7 +58,7 @@ type Options struct {
 	// See TopologyRouting.
 	Routing Routing
 	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
-	// returned, as replica sets do. In this case, the request is copied, so that the write can be bound and sent again.
+	// returned, as replica sets do. In this case, the request is copied, so the write can be bound and sent again.
 	StaleAfterReturn bool
 	// Builds reports whether an index is being built. If it is nil, all indexes are complete.
 	Builds read.IndexBuilds
@@ -93,8 +93,8 @@ type Limits struct {
 	// 64 MiB.
 	TextBytesMax int64
 	// MutationBytesMax limits the size of a change of one logical partition, RowBytesMax limits the size of a change of
-	// one row, and BatchBytesMax limits the size of a batch over several logical partitions. If a limit is 0, the size
-	// is not limited. See write.Options.
+	// one row, and BatchBytesMax limits the size of a batch over several logical partitions. A limit of 0 means no
+	// limit. See write.Options.
 	MutationBytesMax, RowBytesMax, BatchBytesMax int
 	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
 	// default is 5 s.
@@ -124,8 +124,8 @@ type Engine struct {
 	roles       *roles.Executor
 	writes      *write.Executor
 	opts        Options
-	// transactions sends transactions to their leaders. programs executes the transactions of partitions that this node
-	// leads.
+	// transactions sends transactions to their leaders. programs executes the transactions on partitions whose leader
+	// is this node.
 	transactions *transaction.Executor
 	programs     *transaction.Programs
 	prepared     *preparedCache
@@ -231,7 +231,7 @@ func (e *Engine) PreparedCount() int { return e.prepared.len() }
 // PreparedEvicted returns the number of prepared statements that have been evicted from the cache.
 func (e *Engine) PreparedEvicted() int64 { return e.prepared.evicts.Load() }
 
-// Memory returns the memory in use, in bytes, as estimates: the cells of results that are being read, the trees and
+// Memory returns estimates of the memory in use, in bytes: the cells of results that are being read, the trees and
 // plans of large statements that are being executed, and prepared statements.
 func (e *Engine) Memory() (results, statements, prepared int64) {
 	return e.results.Used(), e.texts.used.Load(), e.prepared.bytes.Load()
@@ -321,8 +321,8 @@ func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, er
 			id = plain
 		}
 		e.prepared.put(id, st)
-		// A schema change that was published after the binding may have removed its statements before this one was
-		// cached.
+		// A schema change that was published after the binding may have removed the affected statements before this
+		// statement was cached.
 		if st.current(e.catalog.Snapshot()) {
 			return st, id, nil
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// explainMetadata describes the row that EXPLAIN returns. The keyspace and the table do not exist. They follow the
-// naming of Ilion's virtual tables.
+// explainMetadata describes the row that EXPLAIN returns. The keyspace and the table do not exist. Their names follow
+// the naming of Ilion's virtual tables.
 var explainMetadata = func() *Metadata {
 	text, double := cqltype.Native(cqltype.Text), cqltype.Native(cqltype.Double)
 	columns := []Column{{Name: "plan", Type: text}, {Name: "index", Type: text},
@@ -35,7 +35,7 @@ var explainMetadata = func() *Metadata {
 // unknownPriceWarning is the warning for an EXPLAIN without bound values.
 const unknownPriceWarning = "The cost depends on the bound values. Bind all markers to see the cost"
 
-// bindExplain binds EXPLAIN. It has the markers and requires the permissions of the explained statement.
+// bindExplain binds EXPLAIN. EXPLAIN has the same markers and requires the same permissions as the explained statement.
 func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
 	if c, ok := s.Statement.(*parser.Call); ok {
 		return dberr.Invalidf("EXPLAIN is not supported for CALL: the cost depends on the procedure %s. Execute it and read "+

@@ -52,8 +52,8 @@ func (w *fixture) explain(r Request) (e explainedAs) {
 	return e
 }
 
-// TestExplain checks that EXPLAIN returns a description of the statement, its index, the number of physical partitions,
-// and the price. The test also checks that EXPLAIN has no effect, and checks the cost of EXPLAIN itself.
+// TestExplain checks that EXPLAIN returns a description of the statement, the index, the number of physical partitions,
+// and the price. The test also checks that EXPLAIN has no effect and that EXPLAIN itself has the expected cost.
 func TestExplain(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
@@ -141,7 +141,7 @@ func TestExplain(t *testing.T) {
 }
 
 // TestExplainWithValues checks that EXPLAIN is prepared like the explained statement and uses its values. If no values
-// are given, it returns the plan and a warning that the price depends on them.
+// are given, EXPLAIN returns the plan and a warning that the price depends on the values.
 func TestExplainWithValues(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")

@@ -20,7 +20,7 @@ func (e *Engine) env(s *schema.Schema, ks *schema.Keyspace, t *schema.Table, mar
 	return env
 }
 
-// requireFunctions records the functions that a statement calls and the permissions they require.
+// requireFunctions records the functions that a statement calls and the permissions that the functions require.
 func (st *statement) requireFunctions(called expr.Calls) {
 	st.functions = called
 	for _, f := range called.Terms {

@@ -21,7 +21,7 @@ func (c *Call) failGuardrail(g *guardrail.Check, err error) Status {
 	return c.Result.Fail(err)
 }
 
-// checkSelectGuardrails checks a SELECT without its values, which read.Plan.Execute checks.
+// checkSelectGuardrails checks a SELECT except for its values. read.Plan.Execute checks the values.
 func checkSelectGuardrails(g *guardrail.Check, st *statement, r *Request) error {
 	if st.computed {
 		return nil
@@ -41,7 +41,7 @@ func checkSelectGuardrails(g *guardrail.Check, st *statement, r *Request) error 
 	return nil
 }
 
-// checkGuardrails checks a modification without its values, which write.Executor checks.
+// checkGuardrails checks a modification except for its values. write.Executor checks the values.
 func (m *modification) checkGuardrails() error {
 	g := m.request.Guard
 	if !g.On() {

@@ -16,7 +16,7 @@ import (
 // promises. The only exception is a write at a level that requires more replicas than a quorum. The client that sends
 // such a write receives a warning once per connection and level.
 
-// warnings holds the warnings that a client has received. It has a bit for each consistency level, and warnedUseBit.
+// warnings records which warnings a client has received. It contains a bit for each consistency level and warnedUseBit.
 type warnings struct{ sent atomic.Uint32 }
 
 // addLevel adds a warning to the result of a write whose level requires more replicas than a quorum.

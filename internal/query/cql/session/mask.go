@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// maskedUse lists the masked columns of a table whose values a statement could reveal, because it restricts rows by
-// them or compares them in conditions. If needsUnmask is true, a transaction compares or copies their values, which
-// requires UNMASK.
+// maskedUse lists the masked columns of a table whose values a statement could reveal, because the statement restricts
+// rows by these columns or compares them in conditions. If needsUnmask is true, a transaction compares or copies their
+// values, which requires UNMASK.
 type maskedUse struct {
 	table       *schema.Table
 	columns     []string

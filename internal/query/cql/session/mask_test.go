@@ -90,9 +90,9 @@ func TestMasksHold(t *testing.T) {
 	}
 }
 
-// TestMaskPermissions checks that permissions are evaluated when a statement is executed and not when it is prepared.
-// UNMASK shows all values. SELECT_MASKED permits restricting rows by masked columns. Both can be granted on the table
-// and on the resources that contain it.
+// TestMaskPermissions checks that permissions are evaluated when a statement is executed instead of when it is
+// prepared. UNMASK shows all values. SELECT_MASKED permits restricting rows by masked columns. Both can be granted on
+// the table and on the resources that contain it.
 func TestMaskPermissions(t *testing.T) {
 	w := newAuthFixture(t)
 	for _, text := range []string{
@@ -132,7 +132,7 @@ func TestMaskPermissions(t *testing.T) {
 }
 
 // TestEncryptedPagingState checks that the paging states of a table with masked keys contain no readable key and cannot
-// be forged by a client. They must resume at the correct position, even for a different role.
+// be forged by a client. A paging state must resume the read at the correct position, even for a different role.
 func TestEncryptedPagingState(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k text MASKED WITH DEFAULT, c text MASKED WITH DEFAULT, w text, PRIMARY KEY (k, c))")

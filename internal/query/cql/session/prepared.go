@@ -20,7 +20,8 @@ type preparedCache struct {
 	bytesMax int64
 
 	count, bytes atomic.Int64
-	// clock advances by one for each prepared statement, so that the use of a statement usually requires no write.
+	// clock advances only when a statement is prepared. Therefore, recording the use of a statement usually requires no
+	// write.
 	clock  atomic.Int64
 	hand   atomic.Uint32 // shard at which the next eviction starts
 	evicts atomic.Int64
@@ -53,7 +54,7 @@ func newPreparedCache(max, bytesMax int) *preparedCache {
 }
 
 // preparedID returns Cassandra's ID of a statement: the MD5 of the keyspace and the text. Drivers use the ID on all
-// nodes, and some drivers require that a second PREPARE returns the same ID.
+// nodes, and some drivers require a second PREPARE to return the same ID.
 func preparedID(keyspace string, text []byte) [16]byte {
 	h := md5.New()
 	h.Write([]byte(keyspace))
@@ -107,7 +108,7 @@ func (st *statement) bytes() int64 {
 	return preparedBytesBase + preparedBytesPerByte*int64(len(st.text)) + preparedBytesPerColumn*int64(columns)
 }
 
-// put caches a statement, and evicts other statements while a limit is exceeded.
+// put caches a statement. While a limit is exceeded, put evicts other statements.
 func (c *preparedCache) put(id [16]byte, st *statement) {
 	st.used.Store(c.clock.Add(1))
 	s := c.shard(&id)
@@ -143,8 +144,8 @@ func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 	}
 }
 
-// evict removes the least recently used of a few entries in the next nonempty shard, except keep. It returns false if
-// no such entry exists. The iteration order of a map is random, so the first entries are a sample.
+// evict removes the least recently used of a few entries in the next nonempty shard. It never removes the entry keep.
+// It returns false if no such entry exists. The iteration order of a map is random, so the first entries are a sample.
 func (c *preparedCache) evict(keep [16]byte) bool {
 	for range preparedShards {
 		s := &c.shards[c.hand.Add(1)%preparedShards]

@@ -92,9 +92,9 @@ func TestPrepareErrors(t *testing.T) {
 	}
 }
 
-// TestIDs checks that IDs equal the IDs of Cassandra: the hash of keyspace and text, or of the text alone if it names
-// its keyspaces. A client that has changed its keyspace receives the same ID for such a text, and a different ID for
-// other texts.
+// TestIDs checks that IDs equal the IDs of Cassandra: the hash of keyspace and text, or of the text alone if the text
+// names the keyspace of every table. A client that has changed its keyspace receives the same ID for such a text, and a
+// different ID for other texts.
 func TestIDs(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -130,8 +130,9 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestAlteredTable checks that ALTER TABLE removes prepared statements, and that the same text gets the same ID with
-// different columns. After that, clients of version 4 receive the columns even if they ask to omit them.
+// TestAlteredTable checks that ALTER TABLE removes prepared statements, and that preparing the same text again returns
+// the same ID with different columns. After that, clients of version 4 receive the columns even if they ask to omit
+// them.
 func TestAlteredTable(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a int)")
@@ -172,8 +173,8 @@ func TestAlteredTable(t *testing.T) {
 	}
 }
 
-// TestPreparedBounds checks that the cache uses its limits by number and memory and evicts unused statements. The cache
-// must neither exceed the limits nor stay far below them.
+// TestPreparedBounds checks that the cache enforces its limits on the number and memory of statements and evicts unused
+// statements. The cache must neither exceed the limits nor stay far below them.
 func TestPreparedBounds(t *testing.T) {
 	const max = 1000
 	c := newPreparedCache(max, 1<<30)

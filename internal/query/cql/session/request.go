@@ -24,7 +24,8 @@ type Client struct {
 	Account bool
 	// Version is the version of the CQL binary protocol, 3 to 5.
 	Version uint8
-	// DriverName and DriverVersion are the names that the client reports. They are often empty.
+	// DriverName and DriverVersion are the name and version of the driver, as reported by the client. They are often
+	// empty.
 	DriverName, DriverVersion string
 	// Options holds the options of the client's STARTUP message, or nil if they are unknown.
 	Options map[string]string
@@ -74,7 +75,7 @@ type Request struct {
 	Text []byte
 	// ID is the prepared statement of Execute.
 	ID [16]byte
-	// Values holds the bound values in wire format. A nil value is null, or unset if Unset is true for it.
+	// Values holds the bound values in wire format. A nil value is null, or unset if its element of Unset is true.
 	Values [][]byte
 	// Unset is nil if all values are set. Otherwise, it is parallel to Values.
 	Unset []bool
@@ -91,7 +92,7 @@ type Request struct {
 	// PageSize is the number of rows per page. If it is not positive, the result is not paged.
 	PageSize    int32
 	PagingState []byte
-	// Timestamp is the default timestamp in microseconds, if HasTimestamp is true.
+	// Timestamp is the default timestamp in microseconds. It is valid only if HasTimestamp is true.
 	Timestamp    int64
 	HasTimestamp bool
 	// Now is the client's current time in seconds, if HasNow is true.
@@ -117,8 +118,9 @@ const (
 	// Pending means that Call.Complete will be called later, or has been called. The method and its caller must no
 	// longer access the call.
 	Pending
-	// Offload means that the call was not executed, because it may take long and Call.MayBlock is false. The caller
-	// must call the same method again with the same request and MayBlock set to true, on a goroutine that may block.
+	// Offload means that the call was not executed, because it may take a long time and Call.MayBlock is false. The
+	// caller must call the same method again with the same request and MayBlock set to true, on a goroutine that may
+	// block.
 	Offload
 )
 
@@ -126,8 +128,8 @@ const (
 type Call struct {
 	Request Request
 	Result  Result
-	// MayBlock is false on the goroutine of a connection, because all later requests wait there. On such a goroutine,
-	// only work that takes microseconds is permitted. It is true on a worker.
+	// MayBlock is true on a worker and false on the goroutine of a connection. On the goroutine of a connection, only
+	// work that takes microseconds is permitted, because all later requests of the connection wait for it.
 	MayBlock bool
 
 	// wantsCharge reports whether the client requests the charge.
@@ -137,8 +139,8 @@ type Call struct {
 	// lowPriority reports whether the request has low priority.
 	lowPriority bool
 	done        Completer
-	// statement and began are the data of Running. began is in Unix nanoseconds and is set last. It is 0 if no
-	// statement is running.
+	// statement and began are the data that Running returns. began is in Unix nanoseconds and is set last. It is 0 if
+	// no statement is running.
 	statement atomic.Pointer[statement]
 	began     atomic.Int64
 }

@@ -2,8 +2,8 @@
 
 package session
 
-// requestCopy holds a copy of the data that a request refers to. It is needed for a modification that may be sent again
-// after the method that received the request has returned. The memory is reused.
+// requestCopy holds a copy of the data that a request refers to. A modification needs the copy if it may be sent again
+// after the method that received the request has returned. The memory of the copy is reused.
 type requestCopy struct {
 	active bool
 	arena  []byte

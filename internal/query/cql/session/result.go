@@ -16,7 +16,7 @@ import (
 // Column describes a bind marker or a column of a result.
 type Column = expr.Column
 
-// Metadata describes the columns of a result. It is created by NewMetadata once per prepared statement, or per
+// Metadata describes the columns of a result. NewMetadata creates it once for each prepared statement and once for each
 // unprepared request. It is immutable and may be shared. Protocol servers cache their encoded form in its slots.
 type Metadata struct {
 	Columns []Column
@@ -117,7 +117,7 @@ type Result struct {
 
 	// Metadata, Cells, RowCount, and PagingState hold the rows. Cells contains the values of all rows, row by row. Each
 	// value is a 32-bit big-endian length (-1 for null) followed by that number of bytes. A session appends to
-	// Cells[:0] and so reuses its capacity.
+	// Cells[:0] to reuse the capacity of Cells.
 	Metadata *Metadata
 	Cells    []byte
 	RowCount int

@@ -19,7 +19,8 @@ const maxScanShapes = 16
 // node started.
 type ScanShape struct {
 	read.Shape
-	// Count is the number of reads, Pages the number of their pages, and Rows is the number of returned rows.
+	// Count is the number of reads, Pages is the number of pages that they returned, and Rows is the number of returned
+	// rows.
 	Count, Pages, Rows uint64
 	Units              ru.Units
 }

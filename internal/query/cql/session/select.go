@@ -114,7 +114,8 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	return Done
 }
 
-// begin sets the values and the options, and checks permissions and guardrails that depend on them.
+// begin sets the values and the options. It then checks the permissions and guardrails that depend on the values and
+// options.
 func (x *selection) begin() error {
 	s, c, st := x.session, x.call, x.st
 	if err := s.bindingsFor(&x.bindings, st, &c.Request, x.began); err != nil {
@@ -204,7 +205,7 @@ func (x *selection) rebind(ctx context.Context) error {
 	return err
 }
 
-// throttled reports whether a request was rejected because its partition has used its throughput.
+// throttled reports whether a request was rejected because its partition has used up its throughput.
 func throttled(err error) bool {
 	busy, ok := errors.AsType[*dberr.Overloaded](err)
 	return ok && busy.RetryAfter > 0
@@ -237,7 +238,8 @@ func (x *selection) limitEvaluation() {
 	}
 }
 
-// evaluationParts is the divisor of the memory for results and evaluations that one evaluation may use.
+// evaluationParts divides the memory for results and evaluations. One evaluation may use up to 1/evaluationParts of the
+// memory.
 const evaluationParts = 2
 
 // servesLocally reports whether this node can serve a SELECT of one partition without another node.

@@ -15,8 +15,8 @@
 //   - (SE5) The result of a restarted read contains no rows of an earlier attempt.
 //   - (SE6) No statement is executed for a client whose role lacks the permission in the current state of the roles.
 //   - (SE7) While the leader of the meta partition responds, no statement is rejected because the schema or the roles
-//     of this node are outdated. They must contain every change that any node acknowledged before. If no leader exists,
-//     an unknown keyspace or table is not reported as missing.
+//     of this node are outdated. The schema and the roles must contain every change that any node acknowledged earlier.
+//     If no leader exists, an unknown keyspace or table is not reported as missing.
 //
 // Start reading at Session.Execute.
 package session
@@ -193,8 +193,8 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 	return s.run(ctx, c, st, began)
 }
 
-// run executes a bound statement. It records the latency unless the statement is pending. The completion records the
-// latency of a pending statement.
+// run executes a bound statement. It records the latency unless the statement is pending. The latency of a pending
+// statement is recorded when the statement completes.
 func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var status Status
 	err := c.readPayload()

@@ -289,8 +289,8 @@ func TestWarningsWithErrors(t *testing.T) {
 	}
 }
 
-// TestUnpagedBound checks that the size of unpaged results, including DESCRIBE, is limited and that paging reads the
-// same results.
+// TestUnpagedBound checks that the size of unpaged results, including the results of DESCRIBE, is limited and that
+// paged reads return the same results.
 func TestUnpagedBound(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{ResultBytesMax: 4000}})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -328,7 +328,7 @@ func TestUnpagedBound(t *testing.T) {
 	}
 }
 
-// TestResultsBound checks the common limit of unpaged results, and that their memory is released in all cases.
+// TestResultsBound checks that all unpaged results together are limited and that their memory is released in all cases.
 func TestResultsBound(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20}})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -354,8 +354,8 @@ func TestResultsBound(t *testing.T) {
 	}
 }
 
-// TestDescribePages checks that the pages of DESCRIBE form the whole result, and that a page of an older schema is
-// rejected.
+// TestDescribePages checks that the pages of DESCRIBE form the whole result, and that a request for a page of an older
+// schema is rejected.
 func TestDescribePages(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
@@ -496,7 +496,8 @@ func TestWritesDuringAlter(t *testing.T) {
 	}
 }
 
-// TestLatency checks that every statement is counted once by kind, including failed statements, in the correct bucket.
+// TestLatency checks that every statement, including each failed statement, is counted once under its kind and in the
+// correct bucket.
 func TestLatency(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

@@ -18,7 +18,7 @@ import (
 )
 
 // lateCoordinator rejects writes as stale after their method has returned and the client's buffer has been overwritten.
-// It does so stale times, and the schema changes between the writes.
+// The field stale is the number of writes to reject. The schema changes between the writes.
 type lateCoordinator struct {
 	write.Coordinator
 	mu       sync.Mutex
@@ -57,8 +57,8 @@ func (l *lateCoordinator) ConditionalWrite(ctx context.Context, c *command.Condi
 }
 
 // TestStaleAfterReturn checks (SE1) with remote replicas: a write that is rejected as stale after its method has
-// returned is bound and sent again. The write must have the values of the client, even though their buffer has been
-// reused.
+// returned is bound and sent again. The write must contain the client's values, even though the buffer of these values
+// has been reused.
 func TestStaleAfterReturn(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -55,7 +55,8 @@ type statement struct {
 	used atomic.Int64
 }
 
-// plans holds the plan of a statement. At most one is set. All are nil for statements that are bound during execution.
+// plans holds the plan of a statement. At most one field is set. All fields are nil for statements that are bound
+// during execution.
 type plans struct {
 	read *read.Plan
 	// reader reads the rows of read.
@@ -74,7 +75,7 @@ type requirements struct {
 	required []requiredPermission
 	// locked is an error if the statement writes to a table that clients must not modify.
 	locked error
-	// traces is the trace table that a SELECT reads, or nil. See checkTraces.
+	// traces is the trace table that a SELECT reads, or nil if the statement reads no trace table. See checkTraces.
 	traces *schema.Table
 	// maskedUses lists the masked columns that restrictions and conditions use.
 	maskedUses []maskedUse

@@ -15,7 +15,7 @@ import (
 // Operation is a kind of operation on a table.
 type Operation uint8
 
-// The operations. A Read specifies its partition keys, but a Scan does not.
+// The operations. A Read specifies the partition keys to read; a Scan does not.
 const (
 	Read Operation = iota
 	Scan
@@ -42,8 +42,8 @@ const (
 type latencyHistogram struct {
 	buckets [histogramBuckets]atomic.Uint64
 	slowest atomic.Int64 // us
-	// minute is the most recent minute with a recorded duration. thisMinute and lastMinute are the counts in that
-	// minute and in the minute before.
+	// minute is the most recent minute with a recorded duration. thisMinute is the count in that minute, and lastMinute
+	// is the count in the preceding minute.
 	minute                 atomic.Int64
 	thisMinute, lastMinute atomic.Int64
 }

@@ -23,7 +23,7 @@ type Tablet struct {
 // Routing locates data.
 type Routing interface {
 	// Tablet returns the range that contains a token of a table. ok is false if no location must be sent, because this
-	// node has a replica or the table is unknown. It is called once per EXECUTE of a client that requested
+	// node has a replica or the table is unknown. Tablet is called once for each EXECUTE from a client that requested
 	// tablets-routing-v1.
 	Tablet(table uint32, t token.Token) (tablet Tablet, ok bool)
 	LocalReads
@@ -40,8 +40,8 @@ type LocalReads interface {
 const tabletsPayload = "tablets-routing-v1"
 
 // addTabletPayload adds the location of a prepared statement's partition to its result if this node is not a replica
-// and the client supports it. As in ScyllaDB, a client that contacts any of the replicas is not redirected. It is
-// called before the request is executed, while the bound values are valid.
+// and the client supports tablets-routing-v1. As in ScyllaDB, a client that contacts any of the replicas is not
+// redirected. addTabletPayload is called before the request is executed, while the bound values are valid.
 func (s *Session) addTabletPayload(c *Call, st *statement) {
 	routing := s.engine.opts.Routing
 	if routing == nil || !s.client.Tablets {
@@ -96,7 +96,7 @@ func (t *Tablet) append(dst []byte) []byte {
 	return dst
 }
 
-// TopologyRouting implements Routing by the topology of physical partitions.
+// TopologyRouting implements Routing using the topology of physical partitions.
 type TopologyRouting struct {
 	Coordinator interface {
 		LocalReads

@@ -10,9 +10,9 @@ import (
 )
 
 // statementMemory limits the memory of all large unprepared statements in execution. The memory of a statement depends
-// on its number of tokens. The syntax tree of many short terms is a hundred times as large as its text. The tree of a
-// few long terms is about as large as its text. Short texts are not counted. The limit on the bytes of requests in
-// flight covers them.
+// on its number of tokens. The syntax tree of a statement with many short terms is a hundred times as large as the
+// text. The syntax tree of a statement with a few long terms is about as large as the text. Short texts are not
+// counted, because the limit on the bytes of requests in flight covers them.
 type statementMemory struct {
 	max  int64
 	used atomic.Int64

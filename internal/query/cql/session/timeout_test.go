@@ -13,7 +13,7 @@ import (
 )
 
 // TestTimeoutClause checks that USING TIMEOUT is accepted in all statements. For a SELECT that reads several parts of a
-// table, it can shorten and extend the time limit.
+// table, the clause can shorten or extend the time limit.
 func TestTimeoutClause(t *testing.T) {
 	var now time.Time
 	step := time.Duration(0)

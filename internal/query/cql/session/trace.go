@@ -51,7 +51,7 @@ func (t *tracer) init(e *Engine) (err error) {
 	return err
 }
 
-// completionChannel receives completions. Its capacity is the number of completions.
+// completionChannel receives completions. Its capacity must be at least the number of completions.
 type completionChannel chan struct{}
 
 // Completed implements Completer.
@@ -62,8 +62,8 @@ func (d completionChannel) Written(*write.Outcome) { d <- struct{}{} }
 
 // traceInfo describes a traced request.
 type traceInfo struct {
-	// request is the kind in system_traces.sessions. text is the display text of the statement. It is empty for a batch
-	// message.
+	// request is the request kind that is stored in system_traces.sessions. text is the display text of the statement.
+	// It is empty for a batch message.
 	request, text string
 }
 
@@ -114,8 +114,9 @@ func (i *identity) traceTag() (tag [6]byte, ok bool) {
 	return tag, true
 }
 
-// checkTraces returns an error if the client must not execute a SELECT on a trace table. Superusers and roles with
-// SELECT on the table may read all traces. Other roles must name their own traces.
+// checkTraces returns an error if the client must not execute a SELECT on a trace table. Superusers and roles with the
+// SELECT permission on the table may read all traces. Other roles may read only their own traces, and must specify the
+// trace IDs.
 func (i *identity) checkTraces(st *statement, b *expr.Bindings) error {
 	who, err := i.subject()
 	t := st.traces

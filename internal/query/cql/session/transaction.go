@@ -40,7 +40,7 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	return nil
 }
 
-// Programs returns the programs that execute the transactions of partitions that this node leads.
+// Programs returns the programs that execute transactions on partitions whose leader is this node.
 func (e *Engine) Programs() *transaction.Programs { return e.programs }
 
 // currentSchema provides the current schema of an engine's catalog. It implements transaction.Schemas.

@@ -5,8 +5,8 @@
 //
 // Guarantees:
 //
-//   - (SW1) The kept requests use at most Options.MaxBytes, regardless of the requests. A Report holds at most
-//     MaxRequests requests and MaxStatements statements.
+//   - (SW1) The memory of the kept requests never exceeds Options.MaxBytes. A Report holds at most MaxRequests requests
+//     and MaxStatements statements.
 //   - (SW2) A request that is not slow costs one comparison.
 //   - (SW3) If all requests are slow, a node spends almost no time on recording them: above maxPerSecond, requests are
 //     only counted.
@@ -38,7 +38,7 @@ const (
 	// maxTextBytes limits the redacted text of a statement. maxScannedBytes limits the part of the text that is
 	// redacted.
 	maxTextBytes, maxScannedBytes = 1 << 10, 2 << 10
-	// requestOverhead is the approximate memory of a Request in bytes, without its texts.
+	// requestOverhead is the approximate memory of a Request in bytes, excluding its texts.
 	requestOverhead = 256
 )
 

@@ -29,8 +29,8 @@ type Plan struct {
 	lets []let
 	// slots holds the referenced columns of lets, in the order of Bindings.References.
 	slots []slot
-	// result is the SELECT of the table. returns is the SELECT of references. At most one of result and returns is
-	// set.
+	// result is the SELECT that reads the table. returns is the SELECT that returns references. At most one of result
+	// and returns is set.
 	result  *read.Plan
 	returns []expr.Term
 	columns []read.Column
@@ -284,7 +284,7 @@ func (b *binder) typed(t parser.Term, env *expr.Env) (expr.Term, *cqltype.Type, 
 	return bound, typ, err
 }
 
-// RestrictedMasks returns the names of the masked columns that restrict rows.
+// RestrictedMasks returns the names of the masked columns by which the statement restricts rows.
 func (p *Plan) RestrictedMasks() (names []string) {
 	plans := []*read.Plan{p.result}
 	for i := range p.lets {

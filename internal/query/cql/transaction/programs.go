@@ -47,8 +47,8 @@ const (
 	plansTextMax = 4 << 20
 )
 
-// NewPrograms returns programs that use writes to apply changes, under the guardrails in guards for clients that are
-// not exempt.
+// NewPrograms returns programs that use writes to apply changes. The guardrails in guards apply to clients that are not
+// exempt.
 func NewPrograms(s Schemas, writes *write.Executor, guards *guardrail.Guards, uuids *cqltype.TimeUUIDs) *Programs {
 	return &Programs{schemas: s, writes: writes, guards: guards, uuids: uuids, plans: map[planName]*Plan{}}
 }

@@ -57,8 +57,8 @@ func (b *binder) modification(stmt parser.Statement) (*write.Plan, error) {
 	return plan, nil
 }
 
-// rewriteSelfUpdates rewrites c = c + value for a number as c = row.c + value, where row is a let of the updated row.
-// rewriteSelfUpdates does not modify the original statement.
+// rewriteSelfUpdates rewrites c = c + value, where c is a number, as c = row.c + value, where row is a let of the
+// updated row. rewriteSelfUpdates does not modify the original statement.
 func (b *binder) rewriteSelfUpdates(u *parser.Update, env *expr.Env) (*parser.Update, error) {
 	out := *u
 	out.Assignments = append([]parser.Assignment(nil), u.Assignments...)
@@ -180,8 +180,8 @@ func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	return &parser.Arithmetic{Op: a.Op, Left: left, Right: right}
 }
 
-// typeHint marks a marker as a number of a type or as a duration that is added to a time. The marker is named after the
-// other operand, because the name of a function argument is not meaningful.
+// typeHint marks a marker as a number of the given type, or as a duration that is added to a time. The marker is named
+// after the other operand, because the name of a function argument would not be meaningful.
 func typeHint(t parser.Term, typ *cqltype.Type, name string) parser.Term {
 	m, ok := t.(*parser.Marker)
 	if !ok || typ == nil || !isAddable(typ) {

@@ -87,8 +87,8 @@ func (w *fixture) shown(table string) string {
 	return strings.Join(lines, " | ")
 }
 
-// TestRoundsPassOver checks that rows are not delayed by other rows whose part of a view is not writable, in the same
-// chunk of hints or a later one.
+// TestRoundsPassOver checks that rows are not delayed by other rows whose part of a view is not writable. The other
+// rows may be in the same chunk of hints or in a later chunk.
 func TestRoundsPassOver(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, false)

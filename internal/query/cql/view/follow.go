@@ -119,10 +119,10 @@ type wantedRange struct {
 	due   keys.StaleHint
 }
 
-// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist
-// have been applied. If written is not 0, it is the stamp of hints that have just been written. The hints themselves
-// are not read, because applying an older hint after newer ones is harmless. sort skips hints that cannot be
-// processed, and returns the reason for one of these hints in err.
+// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist have
+// been applied. If written is not 0, it is the stamp of hints that have just been written. In this case, the hints are
+// not read, because applying an older hint after newer hints is harmless. sort skips hints that cannot be processed,
+// and returns the reason for one of these hints in err.
 func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows []wanted, ranges []wantedRange,
 	err error) {
 	views := k.views()
@@ -225,11 +225,12 @@ func (l *looker) Partition(token.Token, []byte, *row.Row) (command.Step, error) 
 func (l *looker) Row(_ []byte, r *row.Row) (command.Step, error) { return command.Stop, l.fn(r) }
 
 // changes adds the operands that update the view for a base row at a stamp: the image at its place, and deletions at
-// all other places where the row may have view data. These places are settled unless the row still has their value. In
-// that case, the row may appear there later without being assigned a new place.
+// all other places where the row may have view data. A place is settled unless the row still has the view key value of
+// the place. In that case, the row may appear at the place again without being assigned a new place.
 //
-// An image is added only at an existing place. If the row was written before the view and the view's build has not
-// reached it, the place does not exist. In that case, the place is added now, together with a hint that the row is due.
+// An image is added only at an existing place. The place does not exist if the row was written before the view was
+// created and the view's build has not reached the row. In that case, the place is added now, together with a hint that
+// the row is due.
 func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, stamp, now int64) error {
 	var b row.Builder
 	var left [][]byte

@@ -14,7 +14,7 @@ import (
 
 // Row appends the hints of a row write for the view: the row is due and, if it may get a place in the view, the place.
 // value is the written value of the view key column that is not a base key column, or nil. insert reports whether the
-// row may come into existence. If the view has no such column, the place is always added, because the row may be older
+// write may create the row. If the view has no such key column, the place is always added, because the row may be older
 // than the view.
 func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []command.Op {
 	n := len(clustering)

@@ -21,8 +21,8 @@ func (k *Keeper) rounds(ctx context.Context) {
 	}
 }
 
-// roundsAtOnce is the number of views of partitions that a round processes concurrently. Because of the concurrency,
-// an unwritable view does not delay other views.
+// roundsAtOnce is the number of views that a round processes concurrently, counting a view once for each partition.
+// Because of the concurrency, an unwritable view does not delay other views.
 const (
 	roundsAtOnce = 4
 	// rangesAtOnce is the number of ranges of a view that are processed concurrently.
@@ -91,7 +91,7 @@ func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, bef
 	}
 }
 
-// catchUpWith processes ranges one by one and all rows together. If the rows cannot be processed together, it
+// catchUpWith processes ranges individually and all rows together. If the rows cannot be processed together, it
 // processes each row separately. Rows in writable parts of the view then succeed.
 func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints [][]byte) {
 	rows, ranges, err := k.sort(r, hints, 0)

@@ -105,8 +105,8 @@ func (b brokenChanger) RenewViews(context.Context, string, string) (*schema.Sche
 	return nil, b.err
 }
 
-// TestWriteWhileTruncated checks a row that is written after the base table was truncated and delivered before its
-// views are truncated. At the end, the row must be in the views.
+// TestWriteWhileTruncated writes a row after the base table has been truncated. The row is delivered to the views
+// before they are truncated. At the end of the test, the views must contain the row.
 func TestWriteWhileTruncated(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")
@@ -120,8 +120,8 @@ func TestWriteWhileTruncated(t *testing.T) {
 	w.inViews("after TRUNCATE", "2")
 }
 
-// TestUnfinishedTruncate checks that the error tells a client to repeat TRUNCATE if views cannot be truncated, and
-// that repeating it empties them.
+// TestUnfinishedTruncate checks that the error tells a client to repeat TRUNCATE if views cannot be truncated, and that
+// repeating TRUNCATE empties the views.
 func TestUnfinishedTruncate(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")

@@ -23,8 +23,8 @@ import (
 )
 
 // Verifier compares views or indexes with their tables page by page during concurrent writes, and optionally repairs
-// them. A difference is reported if every comparison finds it and the row does not change during the last element of
-// Pauses. That pause is longer than the lag of a writable view.
+// them. A difference is reported if every comparison finds it and the row does not change during the last pause in
+// Pauses. The last pause is longer than the lag of a writable view.
 type Verifier struct {
 	Rows  Rows
 	Clock sched.Clock
@@ -35,8 +35,8 @@ type Verifier struct {
 	Pauses []time.Duration
 }
 
-// usualPauses ends with a pause that is longer than the lag of a writable view. The shorter pauses serve rows that
-// agree soon.
+// usualPauses ends with a pause that is longer than the lag of a writable view. The shorter pauses avoid long waits for
+// rows that soon agree.
 var usualPauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond,
 	4 * time.Second}
 

@@ -19,7 +19,7 @@ import (
 type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
 // BuildEntries returns the function that returns the entries of a row in an index that is being built. For a view, the
-// entries are hints, which update the view. For other indexes, entries returns the entries.
+// entries are hints, which update the view. For other indexes, the parameter entries returns the entries.
 func BuildEntries(current func() *schema.Schema, entries EntriesOf) EntriesOf {
 	return func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 		if ix.Kind != schema.ViewKind {

@@ -20,8 +20,8 @@ import (
 type viewPage struct {
 	*Verifier
 	v *View
-	// now, in seconds, is the same for all comparisons of a page. The times to live in an image are relative to it, so
-	// a different time would look like a change of the row.
+	// now is the time, in seconds, of all comparisons of a page. The times to live in an image are relative to now, so
+	// a different time would appear to be a change of the row.
 	now int64
 }
 

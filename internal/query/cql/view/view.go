@@ -91,7 +91,7 @@ func bind(ks *schema.Keyspace, base, t *schema.Table, index uint32) (*View, erro
 	return v, err
 }
 
-// affected reports whether a change of regular columns, which may create the row, can affect the view.
+// affected reports whether a change of regular columns can affect the view. The change may create the row.
 func (v *View) affected(changes func(c *schema.Column) bool) bool {
 	if v.key == nil {
 		return true // any column keeps a row alive

@@ -185,7 +185,7 @@ func (x *changes) addAll(o *operation, t *target, into *row.Builder, v []byte) e
 }
 
 // addList appends elements in order, each with its own timeuuid. Prepended elements receive timeuuids that are mirrored
-// into the past. Elements that are prepended later have smaller timeuuids.
+// into the past, so elements that are prepended later have smaller timeuuids.
 func (x *changes) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))
@@ -220,8 +220,8 @@ func (x *changes) addList(o *operation, t *target, into *row.Builder, v []byte) 
 	return nil
 }
 
-// mirrorTicks is the instant at which prepended elements are mirrored, 2010-01-01, in UUID time (100 ns since
-// 1582-10-15).
+// mirrorTicks is the time around which the timeuuids of prepended elements are mirrored: 2010-01-01 in UUID time (100
+// ns since 1582-10-15).
 var mirrorTicks = uint64(time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC).Unix()*1e7) + 0x01b21dd213814000
 
 // mirror reflects the time of a timeuuid at mirrorTicks.

@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
-// BatchLog creates and reads the rows of system.batches. The table has one row for each atomic batch over several
-// physical partitions that is in progress. The key of a row is the batch ID. The column data holds the batch as encoded
-// by the coordinator. BatchLog is safe for concurrent use.
+// BatchLog creates and reads the rows of system.batches. The table contains one row for each atomic batch in progress
+// that writes to several physical partitions. The key of a row is the batch ID. The column data holds the batch as
+// encoded by the coordinator. BatchLog is safe for concurrent use.
 type BatchLog struct {
 	catalog *catalog.Catalog
 	table   *schema.Table

@@ -43,11 +43,11 @@ func (s *groupSet) tableNames() (names []string) {
 	return names
 }
 
-// batchWarnPart is the divisor of Options.BatchBytesMax that gives the minimum size of a batch that causes a warning.
+// A batch causes a warning if its size is at least Options.BatchBytesMax divided by batchWarnPart.
 const batchWarnPart = 10
 
-// checkSize rejects a batch over several logical partitions that is too large, and warns about a large one. A batch
-// over one logical partition is not checked, because it is comparable to a large row.
+// checkSize rejects a batch over several logical partitions if the batch is too large. It warns about a large batch. A
+// batch over one logical partition is not checked, because it is comparable to a large row.
 func (x *Execution) checkSize() error {
 	refuse := x.executor.opts.BatchBytesMax
 	warn := refuse / batchWarnPart
@@ -89,9 +89,10 @@ func (s *groupSet) warnLarge(o *Options, warnings []string) []string {
 	return warnings
 }
 
-// checkSizes rejects changes of too many bytes of one row or of one logical partition, with Cassandra's texts.
+// checkSizes rejects changes that write too many bytes to one row or to one logical partition. The errors have
+// Cassandra's texts.
 func (x *changes) checkSizes(o *Options) error {
-	// The arena contains the operands of all groups. If the arena does not exceed a limit, no group exceeds it.
+	// The arena contains the operands of all groups. If the arena does not exceed a limit, no group exceeds the limit.
 	most := len(x.arena)
 	if o.RowBytesMax > 0 && most > o.RowBytesMax {
 		if err := x.groups.checkRows(o.RowBytesMax); err != nil {

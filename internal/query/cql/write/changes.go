@@ -22,7 +22,7 @@ type changes struct {
 	conditional bool
 	// conditionalBatch is set for all statements of a batch with conditions. As in Cassandra, the writes of such a
 	// batch override its deletions of ranges and partitions. However, the deletion of a row overrides writes to the
-	// same row. Without clustering columns, the row is the partition.
+	// same row. In a table without clustering columns, the row is the partition.
 	conditionalBatch bool
 	// static and regular report the kinds of columns that the statements write.
 	static, regular bool
@@ -30,8 +30,8 @@ type changes struct {
 	// guard checks values. It is nil if no guardrail concerns values.
 	guard *guardrail.Check
 	stamp stamp // timestamp and TTL of the current statement
-	// putRow and putStatic report whether the leader adds list elements to the current row or to the static row, which
-	// may create it.
+	// putRow and putStatic report whether the leader adds list elements to the current row or to the static row. Adding
+	// elements may create the row.
 	putRow, putStatic bool
 	// viewKeyValues holds the values of the current row in key columns of views.
 	viewKeyValues []viewKeyValue
@@ -47,7 +47,8 @@ func (x *changes) begin(guard *guardrail.Check) {
 	x.conditional, x.conditionalBatch, x.static, x.regular = false, false, false, false
 }
 
-// arena holds the keys, the operands, and other data that the changes refer to, until the write is complete.
+// arena holds the keys, the operands, and other data to which the changes refer. The arena is used until the write is
+// complete.
 type arena []byte
 
 // keep copies bytes into the arena.

@@ -24,7 +24,8 @@ type condition struct {
 	field    []byte // index of a field in wire format
 	values   []expr.Term
 	list     expr.Term // IN ?
-	// emptyIsNull reports whether an empty value compares as null: an empty multi-cell collection has no cells.
+	// emptyIsNull reports whether an empty value compares as null. This applies to multi-cell collections, because an
+	// empty collection has no cells.
 	emptyIsNull bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// dataSizes holds the sizes by which Cassandra computes the size of a batch, in addition to the bytes of values, paths,
-// and clustering columns. The batch limits and warnings use Cassandra's sizes, because operators know them.
+// dataSizes holds the sizes that Cassandra adds to the bytes of values, paths, and clustering columns to compute the
+// size of a batch. The batch limits and warnings use Cassandra's sizes, because operators know them.
 type dataSizes struct {
 	update int // a logical partition of a table: its deletion and the header of its static row
 	row    int

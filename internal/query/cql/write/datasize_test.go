@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestDataSizes checks the batch sizes against Cassandra 5.0.5, which was measured with these statements. Each
-// statement is in a batch with a row of 6,070 bytes in a different partition, whose size is subtracted.
+// TestDataSizes compares batch sizes with the sizes that were measured for the same statements in Cassandra 5.0.5. Each
+// statement is in a batch with a row of 6,070 bytes in a different partition. The size of this row is subtracted from
+// the batch size.
 func TestDataSizes(t *testing.T) {
 	w := newFixture(t)
 	for _, s := range []string{"CREATE TYPE ks.u (a int, b text)", "CREATE TABLE ks.b (k text PRIMARY KEY, v text)",

@@ -33,7 +33,7 @@ type Options struct {
 	// not limited.
 	MutationBytesMax int
 	// BatchBytesMax is the maximum size, in bytes, of a batch that spans several logical partitions. A batch that
-	// exceeds a tenth of the limit causes a warning. If it is 0, batches are limited only by the frame size.
+	// exceeds a tenth of the limit causes a warning. If BatchBytesMax is 0, batches are limited only by the frame size.
 	BatchBytesMax int
 	// CellSizes computes the size of a batch from cells and clustering columns only. See compat.Release.
 	CellSizes bool
@@ -49,8 +49,8 @@ type Options struct {
 // Pricing determines the prices of conditionals and charges the evaluation of values. The coordinator of stored
 // tables implements it.
 type Pricing interface {
-	// Find reads the rows that a conditional refers to and returns the price of reading them. It is called if several
-	// conditionals together must not exceed Request.MaxCharge. It blocks.
+	// Find reads the rows to which a conditional refers and returns the price of reading these rows. Find is called if
+	// several conditionals together must not exceed Request.MaxCharge. Find blocks.
 	Find(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
 	// Spend deducts the price of evaluating the written values from the balance of their partition.
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
@@ -60,13 +60,13 @@ type Pricing interface {
 type Request struct {
 	expr.Bindings
 	Level, Serial dberr.Consistency
-	// Timestamp is the default timestamp in microseconds, if HasTimestamp is true.
+	// Timestamp is the default timestamp in microseconds. It is valid only if HasTimestamp is true.
 	Timestamp    int64
 	HasTimestamp bool
 	// Guard holds the guardrails of the client and collects their warnings. Guard may be nil.
 	Guard *guardrail.Check
-	// MaxCharge limits the cost. A write that exceeds it is rejected before any part is applied. If it is 0, the cost
-	// is not limited.
+	// MaxCharge limits the cost. A write whose cost exceeds MaxCharge is rejected before any part is applied. If
+	// MaxCharge is 0, the cost is not limited.
 	MaxCharge ru.Units
 	// Claimant identifies the client for fair sharing. See command.Mutation.
 	Claimant fairshare.Principal
@@ -146,7 +146,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 }
 
 // spend deducts the price of the evaluation from the balance of the first partition that is written. The session adds
-// it to the charge.
+// this price to the charge.
 func (x *Execution) spend(m *meter.Meter) {
 	price := ru.Evaluation(m.Excess())
 	if price > 0 && x.changes.groups.used > 0 && x.executor.opts.Pricing != nil {

@@ -27,8 +27,8 @@ type group struct {
 	dropped []cqltype.Dropped
 	ops     []command.Op
 
-	// Parts of the command that the leader resolves. rows are the rows to which conditions and updates refer. refs maps
-	// names to indexes in rows.
+	// The following fields are the parts of the command that the leader resolves. rows are the rows to which conditions
+	// and updates refer. refs maps names to indexes in rows.
 	rows       []command.RowRef
 	refs       map[string]int
 	conditions []command.Condition

@@ -47,7 +47,7 @@ func (x *changes) addIndexValue(g *group, ix *index, clustering, value []byte) e
 	return x.addIndexEntry(g, ix, clustering, x.arena.tail(begin))
 }
 
-// addIndexEntry adds an index entry for the form of a value. The execution retains the value.
+// addIndexEntry adds an index entry for the index form of a value. The execution retains the value.
 func (x *changes) addIndexEntry(g *group, ix *index, clustering, value []byte) error {
 	if len(value) >= indexedBytesMax {
 		t := g.table

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// TestListUpdateAddsKeyEntries checks that a list update resolved by the leader, which may create the row, writes the
-// same entries for indexes on key columns as a plain append.
+// TestListUpdateAddsKeyEntries checks a list update that is resolved by the leader and may create the row. It must
+// write the same entries for indexes on key columns as a plain append.
 func TestListUpdateAddsKeyEntries(t *testing.T) {
 	w := newFixture(t)
 	for _, text := range []string{

@@ -183,8 +183,8 @@ func (l *later) ConditionalWrite(_ context.Context, _ *command.Conditional, _ co
 	l.wg.Go(func() { done.Done(o) })
 }
 
-// TestCompletedOnce checks an execution of several parts that are completed on other goroutines. It must complete its
-// caller once, with the first error.
+// TestCompletedOnce checks an execution that consists of several parts, each of which is completed on another
+// goroutine. The caller must be notified once, with the first error.
 func TestCompletedOnce(t *testing.T) {
 	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE cnt (k int PRIMARY KEY, n counter)")
@@ -208,8 +208,8 @@ func TestCompletedOnce(t *testing.T) {
 	}
 }
 
-// TestMutationSize checks that a write that changes too much of one logical partition is rejected as a whole, as a
-// statement and in a batch. The limit must apply to each partition separately.
+// TestMutationSize checks that a statement or batch that writes too many bytes to one logical partition is rejected as
+// a whole. The limit must apply to each partition separately.
 func TestMutationSize(t *testing.T) {
 	w := invariantFixture(t)
 	e := NewExecutor(w, Options{MutationBytesMax: 1000})
@@ -246,8 +246,8 @@ func TestMutationSize(t *testing.T) {
 	}
 }
 
-// TestRowSize checks that a write that changes too much of one row is rejected even if many rows of a partition may be
-// changed.
+// TestRowSize checks that a write of too many bytes to one row is rejected, even if the size of changes to a partition
+// is not limited.
 func TestRowSize(t *testing.T) {
 	w := invariantFixture(t)
 	e := NewExecutor(w, Options{RowBytesMax: 1000})
@@ -265,8 +265,9 @@ func TestRowSize(t *testing.T) {
 	}
 }
 
-// TestBatchSize checks that the limit in Options rejects only batches over several partitions, and that a tenth of it
-// causes a warning. As in Cassandra, a row has an overhead of 70 bytes (see TestDataSizes).
+// TestBatchSize checks that the limit in Options rejects only batches over several partitions, and that a batch that
+// exceeds a tenth of the limit causes a warning. As in Cassandra, a row has an overhead of 70 bytes (see
+// TestDataSizes).
 func TestBatchSize(t *testing.T) {
 	w := invariantFixture(t)
 	e := NewExecutor(w, Options{BatchBytesMax: 2000})

@@ -14,7 +14,7 @@ import (
 // checkMaxCharge rejects a write that exceeds the client's maximum charge. The cost of mutations is known. The leader
 // computes the cost of a conditional and rejects it before it is proposed. If several conditionals change several
 // partitions, no conditional must be rejected after another has been applied. Therefore, the rows of all conditionals
-// are read before any conditional is sent. Concurrent changes of these rows are not counted.
+// are read before any conditional is sent. Concurrent changes to these rows are not taken into account.
 func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 	if x.maxCharge == 0 {
 		return nil

@@ -177,7 +177,7 @@ func bindSubtract(a *parser.Assignment, c *schema.Column, text string, env *expr
 	return o, err
 }
 
-// bindAddValue binds c = c + value in a conditional UPDATE, which reads the row anyway.
+// bindAddValue binds c = c + value in a conditional UPDATE. Such an UPDATE reads the row in any case.
 func bindAddValue(a *parser.Assignment, c *schema.Column, value string, env *expr.Env) (o operation, err error) {
 	if !c.Type.Kind.Sums() {
 		return o, dberr.Invalidf("Invalid operation (%s = %s + %s) for non-numeric and non-text type %s", c.Name, c.Name,

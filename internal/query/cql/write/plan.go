@@ -59,8 +59,8 @@ type Plan struct {
 	// readsRow reports whether an operation depends on the stored row. static and regular report the kinds of written
 	// columns.
 	readsRow, static, regular bool
-	// json is the document of INSERT JSON, or nil. In this case, the plan is an INSERT whose markers are the columns of
-	// json.
+	// json is the document of INSERT JSON, or nil for other statements. If json is not nil, the plan is an INSERT whose
+	// markers are the columns of json.
 	json *jsonDocument
 
 	indexes []*index
@@ -83,7 +83,7 @@ func Prepare(rel *compat.Release, stmt parser.Statement, ks *schema.Keyspace, ta
 	return PrepareIn(stmt, expr.NewEnv(rel, ks, table, markers), markers)
 }
 
-// PrepareIn works like Prepare with an environment that contains the table.
+// PrepareIn works like Prepare, but uses an environment that already contains the table.
 func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error) {
 	p, err := bind(stmt, env)
 	if err != nil {
@@ -175,7 +175,7 @@ type stamp struct {
 	at int64
 }
 
-// stamp evaluates USING. fallback is the timestamp if the statement sets none.
+// stamp evaluates USING. fallback is the timestamp to use if the statement does not set a timestamp.
 func (p *Plan) stamp(b *expr.Bindings, fallback int64) (s stamp, err error) {
 	s = stamp{at: b.Now.Unix(), expiry: row.NoExpiry}
 	if p.conditional || p.table.Counter {

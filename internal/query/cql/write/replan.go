@@ -18,8 +18,8 @@ import (
 // enables or disables change logging. It also sets the table revision. The row changes are not modified. The error is
 // coordinator.ErrUnknownTable if the table does not exist.
 //
-// Replan is required for a batch that was planned before an index was created and is applied afterward. The index
-// builder may already have passed the rows of the batch.
+// Replan is required for a batch that was planned before an index was created and is applied after the index was
+// created. The index builder may already have passed the rows of the batch.
 func Replan(s *schema.Schema, c *command.Conditional) error {
 	m := &c.Mutation
 	t := s.TableByID(m.Table)

@@ -70,8 +70,8 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 }
 
-// sendConditionals sends the conditionals. When the last conditional has completed, a different caller may use x.
-// Therefore, the groups must not be accessed after the last conditional has been sent.
+// sendConditionals sends the conditionals. When the last conditional has completed, a different caller may already be
+// using x. Therefore, the groups must not be accessed after the last conditional has been sent.
 func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
 		if g := &x.changes.groups.list[i]; g.needsLeader() {

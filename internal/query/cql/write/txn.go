@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Bind binds an INSERT, UPDATE, or DELETE of a transaction in the environment that its statements share.
+// Bind binds an INSERT, UPDATE, or DELETE of a transaction in the environment that the statements of the transaction
+// share.
 func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	p, err := bind(stmt, env)
 	switch {
@@ -30,7 +31,7 @@ func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	return p, nil
 }
 
-// Key returns the partition key that the plan writes to. Key returns an error unless the plan writes to exactly one
+// Key returns the partition key to which the plan writes. Key returns an error unless the plan writes to exactly one
 // key.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.json != nil {

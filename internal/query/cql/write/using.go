@@ -34,7 +34,8 @@ func bindUsing(s *parser.Using, env *expr.Env) (u usingClause, err error) {
 	return u, err
 }
 
-// evalTimestamp evaluates the timestamp, in microseconds. evalTimestamp returns fallback if the clause sets none.
+// evalTimestamp evaluates the timestamp, in microseconds. evalTimestamp returns fallback if the clause does not set a
+// timestamp.
 func (u *usingClause) evalTimestamp(b *expr.Bindings, fallback int64) (int64, error) {
 	if u.timestamp == nil {
 		return fallback, nil
@@ -58,7 +59,7 @@ func (u *usingClause) evalTimestamp(b *expr.Bindings, fallback int64) (int64, er
 	return t, nil
 }
 
-// evalTTL evaluates the time to live, in seconds. evalTTL returns fallback if the clause sets none.
+// evalTTL evaluates the time to live, in seconds. evalTTL returns fallback if the clause does not set a time to live.
 func (u *usingClause) evalTTL(b *expr.Bindings, fallback int32) (int32, error) {
 	if u.ttl == nil {
 		return fallback, nil

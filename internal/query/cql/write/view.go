@@ -13,7 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
-// planView is a materialized view of the table that a plan writes to. skip reports whether the plan never affects it.
+// planView is a materialized view of the table to which a plan writes. skip reports whether the plan never affects the
+// view.
 type planView struct {
 	*view.View
 	skip bool

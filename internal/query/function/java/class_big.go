@@ -33,7 +33,7 @@ func defCharacters() {
 	})
 }
 
-// These constants limit BigInteger and BigDecimal. A larger number ends the call. A larger number ends the call.
+// These constants limit BigInteger and BigDecimal. A larger number ends the call.
 const (
 	digitsMax = 20_000
 	bitsMax   = digitsMax * 10 / 3

@@ -414,8 +414,8 @@ func defHelpers() {
 	def("Object", "hashCode()int", func(f *frame, a []value) value { return f.hash(a[0].r) })
 }
 
-// hash returns hashCode. For boxes, texts, and lists of them, it equals Java's hash code. For other objects, it is the
-// hash of their text.
+// hash returns hashCode. For boxes, texts, and lists of boxes and texts, the result equals Java's hash code. For other
+// objects, it is the hash of the object's text.
 func (f *frame) hash(r any) value {
 	defer f.enter()()
 	h := int32(0)

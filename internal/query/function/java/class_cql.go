@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// getters maps the suffix of a getter of UDTValue and TupleValue to the class that the getter reads and its setter
-// writes.
+// getters maps the suffix of a getter of UDTValue and TupleValue to the class that the getter returns and the
+// corresponding setter accepts.
 var getters = map[string]string{"Bool": "boolean", "Byte": "byte", "Short": "short", "Int": "int", "Long": "long",
 	"Float": "float", "Double": "double", "String": "String", "UUID": "UUID", "Timestamp": "Date", "Date": "LocalDate",
 	"Time": "long", "Varint": "BigInteger", "Decimal": "BigDecimal", "Inet": "InetAddress", "Bytes": "ByteBuffer",

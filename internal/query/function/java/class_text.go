@@ -41,7 +41,7 @@ func charAt(f *frame, s string, i int64, what string) value {
 	return ofInt(int64(u[i]))
 }
 
-// trim implements String.trim, which removes all characters up to U+0020 at both ends.
+// trim implements String.trim, which removes characters that are not greater than U+0020 from both ends.
 func trim(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
 // compare implements String.compareTo.

@@ -12,7 +12,7 @@ type variable struct {
 	name string
 	typ  *jtype
 	// index is the index in the frame. slot is the number of the variable in the Java virtual machine. Exception
-	// messages contain it.
+	// messages contain this number.
 	index, slot int
 	parameter   bool
 }

@@ -188,7 +188,7 @@ func dotted(n *node) (string, bool) {
 	return "", false
 }
 
-// className returns the class that a chain of names refers to. The chain refers to a class only if its first name is
+// className returns the class to which a chain of names refers. The chain refers to a class only if its first name is
 // not a variable.
 func (c *compiler) className(n *node) (name, written string, ok bool) {
 	written, ok = dotted(n)

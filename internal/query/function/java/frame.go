@@ -13,7 +13,7 @@ import (
 // node.
 const (
 	// stepsMax is the maximum number of steps of a call. A statement, a method call, and an element of a collection
-	// take one step each. The limit corresponds to some tens of milliseconds.
+	// take one step each. The limit corresponds to several tens of milliseconds.
 	stepsMax = 2_000_000
 	// bytesMax limits the bytes that a call allocates.
 	bytesMax = 16 << 20
@@ -63,7 +63,7 @@ func (f *frame) abort(err error) {
 	}
 }
 
-// alloc consumes bytes, and steps for accessing them. alloc is called before the bytes are allocated.
+// alloc consumes n bytes and the steps for accessing these bytes. alloc is called before the bytes are allocated.
 func (f *frame) alloc(n int) {
 	if f.bytes -= n; f.bytes < 0 {
 		panic(exhausted{what: "more than 16 MiB of memory"})

@@ -141,7 +141,7 @@ func (c *compiler) each(n *node) exec {
 	}
 }
 
-// afterLoop returns the way in which a loop ends after a statement in its body has ended it.
+// afterLoop returns how execution continues after a statement in the body of a loop has ended the loop.
 func afterLoop(n next) next {
 	if n == doReturn {
 		return doReturn

@@ -74,7 +74,7 @@ func TestExpensive(t *testing.T) {
 }
 
 // TestEndsWithRequest checks that a call ends with the context and the deadline of its request, between two steps of
-// any built-in. Its allocations are charged to the request.
+// any built-in. The allocations of the call are charged to the request.
 func TestEndsWithRequest(t *testing.T) {
 	for name, body := range expensive {
 		p := compiled(t, body)

@@ -13,8 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// regularExpression compiles a regular expression. The syntax is Go's, whose matching time is linear in the length of
-// the text. Java features that Go does not support, such as lookaround and backreferences, throw an exception.
+// regularExpression compiles a regular expression. It uses Go's syntax and implementation, so the matching time is
+// linear in the length of the text. Java features that Go does not support, such as lookaround and backreferences,
+// throw an exception.
 func regularExpression(f *frame, text string) *pattern.Pattern {
 	if len(text) > 1000 {
 		panic(exhausted{what: "a regular expression of more than 1000 characters"})

@@ -160,7 +160,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// slice returns the part of a string between two positions in UTF-16 units, which must be valid.
+// slice returns the part of a string between two positions in UTF-16 units. Both positions must be valid.
 func slice(s string, begin, end int) string {
 	if isASCII(s) {
 		return s[begin:end]

@@ -13,19 +13,19 @@ const BodyBytesMax = 256 << 10
 // Bounds are the limits of scripts. Zero fields have default values.
 type Bounds struct {
 	// Time is the maximum duration of a script. Time defaults to 750 ms, which is less than the time for which a
-	// transaction may lock its logical partition. After AcceptTime (default 500 ms), operations are not accepted, and
-	// the script should return its intermediate result.
+	// transaction may lock its logical partition. After AcceptTime (default 500 ms), further operations are not
+	// accepted, so the script should return an intermediate result.
 	Time, AcceptTime time.Duration
-	// FunctionTime is the maximum duration of a call of a user-defined function. FunctionTime defaults to 500 ms,
-	// which allows for a busy node.
+	// FunctionTime is the maximum duration of a call of a user-defined function. FunctionTime defaults to 500 ms, which
+	// is sufficient even on a busy node.
 	FunctionTime time.Duration
-	// Grace is the time for which the engine waits for a script to stop. Grace defaults to 50 ms.
+	// Grace is the maximum time that the engine waits for a script to stop. Grace defaults to 50 ms.
 	Grace time.Duration
 	// CompileTime is the maximum CPU time of the compilation of a script. CompileTime defaults to 2 s.
 	CompileTime time.Duration
-	// MemoryBytes is the maximum growth of the process heap during a script that runs for more than a few
-	// milliseconds. MemoryBytes defaults to MemoryBytesMax. The limit applies to the heap of the whole process without
-	// garbage, because Go does not attribute memory to goroutines.
+	// MemoryBytes is the maximum growth of the process heap during a script that runs for more than a few milliseconds.
+	// MemoryBytes defaults to MemoryBytesMax. The limit applies to the live heap of the whole process, because Go does
+	// not attribute memory to goroutines.
 	MemoryBytes uint64
 	// Depth is the maximum call depth. Depth defaults to 1,000.
 	Depth int

@@ -43,7 +43,8 @@ func (r *realm) makeCollection() {
 	}
 }
 
-// arguments holds the arguments of a collection function: its own arguments, the options and a callback.
+// arguments holds the arguments of a collection function: the arguments that are specific to the function, the options
+// and a callback.
 type arguments struct {
 	realm   *realm
 	own     []goja.Value

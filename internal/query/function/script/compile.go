@@ -113,9 +113,9 @@ func outer(prg *ast.Program) *ast.FunctionLiteral {
 	return f
 }
 
-// scan rejects texts for which the parser would need too much time or stack. It examines brackets outside strings and
-// comments without parsing. Brackets that it misclassifies are in regular expressions or templates, where they do not
-// nest.
+// scan rejects texts for which the parser would need too much time or stack space. It examines brackets outside strings
+// and comments without parsing. Brackets that it misclassifies are in regular expressions or templates, where they do
+// not nest.
 func scan(body string) error {
 	depth, arrows, labels := 0, 0, 0
 	word := true // The text since the last colon contains only words.

@@ -36,7 +36,8 @@ type Engine struct {
 
 	programs programs
 
-	// collecting protects collection. collection is the time of the last garbage collection that collected has started.
+	// collecting protects collection. collection is the time of the last garbage collection that the method collected
+	// has started.
 	collecting sync.Mutex
 	collection time.Time
 }
@@ -61,7 +62,7 @@ type Call struct {
 	Items Items
 	// SelfLink and AltLink are the links of the container by resource IDs and by names.
 	SelfLink, AltLink string
-	// Arguments are the arguments of a procedure or function: an array, or undefined for none.
+	// Arguments are the arguments of a procedure or function: an array, or undefined if the call has no arguments.
 	Arguments document.Value
 	// Operation is the operation of a trigger: Create, Replace, Upsert or Delete.
 	Operation string
@@ -90,7 +91,7 @@ type Outcome struct {
 }
 
 // Procedure executes a stored procedure. Errors are of type *Failure. After an error, the outcome contains only the
-// log. After an error, the caller must roll back all changes made through Items.
+// log, and the caller must roll back all changes made through Items.
 func (e *Engine) Procedure(ctx context.Context, c *Call) (*Outcome, error) {
 	return e.outcome(ctx, procedure, c)
 }
@@ -140,8 +141,8 @@ func slotOf(ctx context.Context) *sync.WaitGroup {
 	return w
 }
 
-// enter waits for a script slot. The slot is assigned to the claimant with the lowest usage. of is the value to pass to
-// leave.
+// enter waits for a script slot. The slot is assigned to the claimant with the lowest usage. The caller must pass the
+// result to leave.
 func (e *Engine) enter(ctx context.Context, who fairshare.Principal) (of *sync.WaitGroup, err error) {
 	if of = slotOf(ctx); of != nil {
 		of.Add(1)

@@ -115,7 +115,7 @@ func (w *walker) walk(v reflect.Value, depth int) error {
 	case reflect.Struct:
 		t := v.Type()
 		for i := range t.NumField() {
-			// DeclarationList lists the declarations again for the compiler. The nodes are the same.
+			// DeclarationList contains the same declaration nodes again, for use by the compiler.
 			if name := t.Field(i).Name; name == "DeclarationList" || !t.Field(i).IsExported() {
 				continue
 			}

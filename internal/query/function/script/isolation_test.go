@@ -121,8 +121,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCache checks that a body is compiled once, that the cache is bounded, and that the cache also stores compilation
-// errors.
+// TestCache checks that a body is compiled only once, that the size of the cache is limited, and that the cache also
+// stores compilation errors.
 func TestCache(t *testing.T) {
 	e := New(Bounds{Programs: 2})
 	a, _ := e.Program(t.Context(), "a", `() => 1`)

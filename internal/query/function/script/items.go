@@ -24,7 +24,7 @@ const (
 // Operation is an operation on one item.
 type Operation struct {
 	Kind Kind
-	// ID or the resource ID RID identifies the item. Create and Upsert have neither.
+	// Either ID or RID, the resource ID, identifies the item. Both are empty for Create and Upsert.
 	ID, RID string
 	// Body is the JSON of the item without system members. Body must not be modified.
 	Body []byte
@@ -32,7 +32,7 @@ type Operation struct {
 	IfMatch, IfNoneMatch string
 }
 
-// Query requests one page of a query. If it has no text, it requests all items.
+// Query requests one page of a query. If the text is empty, it requests all items.
 type Query struct {
 	Text       string
 	Parameters []Parameter

@@ -13,8 +13,9 @@ import (
 
 // lazy is an object for an item that a script has read. Its members become JavaScript values when the script accesses
 // them, and other members are written back unchanged. Most scripts access few members of an item and then store the
-// item. Creating JavaScript objects for all members took a third of their time. The object behaves like any other
-// object, except that it cannot be frozen and supports only plain properties. It implements goja.DynamicObject.
+// item. Creating JavaScript objects for all members took a third of the time of these scripts. The object behaves like
+// any other object, except that it cannot be frozen and supports only plain properties. It implements
+// goja.DynamicObject.
 type lazy struct {
 	realm *realm
 	// of is the item of the object. of is nil for a part of an item or for a query result. In this case, text is the
@@ -95,7 +96,7 @@ func (l *lazy) look() {
 	}
 }
 
-// json returns the JSON of the object, excluding the system members of an item.
+// json returns the JSON of the object without the system members of the item.
 func (l *lazy) json() document.Value {
 	if l.of != nil {
 		return document.View(l.of.JSON())

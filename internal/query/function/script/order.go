@@ -130,7 +130,7 @@ type seen struct {
 // JSON implements Item.
 func (s *seen) JSON() []byte { return s.Body }
 
-// System implements Item. It records the resource ID, by which the script may refer to the item.
+// System implements Item. System records the resource ID, because the script may use it to refer to the item.
 func (s *seen) System() document.System {
 	system := s.Item().System()
 	s.leader.ids[system.RID] = s.ID

@@ -23,7 +23,7 @@ type programs struct {
 	clock     atomic.Pointer[func() time.Duration]
 }
 
-// compileChecks is the number of checks of a compilation's CPU time per CompileTime.
+// compileChecks is the number of times that a compilation's CPU time is checked during each period of CompileTime.
 const compileChecks = 20
 
 type compiled struct {
@@ -43,7 +43,7 @@ func (e *Engine) Program(ctx context.Context, name, body string) (*Program, erro
 
 // compiled returns the compiled form of a text from the cache, or compiles it. Scripts are compiled one after another.
 // compiled fails when ctx ends, or when the compilation that it waits for has used CompileTime. A compilation cannot be
-// interrupted, so it then continues, and prevents further compilations until it ends.
+// interrupted. It therefore continues after compiled fails, and further compilations must wait until it ends.
 func (e *Engine) compiled(ctx context.Context, name, body string, compile func() (*Program, error)) (*Program, error) {
 	if c := e.programs.find(body); c != nil {
 		return c.program, c.err

@@ -11,8 +11,8 @@ import (
 )
 
 // TestCompileTime checks that the compilation of a script is limited by its CPU time and by the context of the request.
-// The caller gets an error while the compilation continues, and so does a request that waits for it. A compilation that
-// uses no CPU time has no other limit, so a busy machine does not reject scripts.
+// While the compilation continues, its caller and any request that waits for it get an error. The limit counts only CPU
+// time, so scripts are not rejected on a busy machine.
 func TestCompileTime(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the CPU time of a thread cannot be read")

@@ -29,7 +29,7 @@ var preludes = sync.OnceValue(func() [3]*goja.Program {
 })
 
 // absent lists the globals that the engine provides but scripts must not use. These globals compile text, use much
-// memory in one step, or call the engine's functions without limits.
+// memory in one step, or call the engine's functions without being subject to limits.
 var absent = []string{
 	"eval", "Proxy", "Reflect", "BigInt", "GoError", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array",
 	"Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array",
@@ -46,8 +46,8 @@ type realm struct {
 	// base holds the built-ins. The global objects of runs inherit from it.
 	base  *goja.Object
 	guard goja.Value
-	// context is the result of getContext(), collection its collection, and underscore is __. request and response
-	// belong to the run.
+	// context is the result of getContext(), collection is the collection of context, and underscore is __. request and
+	// response belong to the run.
 	context, collection, underscore, request, response *goja.Object
 	newError                                           goja.Value
 	// scratch is the buffer of written.
@@ -59,7 +59,7 @@ type realm struct {
 	newDate              goja.Value
 }
 
-// newRealm creates a realm. Realms are reused, because creation takes some milliseconds.
+// newRealm creates a realm. Realms are reused, because creating a realm takes several milliseconds.
 func newRealm(depth int) *realm {
 	r := &realm{vm: goja.New()}
 	vm := r.vm
@@ -132,7 +132,7 @@ func (r *realm) end() {
 }
 
 // guarded checks the result of an operator (see harden). A string that is too long ends the script. An exception is not
-// sufficient, because the script could catch it and keep the memory that it has allocated.
+// sufficient, because the script could catch the exception and keep the memory that it has allocated.
 func (r *realm) guarded(c goja.FunctionCall) goja.Value {
 	v := c.Argument(0)
 	switch v := v.(type) {

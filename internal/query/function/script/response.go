@@ -45,8 +45,8 @@ func (r *realm) makeObjects() {
 	must(r.base.Set("console", console))
 }
 
-// makeRequest creates the request object. Its body is the arguments of a procedure or the item of a trigger. A
-// pre-trigger may change it.
+// makeRequest creates the request object. The body of the request contains the arguments of a procedure or the item of
+// a trigger. A pre-trigger may change the body.
 func (r *realm) makeRequest() {
 	get := func() goja.Value {
 		if r.run.role == procedure {

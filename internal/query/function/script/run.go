@@ -17,8 +17,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// run is one call of a script in a realm. It has its own goroutine. The caller waits for it only up to the time limit,
-// because a call of a built-in cannot be interrupted.
+// run is one call of a script in a realm. It has its own goroutine. The caller waits for the run only up to the time
+// limit, because a call of a built-in cannot be interrupted.
 type run struct {
 	engine *Engine
 	realm  *realm
@@ -42,7 +42,8 @@ type run struct {
 	log        logged
 	// body is the response body. requestBody is the request body of a trigger (see response.go).
 	body, requestBody goja.Value
-	// broken reports whether the engine ended the script without an exception. Its state cannot be trusted.
+	// broken reports whether the engine ended the script without an exception. In this case, the state of the realm
+	// cannot be trusted.
 	broken bool
 	// rejections holds the rejected promises that have no handler.
 	rejections map[*goja.Promise]goja.Value
@@ -350,8 +351,8 @@ const thrownMax = 4 << 10
 // state.
 var inside = regexp.MustCompile(`Could not convert &\{[^\n]*?(\}[^\n}]* to primitive|\n|$)`)
 
-// thrown returns the failure for an exception. It contains the text of the exception and uses the number of the
-// exception as the sub-status.
+// thrown returns the failure for an exception. The failure contains the text of the exception and has the number of the
+// exception as its sub-status.
 func (r *run) thrown(v goja.Value) *Failure {
 	text, number := "an error without a message", 0
 	if ex := r.realm.vm.Try(func() {

@@ -127,7 +127,8 @@ func clientError(err error) error {
 	return e
 }
 
-// leastTime is a divisor. A script starts only if its time limit divided by leastTime is left.
+// leastTime divides the time limit of a script. A script starts only if at least this part of the time limit, plus the
+// grace period, remains before the deadline.
 const leastTime = 4
 
 // RunProgram implements container.Runner.

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestTriggers checks that a pre-trigger can change the item and has no response. The test also checks that a
+// TestTriggers checks that a pre-trigger can change the item but cannot access a response. The test also checks that a
 // post-trigger can access both bodies and use items.
 func TestTriggers(t *testing.T) {
 	e := slowEngine()

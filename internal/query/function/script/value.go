@@ -56,8 +56,8 @@ func (r *realm) put(o *goja.Object, name string, v goja.Value) {
 	must(o.Set(name, v))
 }
 
-// heed interrupts a long-running built-in after the script has been stopped. It throws, and the engine ends the script
-// before the script can catch the exception.
+// heed interrupts a long-running built-in after the script has been stopped. heed throws an exception. The engine ends
+// the script before the script can catch this exception.
 func (r *realm) heed() {
 	if r.run != nil && r.run.stopped.Load() != nil {
 		panic(r.vm.ToValue("the script must end"))
