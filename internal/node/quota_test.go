@@ -84,7 +84,8 @@ func TestLargeLogicalPartitionsAreTold(t *testing.T) {
 		said = c.execute(insert, []byte("large"), number(1), v).Warnings
 		return len(said) > 0
 	})
-	if !strings.Contains(said[0], "ks.t k = 'large' has 1") || !strings.Contains(said[0], "exceeds 10000000 bytes") {
+	if !strings.Contains(said[0], "ks.t k = 'large' has 1") ||
+		!strings.Contains(said[0], "exceeds the limit of 10000000 bytes") {
 		t.Error(said)
 	}
 	if said = c.execute(insert, []byte("small"), number(1), nil).Warnings; len(said) > 0 {

@@ -104,7 +104,7 @@ func TestMistakes(t *testing.T) {
 	t.Run("a newcomer of another region", func(t *testing.T) {
 		at := freeAddress(t)
 		begin(t, dir("far"), at, "--join", one, "--region", "elsewhere").Refuses(t, 1, `"elsewhere"`,
-			`region "datacenter1"`, "--region datacenter1")
+			"ilion region add elsewhere", "--region datacenter1")
 		// The node must start on the directory when the arguments are correct.
 		process.Start(t, dir("far"), "--internal", at, "--join", one).Stop(t)
 	})
