@@ -23,8 +23,8 @@ type Snapshot struct {
 	Metadata     []byte `json:"records,omitempty"`
 	MetadataFile string `json:"described,omitempty"`
 	// Nodes lists the nodes whose change buffers may hold the changes between an earlier restore point and this restore
-	// point. Incarnation identifies the process of a standalone node. A later process may have different entries at the
-	// same log positions.
+	// point. Incarnation identifies the process of a standalone node. A later process may store different entries at
+	// the same log positions.
 	Nodes       []string `json:"nodes,omitempty"`
 	Incarnation string   `json:"run,omitempty"`
 	// Tables have partitions without files.

@@ -71,7 +71,7 @@ func listen(t testing.TB, s *Server) (addr string) {
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // do not wait for idle connections
+		cancel() // do not wait for idle connections to end
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawclient is a minimal CQL client: one connection, protocol version 4, no pools, no retries, no value
-// codecs. Load and administration tools use it, because a real driver uses more CPU than the server that it measures.
+// Package rawclient is a minimal CQL client: one connection, protocol version 4, no pools, no retries, no value codecs.
+// Load and administration tools use it, because a full driver uses more CPU time than the server under test.
 //
 // A Conn must be used by one goroutine at a time. Call sends one request and waits for its response. To pipeline
 // requests, use Write and Read with AppendFrame. Start reading at Dial.
