@@ -118,7 +118,7 @@ func (c *nodeOperation) follow(ctx context.Context, out io.Writer, what string) 
 	}
 }
 
-// progress describes the remaining work of an operation in one line, and reports whether it is complete.
+// progress describes the remaining work of an operation in one line, and reports whether the operation is complete.
 func progress(s *admin.Status, name, what string, left *timeLeft) (line string, done bool) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

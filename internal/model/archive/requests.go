@@ -27,7 +27,7 @@ type Snapshot struct {
 	// the same log positions.
 	Nodes       []string `json:"nodes,omitempty"`
 	Incarnation string   `json:"run,omitempty"`
-	// Tables have partitions without files.
+	// Tables lists the tables. The partitions in it contain no files yet.
 	Tables []Table `json:"tables"`
 }
 
@@ -111,7 +111,7 @@ type Restore struct {
 	// Metadata holds the metadata of the backup, as the plain records of a file.
 	Metadata []byte          `json:"records"`
 	Tables   []RestoredTable `json:"tables"`
-	// Roles requests that missing roles are restored too.
+	// Roles means that missing roles are also restored.
 	Roles bool `json:"roles,omitempty"`
 }
 

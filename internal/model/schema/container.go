@@ -113,9 +113,9 @@ type Script struct {
 	// seconds since the epoch.
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
-	// Definition is the JSON object from which it was created.
+	// Definition is the JSON object from which the script was created.
 	Definition json.RawMessage `json:"definition"`
-	// Revision is the Schema.Revision at which it was created or replaced.
+	// Revision is the Schema.Revision at which the script was created or replaced.
 	Revision uint64 `json:"revision"`
 }
 

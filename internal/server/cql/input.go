@@ -189,6 +189,6 @@ func (m *memory) release(held *int64) {
 	}
 	if m.receiving && m.buffer+m.message == 0 {
 		m.receiving = false
-		_ = m.nc.SetReadDeadline(time.Time{}) // a closed connection reports its error on the next read
+		_ = m.nc.SetReadDeadline(time.Time{}) // a closed connection returns its error on the next read
 	}
 }

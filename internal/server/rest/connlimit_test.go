@@ -119,8 +119,8 @@ func TestStrangersMakeRoom(t *testing.T) {
 	}
 }
 
-// TestFullHouse checks that an additional connection receives an error if all slots are used by authenticated clients
-// or by clients from one address. The connection must succeed when a slot is free.
+// TestConnectionLimits checks that an additional connection receives an error if all slots are used by authenticated
+// clients or by clients from one address. The connection must succeed when a slot is free.
 func TestConnectionLimits(t *testing.T) {
 	for text, o := range map[string]Options{
 		"HTTP connection limit of this node is reached": {ConnectionsMax: 3},

@@ -39,7 +39,7 @@ type Options struct {
 	Rate int
 	// RowSize is the total size of the five columns of a row, in bytes.
 	RowSize int
-	// Zeros is the percentage of each column that consists of zeros, which makes rows compressible: 0 to 100.
+	// Zeros is the percentage, from 0 to 100, of each column that consists of zeros. Zeros make rows compressible.
 	Zeros int
 	// Keys is the number of distinct rows, or for scan the number of partitions with 1,000 rows each.
 	Keys int

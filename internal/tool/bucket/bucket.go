@@ -173,7 +173,7 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// Remove deletes an object. It succeeds if the object does not exist.
+// Remove deletes an object. Remove also succeeds if the object does not exist.
 func (b *Bucket) Remove(ctx context.Context, key string) error {
 	_, err := b.ask(ctx, &request{method: http.MethodDelete, key: key})
 	if errors.Is(err, fs.ErrNotExist) {

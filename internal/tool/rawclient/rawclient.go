@@ -131,7 +131,7 @@ func (c *Conn) call(flags byte, op cqlwire.Opcode, body []byte) (cqlwire.Opcode,
 		return 0, nil, err
 	}
 	// A remaining deadline would affect a caller that continues with Write and Read.
-	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a failed connection reports its error on the next use
+	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a failed connection returns its error on the next use
 	c.out = AppendFrame(c.out[:0], 0, op, body)
 	c.out[1] = flags
 	if _, err := c.nc.Write(c.out); err != nil {

@@ -267,7 +267,8 @@ func (p *Pipeline) worth(e *cqlwire.Error) bool {
 // moves reports whether the server has recently executed requests of this pipeline or may still start to execute them.
 func (p *Pipeline) moves() bool { return time.Since(time.Unix(0, p.done.Load())) < turnMax }
 
-// Refused reports whether an error means that the server cannot execute a request now and has not started to.
+// Refused reports whether an error means that the server cannot execute a request now and has not started to execute
+// it.
 func Refused(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeOverloaded || e.Code == cqlwire.CodeUnavailable ||
