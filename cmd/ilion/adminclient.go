@@ -69,7 +69,8 @@ func (d adminClient) address(encrypted bool) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// preferFlags ignores --http or --data if it comes from the environment and the other option was given as a flag.
+// preferFlags ignores --http (or --data) if its value comes from the environment and the other option was given as a
+// flag.
 func (d *adminClient) preferFlags() {
 	byEnv := func(value, name string) bool { return value != "" && value == os.Getenv(name) }
 	switch http, data := byEnv(d.HTTP, "ILION_HTTP"), byEnv(d.Data, "ILION_DATA"); {
@@ -113,7 +114,7 @@ func (d *adminClient) notANode() error {
 }
 
 // requestAddress sends a request to the address that the options specify. If the node refers the request to its admin
-// socket, it returns the path of the socket.
+// socket, requestAddress returns the path of the socket.
 func (d adminClient) requestAddress(method, path string) (body []byte, socket string, err error) {
 	d.preferFlags()
 	if d.HTTP != "" && d.Data != "" {
@@ -168,7 +169,7 @@ func (d adminClient) requestSocket(socket, method, path string) ([]byte, error) 
 	return d.read(resp)
 }
 
-// isOwn reports whether this process has permission to use a socket.
+// isOwn reports whether this process has permission to use the socket.
 func isOwn(socket string) bool {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {

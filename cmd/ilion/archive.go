@@ -86,7 +86,7 @@ func (a *failoverClient) Order(ctx context.Context, what string, body []byte) ([
 	return answer, err
 }
 
-// archiveProgress shows the progress of an archive: continuously on a terminal, otherwise once per minute.
+// archiveProgress shows the progress of an archive: continuously on a terminal, or once per minute otherwise.
 type archiveProgress struct {
 	out      io.Writer
 	terminal bool

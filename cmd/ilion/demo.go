@@ -36,7 +36,7 @@ type demo struct {
 	mu      sync.Mutex // guards out
 }
 
-// Run starts the nodes, inserts sample rows, and restarts killed nodes until it is interrupted.
+// Run starts the nodes, inserts sample rows, and restarts killed nodes until the command is interrupted.
 func (c *demoCommand) Run(out io.Writer) error {
 	if c.Nodes < 1 || c.Nodes > 9 {
 		return &usageError{"invalid --nodes: expected a number from 1 to 9"}

@@ -118,7 +118,7 @@ func (c *nodeOperation) follow(ctx context.Context, out io.Writer, what string) 
 	}
 }
 
-// progress describes the remaining work of an operation in one line, and reports whether it is complete.
+// progress describes the remaining work of an operation in one line, and reports whether the operation is complete.
 func progress(s *admin.Status, name, what string, left *timeLeft) (line string, done bool) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -180,7 +180,8 @@ func confirmNode(in io.Reader, out io.Writer, s *admin.Status, name, question st
 	return confirm(in, out, question)
 }
 
-// errDeclined reports that the user declined. The command exits with code 1, so a script can detect the refusal.
+// errDeclined means that the user declined an operation. The command exits with code 1, so a script can detect the
+// refusal.
 var errDeclined = errors.New("canceled: nothing was changed")
 
 // noTerminal is the message for a command that cannot ask for confirmation.
@@ -200,7 +201,7 @@ func confirm(in io.Reader, out io.Writer, what string) error {
 	return nil
 }
 
-// isTerminal reports whether a file is a terminal. Other character devices, such as /dev/null, are not.
+// isTerminal reports whether a file is a terminal. Other character devices, such as /dev/null, are not terminals.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // order starts an operation on a node. Any node of the cluster can forward it.

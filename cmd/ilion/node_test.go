@@ -44,8 +44,8 @@ func TestUnknownNode(t *testing.T) {
 	}
 }
 
-// TestNullDeviceIsNoTerminal checks that /dev/null is not treated as a terminal. A command with this input must not ask
-// a question or treat the missing answer as a yes.
+// TestNullDeviceIsNoTerminal checks that /dev/null is not treated as a terminal. A command whose input is /dev/null
+// must not ask a question or treat the missing answer as a yes.
 func TestNullDeviceIsNoTerminal(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	if err != nil {

@@ -85,7 +85,8 @@ func stateOf(p *admin.PartitionStatus) string {
 	return "-"
 }
 
-// pinnedText describes the placement that an operator requested for a partition, and whether it is complete.
+// pinnedText describes the placement that an operator requested for a partition, and states whether the move is
+// complete.
 func pinnedText(p *admin.PartitionStatus) string {
 	for _, node := range p.Wanted {
 		if !slices.ContainsFunc(p.Replicas, func(r admin.ReplicaStatus) bool {

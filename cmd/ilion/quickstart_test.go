@@ -30,9 +30,9 @@ import (
 )
 
 // TestFirstHour checks that the commands and statements of README.md and docs/tutorial.md work. The script in
-// testdata/hour runs them. The script also runs a cluster with certificates and roles, and loses and replaces a node
-// of the cluster. The script must run every command of the pages, and each command that it takes from the pages must
-// exist there.
+// testdata/hour runs them. The script also runs a cluster with certificates and roles, kills one of its nodes, and
+// replaces that node. The script must run every command of the pages, and each command that it takes from the pages
+// must exist there.
 func TestFirstHour(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs 127.0.0.2 and on")
@@ -124,7 +124,8 @@ func (h *hour) run(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// standsFor marks a command that the script cannot run. The lines that follow it in the script have the same effect.
+// standsFor marks a command that the script cannot run. The lines after this mark in the script have the same effect as
+// the command.
 func (h *hour) standsFor(ts *testscript.TestScript, _ bool, args []string) { h.take(ts, args[0]) }
 
 // whole fails if the pages contain a command that the script does not run.
@@ -178,7 +179,7 @@ func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 		ready = ready || strings.HasPrefix(lines.Text(), "The cluster is ready.")
 	}
 	go func() {
-		for lines.Scan() { // the process must not block when it writes
+		for lines.Scan() { // the process must not block while it writes its output
 		}
 	}()
 	h.mu.Lock()

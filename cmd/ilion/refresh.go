@@ -32,7 +32,7 @@ type refreshInterval time.Duration
 
 const (
 	refreshDefault refreshInterval = refreshInterval(2 * time.Second)
-	// refreshMin is the shortest interval: a report may send requests to all nodes.
+	// refreshMin is the shortest interval. It is not zero because a report may send requests to all nodes.
 	refreshMin = 200 * time.Millisecond
 )
 
@@ -79,7 +79,7 @@ func (w refreshOptions) show(out io.Writer, request fetcher) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && first:
-			return err // a usage error, or the node is not reachable
+			return err // usage error, or unreachable node
 		case err != nil:
 			text = w.failed(err)
 		}

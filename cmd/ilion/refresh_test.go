@@ -36,7 +36,8 @@ func shownTo(t *testing.T, asJSON bool, document any, text func(io.Writer)) stri
 }
 
 // TestNothingHostileIsPrinted checks that no command prints control characters from the names, statements, or data of
-// clients, neither as text nor as JSON. Such input cannot forge a line. JSON output preserves the original string.
+// clients, neither as text nor as JSON. Such data therefore cannot forge a line. JSON output preserves the original
+// string.
 func TestNothingHostileIsPrinted(t *testing.T) {
 	sessions := &catalog.Sessions{Connections: 2, Sessions: []catalog.Session{{ID: hostile, Address: hostile,
 		State: hostile, User: hostile, Driver: hostile, Keyspace: hostile, Statement: hostile, Millis: 1500}},
@@ -122,7 +123,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// endsAfter accepts a number of writes and then reports a closed pipe.
+// endsAfter accepts a number of writes and then returns an error for a closed pipe.
 type endsAfter struct {
 	bytes.Buffer
 	lines int

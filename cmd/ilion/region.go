@@ -76,7 +76,7 @@ func printRegions(out io.Writer, list []regions.Region) {
 	}
 }
 
-// changeRegion adds or removes a region. Any node of the cluster can do it.
+// changeRegion adds or removes a region. Any node of the cluster can process the request.
 func (d adminClient) changeRegion(out io.Writer, what, region string) error {
 	body, err := d.request(http.MethodPost, "/region/"+what+"?region="+url.QueryEscape(region))
 	if err != nil {

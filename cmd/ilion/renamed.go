@@ -21,8 +21,8 @@ var renamed = []struct{ from, to string }{
 	{"recover survey", "recover inspect"},
 }
 
-// presentCommand replaces the former name of a command in a command line with its current name. presentCommand prints
-// a warning if it has replaced a name.
+// presentCommand replaces the former name of a command in a command line with its current name. If it replaces a name,
+// presentCommand prints a warning.
 func presentCommand(args []string, stderr io.Writer) []string {
 	for _, r := range renamed {
 		former := strings.Fields(r.from)

@@ -35,7 +35,8 @@ type shellCommand struct {
 	clientTLS
 }
 
-// Run starts an interactive shell on a terminal. Otherwise, it executes its input until the end or the first error.
+// Run starts an interactive shell on a terminal. Otherwise, it executes statements from its input until the end of the
+// input or the first error.
 func (c *shellCommand) Run(out io.Writer) error {
 	o, err := c.options(out)
 	if err != nil {

@@ -32,7 +32,7 @@ type nodeProcess struct {
 
 var readyLine = regexp.MustCompile(`^Ilion is ready: CQL on ([0-9.:]+), data in `)
 
-// startProcess starts a node with the data directory dir. testscript.Main has put this test binary into the path as
+// startProcess starts a node with the data directory dir. testscript.Main has added this test binary to the PATH as
 // ilion.
 func startProcess(t *testing.T, dir string) *nodeProcess {
 	t.Helper()
@@ -75,7 +75,7 @@ func (p *nodeProcess) end(t *testing.T) syscall.WaitStatus {
 	}
 }
 
-// stall sends requests and does not read their responses, so that the node must wait for them when it stops.
+// stall sends requests and does not read their responses, so the node must wait for these requests when it stops.
 func stall(t *testing.T, addr string) *rawclient.Conn {
 	t.Helper()
 	c, err := rawclient.Dial(t.Context(), addr, rawclient.Options{})
@@ -141,7 +141,7 @@ func TestSignals(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// If the node had waited for the requests, it would have exited with a code.
+	// If the node had waited for the requests, it would have exited with an exit code instead of a signal.
 	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("after the second signal: signaled %v, exit code %d", s.Signaled(), s.ExitStatus())
 	}

@@ -21,7 +21,7 @@ type statusCommand struct {
 // Run prints the state of the cluster from the perspective of one node.
 func (c *statusCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
-		// JSON output is passed through unchanged: a newer node may return more fields.
+		// JSON output is passed through unchanged, because a newer node may return more fields.
 		var whole json.RawMessage
 		if err := c.fetch(ctx, "/status", &whole); err != nil {
 			return nil, nil, err

@@ -53,7 +53,7 @@ func (p *storageURL) open(ctx context.Context, name string, create bool) (backup
 	return at.Open(ctx, create)
 }
 
-// credentials returns the credentials of the environment, or of the credentials file.
+// credentials returns the credentials from the environment, or from the credentials file.
 func (s *s3Options) credentials() (bucket.Credentials, error) {
 	if c, ok, err := bucket.FromEnvironment(os.Getenv); ok || err != nil {
 		return c, err

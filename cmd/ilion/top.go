@@ -27,11 +27,11 @@ type topCommand struct {
 	JSON     bool          `name:"json" help:"Print once as JSON"`
 }
 
-// topIntervalMin is the minimum refresh interval: each refresh sends requests to all nodes.
+// topIntervalMin is the minimum refresh interval. It is limited because each refresh sends requests to all nodes.
 const topIntervalMin = 200 * time.Millisecond
 
-// Run shows the request-unit usage of tables, physical partitions, keys, and users: continuously in a terminal,
-// otherwise once.
+// Run shows the request-unit usage of tables, physical partitions, keys, and users: continuously in a terminal, or once
+// otherwise.
 func (c *topCommand) Run(out io.Writer) error {
 	if c.Interval < topIntervalMin {
 		return &usageError{fmt.Sprintf("invalid --interval %v: expected at least %v", c.Interval, topIntervalMin)}

@@ -28,7 +28,7 @@ var topSample = &admin.Usage{Users: []usage.User{
 }}
 
 // TestTopViews checks that each view lists the heaviest entries first and that the values of a table are the sums of
-// its partitions. Keys select a view or quit.
+// the values of its partitions. Keys select a view or quit.
 func TestTopViews(t *testing.T) {
 	for v, want := range []string{
 		"TABLE    RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT  BUSIEST PARTITION\n" +

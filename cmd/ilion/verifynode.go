@@ -26,8 +26,8 @@ import (
 const (
 	// verifyMemory is the memory budget of the temporary node.
 	verifyMemory = 256 << 20
-	// verifySpaceFactor is the temporary disk usage of a restored byte. verifySpaceMin is the additional disk space
-	// for the write-ahead log, compactions, indexes, and views, in bytes.
+	// verifySpaceFactor is the temporary disk usage per restored byte. verifySpaceMin is the additional disk space for
+	// the write-ahead log, compactions, indexes, and views, in bytes.
 	verifySpaceFactor = 3
 	verifySpaceMin    = 256 << 20
 	// verifyParallel is the number of files that are restored concurrently.
@@ -47,7 +47,7 @@ type verifyNode struct {
 	out      io.Writer
 }
 
-// verify restores the backup, compares the restored rows with it, and removes the temporary node.
+// verify restores the backup, compares the restored rows with the backup, and removes the temporary node.
 func (s *verifyNode) verify(ctx context.Context) (err error) {
 	began := time.Now()
 	if s.dir == "" {

@@ -373,7 +373,7 @@ func TestInvariants(t *testing.T) {
 				}
 			}
 		}
-		// boss existed before the changes
+		// the role boss existed before the changes
 		whole, err := (&State{}).WithRecords(w.state.Records())
 		if err != nil {
 			t.Fatal(err)

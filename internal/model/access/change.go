@@ -71,7 +71,7 @@ func checkRolePermission(who *Subject, p Permission, on Resource) error {
 // Attributes are the attributes that CREATE ROLE and ALTER ROLE can assign to a role. An unspecified attribute is nil.
 type Attributes struct {
 	Login, Superuser *bool
-	// Hash is the bcrypt hash of the new password. Hashed means that the client sent the hash.
+	// Hash is the bcrypt hash of the new password. Hashed means that the client sent the hash instead of the password.
 	Hash   *string
 	Hashed bool
 	// Low is the value of the option priority. Options reports whether the statement specified other OPTIONS, which

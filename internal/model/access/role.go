@@ -28,8 +28,8 @@ type Role struct {
 	// Configured means that the record was created for a user that a configuration file defines. The configuration file
 	// contains the password.
 	Configured bool
-	// ID identifies the record. A role that is created after a role of the same name was dropped has a different ID. It
-	// is zero for users of a configuration, and in records from builds without this field.
+	// ID identifies the record. A role that is created after a role of the same name was dropped has a different ID. ID
+	// is zero for users of a configuration and in records from builds without this field.
 	ID RoleID
 	// Credentials counts the changes to the password and to LOGIN.
 	Credentials uint64

@@ -80,8 +80,8 @@ func (s *State) WithGroup(g *Group) *State {
 	return &next
 }
 
-// WithoutGroup returns a state without a CIDR group. Roles that are restricted to the group keep its name, and are no
-// longer served from its addresses.
+// WithoutGroup returns a state without a CIDR group. Roles that are restricted to the group keep its name, but clients
+// at its addresses can no longer use these roles.
 func (s *State) WithoutGroup(name string) *State {
 	next := *s
 	next.groups = maps.Clone(s.groups)

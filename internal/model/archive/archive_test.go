@@ -32,8 +32,8 @@ func files(t *testing.T, n int, value func(i int) []byte) (names []string, data 
 	return names, data
 }
 
-// TestChangeStaysLocal checks that changing one row changes only the file that contains it and possibly the next file.
-// The test also checks that all records can be read back.
+// TestChangeStaysLocal checks that changing one row changes only the file that contains the row, and possibly the next
+// file. The test also checks that all records can be read back.
 func TestChangeStaysLocal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := make([][]byte, 20_000)

@@ -12,14 +12,14 @@ const EntriesMax = 8 << 20
 
 // Entries is the response to a request for log entries. Entries holds as many entries as fit.
 type Entries struct {
-	// Status reports the progress for each range of FileRequest.Entries, in that order. Ranges without a status must be
-	// requested again.
+	// Status reports the progress for each range of FileRequest.Entries, in the same order. Ranges without a status
+	// must be requested again.
 	Status []EntryStatus `json:"got"`
 	// data holds the commands: partition, index, length (uvarints), bytes.
 	data []byte
 }
 
-// EntryStatus reports that all commands up to an index are included, or that the node does not have them.
+// EntryStatus reports that all commands up to an index are included, or that the node does not have these commands.
 type EntryStatus struct {
 	Upto    uint64 `json:"upto,omitempty"`
 	Missing bool   `json:"gone,omitempty"`

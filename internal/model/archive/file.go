@@ -28,7 +28,7 @@ const (
 	FileMax = 8 << 20
 	// RecordMax is the maximum size of a record, in bytes. A larger record does not fit into a message between nodes.
 	RecordMax = 48 << 20
-	// plainMax is the maximum size of the records of a file that is read.
+	// plainMax is the maximum size of the uncompressed records of a file to read.
 	plainMax = FileMax + RecordMax + 1<<16
 )
 

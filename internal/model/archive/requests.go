@@ -23,11 +23,11 @@ type Snapshot struct {
 	Metadata     []byte `json:"records,omitempty"`
 	MetadataFile string `json:"described,omitempty"`
 	// Nodes lists the nodes whose change buffers may hold the changes between an earlier restore point and this restore
-	// point. Incarnation identifies the process of a standalone node. A later process may have different entries at the
-	// same log positions.
+	// point. Incarnation identifies the process of a standalone node. A later process may store different entries at
+	// the same log positions.
 	Nodes       []string `json:"nodes,omitempty"`
 	Incarnation string   `json:"run,omitempty"`
-	// Tables have partitions without files.
+	// Tables lists the tables. The partitions in it contain no files yet.
 	Tables []Table `json:"tables"`
 }
 
@@ -111,7 +111,7 @@ type Restore struct {
 	// Metadata holds the metadata of the backup, as the plain records of a file.
 	Metadata []byte          `json:"records"`
 	Tables   []RestoredTable `json:"tables"`
-	// Roles requests that missing roles are restored too.
+	// Roles means that missing roles are also restored.
 	Roles bool `json:"roles,omitempty"`
 }
 

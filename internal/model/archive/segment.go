@@ -32,14 +32,14 @@ const (
 // Segment is a part of the log of an archive: restore points, and the changes before each restore point since the
 // previous restore point. Changes are keys and values as in the files of a backup. A key is prefixed by the index of
 // the restore point in the segment and by the table ID, 4 bytes each. Values must be merged into the existing rows.
-// Table 0 holds the cluster metadata, under MetadataKey, where it has changed.
+// Table 0 holds the cluster metadata, under MetadataKey, if it has changed.
 type Segment struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
 	// Incarnation is the incarnation at the last restore point (see Snapshot).
 	Incarnation string `json:"run,omitempty"`
 	// Previous is the digest of the previous segment, or empty for the first segment of a log. The first restore point
-	// of the first segment has only metadata. A backup of the same time contains the data.
+	// of the first segment has only metadata. A backup taken at the same time contains the data.
 	Previous string `json:"before,omitempty"`
 	// RestorePoints are ascending in time.
 	RestorePoints []RestorePoint `json:"marks"`

@@ -10,7 +10,7 @@
 //	list     the number of items, then the items
 //	fields   optional parts in ascending order of their numbers, each a tag and bytes; a tag of 0 ends them
 //
-// A tag is twice the number of the field, plus one if a reader that does not know the field must not ignore it.
+// A tag is twice the number of the field, plus one if a reader that does not know the field must reject the input.
 //
 // A Writer allocates only to grow its buffer. A Reader does not allocate, because it returns slices of its input. After
 // the first malformed value, all reads return zero values, so a decoder needs only one check at the end. A length or
@@ -60,7 +60,7 @@ func (w *Writer) Null(v []byte) {
 }
 
 // Field appends an optional part. Numbers must ascend from 1, and EndFields must follow the last field. A reader that
-// does not know a number ignores the field, or rejects the input if must is set.
+// does not know a field's number ignores the field, or rejects the input if must is set.
 func (w *Writer) Field(number uint64, must bool, value []byte) {
 	w.Uint(number<<1 | uint64(Bit(must)))
 	w.Bytes(value)

@@ -116,13 +116,13 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestRefusals checks that invalid values are rejected, and that all later reads return zero although input remains.
+// TestRefusals checks that invalid values are rejected, and that all later reads return zero even if input remains.
 func TestRefusals(t *testing.T) {
 	long := bytes.Repeat([]byte{0xff}, 11)
 	for _, c := range []struct {
 		name string
 		src  []byte
-		read func(r *Reader) bool // reports whether the value is not zero
+		read func(r *Reader) bool // reports whether the read value is not zero
 	}{
 		{"byte of nothing", nil, func(r *Reader) bool { return r.Byte() != 0 }},
 		{"number without an end", long[:3], func(r *Reader) bool { return r.Uint() != 0 }},

@@ -143,8 +143,8 @@ func (r *Reader) Null() []byte {
 	return r.Take(n - 1)
 }
 
-// Count consumes the number of the following items. Each item has at least itemMin bytes (itemMin > 0). After a
-// malformed item, a loop over the items continues, but never for more iterations than the input's length.
+// Count consumes the number of items that follow. Each item has at least itemMin bytes (itemMin > 0). After a malformed
+// item, a loop over the items continues, but never for more iterations than the input's length.
 func (r *Reader) Count(itemMin int) int {
 	n := r.Uint()
 	if n > uint64(len(r.b)/itemMin) {

@@ -205,7 +205,7 @@ func (p pick) foundRow() *row.Row {
 }
 
 // same compares two values. EquateEmpty treats nil and empty slices as equal, and distinct compares the fields in which
-// they differ.
+// nil and empty slices have different meanings.
 func same(t *rapid.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {

@@ -93,7 +93,7 @@ type Op struct {
 	// Operand is an encoded row (see row.Builder). Operand is empty for an OpIndex and for an OpChange that keeps
 	// nothing.
 	Operand []byte
-	// Index and Value are the index ID and the indexed value in wire form of an OpIndex. In an OpChange, Index holds
+	// Index and Value are the index ID of an OpIndex and the indexed value in wire form. In an OpChange, Index holds
 	// the flags. Value holds the timestamp, in 8 bytes, of the row's log entry that the change removes, or is empty if
 	// no such entry exists.
 	Index uint32
@@ -167,7 +167,7 @@ type Read struct {
 	// themselves.
 	Index *IndexLookup
 	// Changes, if not nil, reads the change log instead of rows. The clustering keys of the results, and
-	// AfterClustering, start with the 8 bytes of the timestamp.
+	// AfterClustering, start with the timestamp in 8 bytes.
 	Changes *ChangesRead
 	// Pushdown, if not nil, lets the replica process the rows and return the result. The visitor must be a
 	// PushdownVisitor, and receives either results or rows.
@@ -181,16 +181,16 @@ type Read struct {
 	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
-	// Continued means that the command continues another command of the same request in the same physical partition.
-	// The base price of a read has then already been charged.
+	// Continued means that the command continues another command of the same request in the same physical partition. In
+	// this case, the base price of the read has already been charged.
 	Continued bool
 	// Owed and Wanted are request units, in fractions of ru.Unit, that a follower on the sender's node reports to the
 	// leader. Owed has already been spent. Wanted is the amount that the follower would like to borrow.
 	Owed, Wanted int64
 	// Peek means that the read only estimates the cost of another read. It has its own price.
 	Peek bool
-	// Principal has the same meaning as in Mutation. NoWait means that the requester cannot wait for throughput to
-	// become available. NoWait is not sent to other nodes.
+	// Principal has the same meaning as in Mutation. NoWait means that the read must not wait for throughput to become
+	// available. NoWait is not sent to other nodes.
 	Principal fairshare.Principal
 	NoWait    bool
 	// Deadline ends the read if it is earlier than the read timeout. The zero value sets no deadline. It is not sent to
@@ -223,8 +223,8 @@ type ChangesRead struct {
 	Kept bool
 	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon have
 	// been applied in the partition, and later commits have higher timestamps. The horizon is returned as a row without
-	// cells, whose clustering key is the timestamp in 8 bytes. Its partition key is the position at which the horizon's
-	// validity begins.
+	// cells, whose clustering key is the horizon's timestamp in 8 bytes. Its partition key is the position at which the
+	// horizon's validity begins.
 	Horizon bool
 }
 
@@ -294,7 +294,7 @@ type Visitor interface {
 }
 
 // ProgressVisitor is a Visitor that also receives the progress of a range read that finds no rows. A table may contain
-// millions of deleted partitions. The visitor can stop the read there, and another command can resume it.
+// millions of deleted partitions. The visitor can stop the read among them, and another command can resume it.
 type ProgressVisitor interface {
 	Visitor
 	// Passed reports the number of keys examined since the last result or the last call. All partitions up to the end

@@ -15,9 +15,9 @@ type Outcome struct {
 	// Err is nil if the write has reached the requested durability. After an error, all other fields are zero.
 	Err error
 	// Index is a log position of the partition at or after which the write is applied, or 0 if it is unknown. A read on
-	// this node that must see the write passes it to partition.Replica.NoteAcknowledged.
+	// this node that must see the write passes the index to partition.Replica.NoteAcknowledged.
 	Index uint64
-	// Charge is the cost of the write in the unit of ru.Units. Attempts that were repeated are not charged.
+	// Charge is the cost of the write in the unit of ru.Units. Repeated attempts are not charged.
 	Charge int64
 	// CAS is the result of a Conditional, or nil for other writes. The receiver owns it.
 	CAS *CASResult

@@ -154,7 +154,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := tc.c
-			if c.Element != nil { // an element's condition carries the column's type
+			if c.Element != nil { // the condition of an element contains the type of the column
 				c.Type = columnOf(tc.cells, c)
 			}
 			found := []*row.Row{nil}
@@ -364,7 +364,7 @@ func TestResolveStatic(t *testing.T) {
 
 // TestClientTimestampBesideStamp sets one list element twice in one batch, once with the client's timestamp and once
 // with the leader's. The test checks that the higher timestamp wins regardless of the order, and that the larger value
-// wins a tie.
+// wins if both timestamps are equal.
 func TestClientTimestampBesideStamp(t *testing.T) {
 	set := func(ts int64, value string) Update {
 		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)},

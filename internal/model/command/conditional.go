@@ -36,8 +36,8 @@ type Conditional struct {
 	Now     int64
 	Dropped []cqltype.Dropped
 	// Issued is the second at which the coordinator received the request, according to the clocks of a quorum. A leader
-	// that has no dedupe record of the command compares it with its own clock. It is 0 if the time is unknown, as in
-	// commands of earlier builds.
+	// that has no dedupe record of the command compares Issued with its own clock. Issued is 0 if the time is unknown,
+	// as in commands of earlier builds.
 	Issued int64
 }
 

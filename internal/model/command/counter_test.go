@@ -13,8 +13,8 @@ import (
 )
 
 // TestCountersOfTwoRegions lets two regions add to one counter and occasionally exchange rows. Each region bases its
-// additions on the rows that it has received. It checks that no increment is lost, regardless of the leaders' clocks,
-// and that deleting a counter removes the cells of both regions.
+// additions on the rows that it has received. The test checks that no increment is lost, regardless of the leaders'
+// clocks, and that deleting a counter removes the cells of both regions.
 func TestCountersOfTwoRegions(t *testing.T) {
 	const column = 3
 	counter := &cqltype.Type{Kind: cqltype.Counter}

@@ -11,7 +11,7 @@ const (
 	// atomic batch is kept longer, until the record of the batch is removed.
 	DedupeSeconds = 120
 	// DedupeReach is the maximum age at which a conditional without a dedupe record may still be evaluated. An older
-	// conditional may already have been applied and its record swept. The difference from DedupeSeconds allows for
-	// clocks that are rounded to seconds and differ by a few seconds between nodes.
+	// conditional may already have been applied, and its record may have been swept. The difference from DedupeSeconds
+	// allows for clocks that are rounded to seconds and differ by a few seconds between nodes.
 	DedupeReach = DedupeSeconds / 2 * time.Second
 )

@@ -211,8 +211,8 @@ func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(dst, m, stamp, stamp) }
 
 // AddWriteAt is AddWrite for a mutation whose operands get a different timestamp than the mutation. The operands'
-// timestamp need only exceed the timestamps of the data that they must replace. The leader's timestamp may be much
-// higher, and must not raise the timestamps of other keys.
+// timestamp needs to exceed only the timestamps of the data that the operands replace. The leader's timestamp may be
+// much higher, and must not raise the timestamps of other keys.
 func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	size := headingSlack + len(m.Key)
 	for i := range m.Ops {

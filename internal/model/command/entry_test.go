@@ -84,8 +84,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestAddWrite checks that the copy in the log has the leader's timestamp, and that the mutation for a retry does not.
-// The test also checks that the log stores neither the number of attempts nor the principal.
+// TestAddWrite checks that the copy in the log has the leader's timestamp, and that the mutation that is kept for a
+// retry does not have it. The test also checks that the log stores neither the number of attempts nor the principal.
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: true, Known: 250,
 		Principal: fairshare.Principal{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}

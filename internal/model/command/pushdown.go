@@ -14,8 +14,8 @@ import (
 // to run it. In these cases, it returns the rows as usual. A build without pushdown support does the same. The
 // requester must be prepared for results and for rows.
 type Pushdown struct {
-	// Program describes the processing. It is opaque in this package, and its first byte identifies its owner. It has
-	// at most PushdownBytesMax bytes.
+	// Program describes the processing. It is opaque in this package, and its first byte identifies its owner. Program
+	// has at most PushdownBytesMax bytes.
 	Program []byte
 	// Rows is the maximum number of rows to examine in one call, or 0 for the replica's own limit.
 	Rows int
@@ -33,7 +33,7 @@ type PushdownResult struct {
 	// Rows and Bytes are the amounts examined, as ru.Meter counts them.
 	Rows, Bytes int64
 	// More means that processing stopped before the end of the read: after the row (Key, Clustering), or after that
-	// whole logical partition if AfterPartition is set. Key is empty if no row was examined. In that case, More is
+	// whole logical partition if AfterPartition is set. Key is empty if no row was examined. In this case, More is
 	// false.
 	More           bool
 	Token          token.Token

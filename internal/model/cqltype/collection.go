@@ -152,7 +152,7 @@ func (t *Type) Elements(wire []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// Entries yields the keys and values of a map in order.
+// Entries yields the keys and values of a map, in order of the keys.
 func (t *Type) Entries(wire []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		c := pairs(wire)

@@ -221,7 +221,7 @@ func appendTimeuuid(dst []byte, hi, lo uint64) []byte {
 }
 
 // uuidOrder maps a UUID to two numbers in Cassandra's order: version, then time for version 1 and bytes for other
-// versions. The version moves to the top four bits, and the twelve bits before it move down by four.
+// versions. The version moves to the top four bits, and the 48 bits above it move down by four.
 func uuidOrder(v []byte) (hi, lo uint64) {
 	hi = binary.BigEndian.Uint64(v)
 	lo = binary.BigEndian.Uint64(v[8:])

@@ -71,7 +71,7 @@ func TestFromConstantRecorded(t *testing.T) {
 		{StringConst, "2011-02-03 04:05:00 UTC", Timestamp, "0000012de9b1cde0"},
 		{StringConst, "1969-12-31 23:59:59.999+0000", Timestamp, "ffffffffffffffff"},
 		{StringConst, "1299038700000", Timestamp, "0000012e74bd81e0"},
-		{StringConst, "2011-02-30", Timestamp, "0000012e69907c00"}, // day 30 becomes the last day of February
+		{StringConst, "2011-02-30", Timestamp, "0000012e69907c00"}, // February 30 becomes the last day of February
 		{StringConst, "", Timestamp, ""},
 		{StringConst, "yesterday", Timestamp, "Unable to parse a date/time from 'yesterday'"},
 		{StringConst, "2011-13-03", Timestamp, "Unable to parse a date/time from '2011-13-03'"},

@@ -142,7 +142,7 @@ func (b *jsonBuilder) Scalar(kind document.Kind, text string) {
 }
 
 // ParseJSONMap parses the object of INSERT .. JSON. It returns nil for JSON's null. Errors are *dberr.Invalid, with the
-// texts of 4.0 if old.
+// texts of Cassandra 4.0 if old is true.
 func ParseJSONMap(text string, old bool) (*JSONObject, error) {
 	v, err := ParseJSON(text)
 	if err == nil {
@@ -187,7 +187,7 @@ func JSONName(name string) string {
 	return strings.ToLower(name)
 }
 
-// jackson is a text, and writes the errors of Jackson, Cassandra's JSON parser.
+// jackson is a JSON text. Its methods return the error messages of Jackson, Cassandra's JSON parser.
 type jackson string
 
 // at describes a position, counted from 0, in Jackson's format.
@@ -220,8 +220,8 @@ func jsonErrorAt(format string, args ...any) error {
 	return &JSONError{Class: jsonParse, Message: fmt.Sprintf(format, args...)}
 }
 
-// eof returns an error about the end of the text. The Jackson version of 4.0 counts the text three times after it has
-// looked for more input.
+// eof returns an error about the end of the text. The Jackson version in Cassandra 4.0 counts the text three times
+// after looking for more input.
 func (p jackson) eof(where string) error {
 	what := "Unexpected end-of-input" + where
 	return &JSONError{Class: jsonEOF, Message: what + p.at(len(p)), Older: what + p.at(3*len(p))}

@@ -29,8 +29,8 @@ import (
 // bytes.Compare of two forms returns the same result as Compare of the values. It returns the opposite result if the
 // forms are descending and neither value is null. Values that compare equal therefore have the same form. In Cassandra,
 // such values are the same clustering key. Reading a form returns a normalized value. Normalization removes trailing
-// zeros after the point of decimals, shortens varints, pads tuples with nulls, and uses the canonical NaN and booleans.
-// All other values are returned unchanged.
+// zeros after the decimal point, shortens varints, pads tuples with nulls, and uses the canonical NaN and booleans. All
+// other values are returned unchanged.
 const (
 	keyEnd   = 0x00
 	keyNull  = 0x01
@@ -188,9 +188,9 @@ func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
 	}
 }
 
-// ReadKey reads one key form from src and appends the wire value to dst. wire contains only the value, or is nil for
-// null. It has the remaining capacity of dst, so that a caller with several values can pass wire[len(wire):] as the
-// next dst.
+// ReadKey reads one key form from src and appends the wire value to dst. The result wire contains only the value, or is
+// nil for null. wire has the remaining capacity of dst, so that a caller with several values can pass wire[len(wire):]
+// as the next dst.
 func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
 	out, null, ok := r.readKey(t, dst)

@@ -254,9 +254,9 @@ func (d normal) compare(o normal) int {
 	return c * d.sign
 }
 
-// appendJavaFloat formats a floating-point number like Java's Double.toString (if bits is 64) or Float.toString (if
-// bits is 32). The text has at least one digit on each side of the decimal point. It has an exponent if the number is
-// outside [1e-3, 1e7).
+// appendJavaFloat formats a floating-point number in the same way as Java's Double.toString (if bits is 64) or
+// Float.toString (if bits is 32). The text has at least one digit on each side of the decimal point. It has an exponent
+// if the number is outside [1e-3, 1e7).
 func appendJavaFloat(dst []byte, v float64, bits int) []byte {
 	switch {
 	case v != v:

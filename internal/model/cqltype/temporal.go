@@ -128,7 +128,7 @@ func (s *scanner) clock() int64 {
 	return int64(hour)*nanosPerHour + int64(minute)*nanosPerMinute + int64(second)*nanosPerSecond + int64(nanos)
 }
 
-// fraction reads between least and nine digits after a point and returns nanoseconds.
+// fraction reads the digits after a decimal point, from least to nine digits, and returns nanoseconds.
 func (s *scanner) fraction(least int) int {
 	before := len(s.rest)
 	nanos := s.digits(least, 9)

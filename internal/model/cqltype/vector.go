@@ -150,8 +150,8 @@ func appendUvint(dst []byte, u uint64) []byte {
 	return dst
 }
 
-// ParseJavaClass parses the class that represents a vector, or an element type of vectors, on the wire. ParseJavaClass
-// returns nil for a class without a CQL name, or if classes are nested too deeply.
+// ParseJavaClass parses the class that represents a vector, or the element type of a vector, on the wire.
+// ParseJavaClass returns nil if the class has no CQL name or if classes are nested too deeply.
 func ParseJavaClass(class string) *Type {
 	p := classParser{text: class}
 	t := p.typ(0)

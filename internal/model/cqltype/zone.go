@@ -14,7 +14,7 @@ import (
 
 // zoneinfo is the time zone database (public domain), a copy of lib/time/zoneinfo.zip in the Go distribution. The
 // host's time zone database is not used, because a statement must have the same effect on every node. To update the
-// database, copy the file again.
+// copy, copy the file again from a newer Go distribution.
 //
 //go:embed zoneinfo.zip
 var zoneinfo []byte

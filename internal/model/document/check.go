@@ -225,7 +225,7 @@ func (c *checker) object(depth int) error {
 type names struct {
 	c     *checker
 	begin int
-	set   map[string]struct{} // used once there are many names
+	set   map[string]struct{} // used if an object has many names
 }
 
 // manyNames is the number of names from which a map is faster than a linear search.

@@ -22,8 +22,8 @@ func mustParse(t testing.TB, text string) Value {
 	return v
 }
 
-// TestParse checks which texts are accepted and their resulting text. The test also checks the positions of errors in
-// rejected texts.
+// TestParse checks which texts are accepted, and the resulting text of each. The test also checks the positions of
+// errors in rejected texts.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1}`:                           `{"a":1}`,
@@ -79,8 +79,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestManyMembers checks that parsing an object with very many names, one of them a duplicate, does not compare all
-// pairs.
+// TestManyMembers checks that parsing an object with very many names, including a duplicate, does not compare all pairs
+// of names.
 func TestManyMembers(t *testing.T) {
 	var b strings.Builder
 	b.WriteByte('{')

@@ -82,8 +82,8 @@ func drawValue(t *rapid.T) Value {
 }
 
 // TestTokensAreInOrder checks that tokens are in the order of the hashes, and that a key is in its prefix's range. The
-// test also checks that the bytes of a key can be parsed back. The test also checks that the token and the hash of a
-// key are on the same side of a boundary.
+// test also checks that the bytes of a key can be parsed back, and that the token and the hash of a key are on the same
+// side of a boundary.
 func TestTokensAreInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom([]Scheme{V1, V2, MultiHash}).Draw(t, "scheme")

@@ -50,8 +50,8 @@ func (v Value) hash() (h [hashLen]byte) {
 // stringMaxV1 is the maximum number of bytes or characters of a string that version 1 hashes.
 const stringMaxV1 = 100
 
-// hashV1 returns the version 1 hash of the first value. hashV1 uses the first bytes of a string, but SDKs use the same
-// number of characters. The hash cannot be changed, because it determines where items are stored.
+// hashV1 returns the version 1 hash of the first value. hashV1 uses the first stringMaxV1 bytes of a string, but SDKs
+// use the same number of characters. The hash cannot be changed, because it determines where items are stored.
 func hashV1(k Key) uint32 {
 	v := k[0]
 	v.Text = v.Text[:min(len(v.Text), stringMaxV1)]

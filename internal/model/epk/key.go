@@ -106,7 +106,8 @@ func (k Key) String() string {
 	return string(append(b, ']'))
 }
 
-// appendNumber formats a number in JavaScript's format. Integers up to 1e21 have neither point nor exponent.
+// appendNumber formats a number in JavaScript's format. Integers up to 1e21 have neither a decimal point nor an
+// exponent.
 func appendNumber(dst []byte, f float64) []byte {
 	switch {
 	case f == 0: // including negative zero

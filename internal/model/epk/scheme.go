@@ -68,7 +68,8 @@ func ringPosition(b []byte) uint64 {
 }
 
 // Boundary returns the effective partition key at a ring position (token.Token.Position). Keys before the position have
-// lower effective partition keys, and all other keys do not. It returns "" at the start of the ring, which is 0.
+// lower effective partition keys, and all other keys do not have lower ones. It returns "" at the start of the ring,
+// which is 0.
 func (s Scheme) Boundary(at uint64) string {
 	var b []byte
 	switch {

@@ -151,7 +151,7 @@ func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	need += ofUser * min(1, max(0, steep*(of/all-1/float64(max(1, s.active.Load())))))
 	if s.crowded.Load() {
 		// The connection with the highest use gets the full increase, regardless of the use of the user's other
-		// connections. A user gains nothing by opening many connections.
+		// connections. Therefore, a user gains nothing by opening many connections.
 		need += ofConnection * min(1,
 			max(0, 1+(float64(u.had[c.Connection%connections].Load())-float64(u.most.Load()))/of))
 	}

@@ -18,7 +18,7 @@ type demand struct {
 }
 
 // divide runs the demands for ten seconds with a supply of one unit per microsecond and a reserve of 40 ms. divide
-// returns the fraction of the supply that each demand received in the last eight seconds.
+// returns the fraction of the supply that each demand received during the last eight seconds.
 func divide(t *testing.T, demands []demand) []float64 {
 	t.Helper()
 	const reserve, most = 40_000., 60_000.
@@ -65,8 +65,9 @@ func same(t *testing.T, what string, got, want []float64, slack float64) {
 }
 
 // TestUsers checks how a resource is divided among users (SH1). The most demanding user must get no more than other
-// users that request at least their share. A user that requests less than its share gets all of it, and the rest is
-// divided evenly. The price of a request and the number of a user's connections must not matter.
+// users that request at least their share. A user that requests less than its share must get everything that it
+// requests, and the rest must be divided evenly. The price of a request and the number of a user's connections must not
+// matter.
 func TestUsers(t *testing.T) {
 	u := func(user uint32, perMS float64, price int64) demand {
 		return demand{Principal{User: user, Connection: user}, perMS, price}

@@ -20,8 +20,9 @@ var (
 	ErrLate    = errors.New("timed out waiting for a processor")
 )
 
-// Slots limits the number of concurrent callers. A freed slot goes to the waiting principal with the lowest recent use.
-// Among equals, it goes to the principal that has waited longest. It is safe for concurrent use.
+// Slots limits the number of concurrent callers. A freed slot is granted to the waiting principal with the lowest
+// recent use. If several principals have the same use, it is granted to the principal that has waited longest. It is
+// safe for concurrent use.
 type Slots struct {
 	now func() time.Duration
 

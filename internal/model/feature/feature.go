@@ -70,7 +70,7 @@ func (r Range) String() string {
 // ErrNewer matches every Newer. It means that the data is intact, but that this build is too old to read it.
 var ErrNewer = errors.New("written by a newer version of Ilion")
 
-// Newer describes data that a later build wrote, and the range that this version supports. It matches ErrNewer.
+// Newer describes data that a later build wrote, and states the range that this version supports. It matches ErrNewer.
 type Newer struct {
 	// The name of the data, such as "this directory" or "a mutation".
 	What string

@@ -78,7 +78,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// TestRelations checks which geometries are within and intersect others.
+// TestRelations checks which geometries are within, or intersect, other geometries.
 func TestRelations(t *testing.T) {
 	t.Parallel()
 	disk, inner, hole := ring(32, 10, 10, 5), ring(32, 10, 10, 1), "[[9,9],[9,11],[11,11],[11,9],[9,9]]"
@@ -124,7 +124,7 @@ func TestRelations(t *testing.T) {
 	}
 }
 
-// TestInvalid checks the reasons of invalid geometries.
+// TestInvalid checks the reasons for which geometries are rejected as invalid.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	many := make([]string, ringsMax+1)

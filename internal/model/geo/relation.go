@@ -12,7 +12,8 @@ func Intersects(a, b *Geometry) bool {
 		crosses(a, b, s2.MaybeCross)
 }
 
-// Within reports whether a geometry is completely inside the polygons of another geometry, or is an equal point.
+// Within reports whether a geometry is completely inside the polygons of another geometry, or whether both are the same
+// point.
 func Within(a, b *Geometry) bool {
 	if b.polygon == nil {
 		return len(a.paths) == 1 && len(a.paths[0]) == 1 && b.contains(a.paths[0][0])

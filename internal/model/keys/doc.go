@@ -28,12 +28,12 @@
 //	bit 31 set     tables on the wide ring           as tables
 //
 // In an ordered index, each zero byte of a value is followed by 0xff. Entries are therefore ordered by their values as
-// bytes. In other indexes, entries are ordered by length first. View hints (RFC 0030) are the only index entries with a
-// value: a timestamp.
+// bytes. In other indexes, entries are ordered by length first. View hints (RFC 0030) are the only index entries that
+// store a value, which is a timestamp.
 //
 // All integers are big-endian. A position is the token with its sign flipped, in 8 bytes. For a table whose ID has bit
-// 31, it is 16 bytes of a wider hash. The position precedes the partition key. A token range is therefore a key range,
-// and a split moves no bytes. Partition keys with equal tokens are ordered by length, then by bytes.
+// 31 set, the position is 16 bytes of a wider hash. The position precedes the partition key. A token range is therefore
+// a key range, and a split moves no bytes. Partition keys with equal tokens are ordered by length, then by bytes.
 //
 // The deleted ranges of kind 1 are disjoint and ordered by their ends. For each clustering key, only the first range
 // that ends after the key can cover it. A write adds a deleted range to kind 0 without reading the other deletions. The

@@ -296,8 +296,7 @@ func Parse(key []byte) (p Parts, ok bool) {
 	return p, true
 }
 
-// Entry is a decoded index entry. Slices point into the key. The exception is a value with zero bytes in an ordered
-// index.
+// Entry is a decoded index entry. Slices point into the key, except a value with zero bytes in an ordered index.
 type Entry struct {
 	Index      uint32 // the index ID without the bit IndexSpace
 	Value      []byte

@@ -97,7 +97,7 @@ func TestOrder(t *testing.T) {
 }
 
 // TestOrderedIndex checks that entries of an ordered index are ordered by (value, token, length of the key, key,
-// clustering). Values are compared as bytes. It also checks that the entries can be decoded.
+// clustering). Values are compared as bytes. The test also checks that the entries can be decoded.
 func TestOrderedIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type place struct {

@@ -33,7 +33,7 @@ type Meta struct {
 	// it is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps
 	// ascend per key instead of per partition.
 	MaxTimestamp int64
-	// SchemaVersion is the schema revision that the log has installed.
+	// SchemaVersion is the schema revision that entries of the log have installed.
 	SchemaVersion uint64
 	// Feature is the feature level that the log has installed. Feature never decreases.
 	Feature feature.Level
@@ -103,8 +103,8 @@ type Absorbed struct {
 // Begun is the number of applied commands of log entry Index, if they were stored before the rest of the entry.
 type Begun struct{ Index, Commands uint64 }
 
-// AbsorbedMax is the maximum length of Meta.Absorbed. A replica that has missed more merges is detected only through
-// the topology.
+// AbsorbedMax is the maximum length of Meta.Absorbed. A replica that has missed more merges than that is detected only
+// through the topology.
 const AbsorbedMax = 64
 
 const metaFormat = 2

@@ -5,8 +5,8 @@ package keys
 import "github.com/ilion-db/ilion/internal/model/codec"
 
 // Progress is the part of a partition's meta that nearly every log entry changes. A node stores the progress of all its
-// partitions in one record. Each batch merges its changes into that record. A batch therefore writes one key instead of
-// one key per partition. If the meta itself is further ahead, it takes precedence. The meta is stored again only when
+// partitions in one record. Each batch merges its changes into this record, so it writes one key instead of one key per
+// partition. If the meta itself has a higher applied index, it takes precedence. The meta is stored again only when
 // another part of it changes.
 type Progress struct {
 	// Partition is the ID of the physical partition. The other fields have the same meaning as in Meta. Applied is 0
@@ -53,7 +53,7 @@ func DecodeProgress(b []byte, f func(p Progress)) error {
 	return d.End()
 }
 
-// Advance updates m with its partition's progress p if p is further ahead.
+// Advance updates m with its partition's progress p if p has a higher applied index.
 func (m *Meta) Advance(p *Progress) {
 	if p.Applied > m.Applied {
 		m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.Applied, p.Term, p.MaxTimestamp, p.SchemaVersion

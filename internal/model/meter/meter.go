@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meter limits the evaluation of expressions. Package meter limits the allocated memory, the work, and the
-// number of concurrent evaluations.
+// Package meter limits the evaluation of expressions: the allocated memory, the work, and the number of concurrent
+// evaluations.
 //
 // Guarantees:
 //
@@ -34,7 +34,7 @@ type Pool struct {
 // NewPool returns a pool of max bytes.
 func NewPool(max int64) *Pool { return &Pool{max: max} }
 
-// Take reserves n bytes, or returns false if fewer bytes are available.
+// Take reserves n bytes. Take returns false if fewer than n bytes are available.
 func (p *Pool) Take(n int64) bool {
 	if p.used.Add(n) > p.max {
 		p.used.Add(-n)
@@ -234,7 +234,7 @@ func (m *Meter) Step(n int) error {
 	return m.look()
 }
 
-// Allow adds steps to the allowed work. The steps pay for rows that were read and charged.
+// Allow adds steps to the allowed work. Callers add steps for rows that have been read and charged.
 func (m *Meter) Allow(steps int) {
 	if m != nil {
 		m.allowed += int64(steps)
@@ -332,8 +332,8 @@ func (m *Meter) leave() {
 	}
 }
 
-// Pause must be called before the evaluation waits. It releases the slot, and the time until the next step is not
-// counted.
+// Pause must be called before the evaluation waits. It releases the slot, and the time until the next step does not
+// count as running time.
 func (m *Meter) Pause() {
 	if m == nil || m.looked.IsZero() {
 		return

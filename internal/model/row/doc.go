@@ -3,9 +3,9 @@
 // Package row implements the stored form of a CQL row: cells with timestamps, deletions, and times to live. It also
 // defines the operands that change a row, and the rule that merges operands.
 //
-// A stored row is the merge of all operands ever written under its key. The same format is used for a row, the static
-// row, the deletions of a partition and of its ranges, and a deleted range under a separate key. A header operand
-// contains static cells and deletions. Split separates them when the operand is stored.
+// A stored row is the merge of all operands ever written under its key. Rows, static rows, the deletions of a partition
+// and of its ranges, and deleted ranges under separate keys all have the same format. A header operand contains static
+// cells and deletions. Split separates them when the operand is stored.
 //
 // Guarantees:
 //

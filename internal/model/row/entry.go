@@ -81,7 +81,7 @@ func (e *entry) wins(o *entry) bool {
 		return e.ts > o.ts
 	}
 	if e.kind != o.kind {
-		return e.kind > o.kind // the order is tombstone, expiring, plain
+		return e.kind > o.kind // a tombstone wins over an expiring cell, which wins over a plain cell
 	}
 	if e.when != o.when {
 		return e.when > o.when

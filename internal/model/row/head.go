@@ -18,8 +18,8 @@ type head struct {
 	base   int64
 	live   bool
 	marker Liveness
-	// dead is true if the row has been deleted. Otherwise, deleted.ts is NotDeleted. An Unstamped deletion has the same
-	// timestamp.
+	// dead is true if the row has been deleted. Otherwise, deleted.ts is NotDeleted. NotDeleted is also the timestamp
+	// of an Unstamped deletion.
 	dead    bool
 	deleted deletion
 	// ranges is the encoded list, including its count, or nil if the row has no ranges.

@@ -43,7 +43,7 @@ func (l Lifetimes) At(now int64) Expired {
 	return e
 }
 
-// Deadline returns the second at which a row expires, given its operand. Deadline returns NoExpiry if the row has no
+// Deadline returns the second at which the row of an operand expires. Deadline returns NoExpiry if the row has no
 // lifetime, or if the lifetime does not end under the current setting.
 func (l Lifetimes) Deadline(operand []byte) int64 {
 	m, ok := lifetimeOf(operand)
@@ -90,8 +90,8 @@ func lifetimeOf(value []byte) (Liveness, bool) {
 	return h.marker, pos >= 0 && h.live
 }
 
-// begin returns the second at which a lifetime starts. Written is the start of a second, and a row must never live
-// shorter than its lifetime.
+// begin returns the second at which a lifetime starts. Written is the start of a second, and a row must not expire
+// before the end of its lifetime.
 func (l *Liveness) begin() int64 { return l.Written + 1 }
 
 // readLifetime decodes a lifetime and the second at which it starts.

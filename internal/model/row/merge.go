@@ -20,7 +20,7 @@ type Merger struct {
 	moreRanges bool
 	scratch    rangeScratch
 	// entries holds sorted runs consecutively, and runs holds their lengths. A run is merged with the previous run as
-	// soon as the two have similar lengths. A chain of k operands therefore costs O(k log k). If all operands change
+	// soon as both runs have similar lengths. A chain of k operands therefore costs O(k log k). If all operands change
 	// one cell, the cost is O(k).
 	entries, spare []entry
 	runs           []int

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// fact is a change of a row. The model of a row is the unordered list of all facts, and each read evaluates all facts.
+// fact is a change of a row. The model of a row is the unordered list of all facts. Each read evaluates all of them.
 type fact struct {
 	kind       string // marker, delete, cell, tombstone, column, range
 	col        uint32

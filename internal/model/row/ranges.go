@@ -208,7 +208,7 @@ func (s *rangeScratch) sort(in []Range) {
 	slices.SortFunc(in[:n], compare)
 	s.head = append(s.head[:0], in[:n]...)
 	a, b, to := s.head, in[n:], in[:0]
-	for len(a) > 0 && len(b) > 0 { // to cannot overtake b, because the gap between them is as long as a
+	for len(a) > 0 && len(b) > 0 { // the write index to cannot overtake b, because the gap between them is as long as a
 		if compare(a[0], b[0]) <= 0 {
 			to, a = append(to, a[0]), a[1:]
 		} else {

@@ -43,7 +43,7 @@ func Size(operand []byte) int {
 type Contents struct {
 	// Cells counts cells and deletions of single cells. Bytes is the total size of their values.
 	Cells, Bytes int
-	// Collections counts the columns in which cells with paths are written or all cells are deleted.
+	// Collections counts the columns whose cells with paths are written or whose cells are all deleted.
 	Collections int
 	// Marked reports whether the operand sets the row marker. Expires reports whether the marker has a time to live.
 	Marked, Expires bool

@@ -62,7 +62,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 		m.live = false
 	}
 	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
-		if e.ts <= covered || e.when < horizon { // a cell without expiry has the maximum second
+		if e.ts <= covered || e.when < horizon { // the expiry of a cell that does not expire is the maximum second
 			return true
 		}
 		return cqltype.Hides(dropped, e.col, e.ts)

@@ -108,7 +108,7 @@ func appendPath(dst []byte, t *cqltype.Type, path []byte) ([]byte, error) {
 	if err != nil || len(rest) > 0 {
 		return dst, fmt.Errorf("path of an element: %w", ErrCorrupt)
 	}
-	dst = append(dst, wire...) // appends the bytes to themselves if dst had capacity
+	dst = append(dst, wire...) // copies the bytes onto themselves if dst had enough capacity
 	binary.BigEndian.PutUint32(dst[n-4:], uint32(len(wire)))
 	return dst, nil
 }

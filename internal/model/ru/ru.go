@@ -12,7 +12,7 @@
 //     commands does not change the total.
 //
 // The logical bytes of a row are its partition key, its clustering key, and row.Size. Deletions that a read skips are
-// free. The number of deletions depends on the time of sweeps, and the client that deleted the data has already been
+// free, because their number depends on the time of sweeps and the client that deleted the data has already been
 // charged. Start reading at Units, then read Write and Meter.
 package ru
 
@@ -30,7 +30,7 @@ import (
 // Units is an amount of request units, in fractions of Unit.
 type Units int64
 
-// Unit is one request unit. It is the smallest number of which all prices are integer fractions.
+// Unit is one request unit. It is the smallest number for which all prices are whole Units.
 const Unit Units = 281_600
 
 const (
@@ -162,8 +162,8 @@ func (m *Meter) Entries(c *command.Read, n int) {
 	}
 }
 
-// Price returns the price of c, given the recorded data. At any consistency level, a peek costs a point read plus its
-// rows except the first row, because it returns no data.
+// Price returns the price of c, given the recorded data. A peek returns no data, so its price does not depend on the
+// consistency level: a point read, plus all rows except the first.
 func (m *Meter) Price(c *command.Read) Units {
 	var u Units
 	switch {
@@ -221,7 +221,7 @@ func Exceeded(least, most Units) error {
 }
 
 // Charged is a visitor or a completion that receives the cost of its command. Charge is called before a successful
-// completion, once for each physical partition involved. Work that must be repeated is not charged.
+// completion, once for each physical partition involved. Attempts that must be repeated are not charged.
 type Charged interface{ Charge(u Units) }
 
 // Tell reports the cost of a command to a visitor or completion that implements Charged.

@@ -35,7 +35,7 @@ func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Con
 }
 
 // AfterDone runs f in a new goroutine once ctx has ended. It is like context.AfterFunc. stop reports whether it has
-// prevented the call.
+// prevented the call of f.
 func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) {
 	if s == nil {
 		return context.AfterFunc(ctx, f)

@@ -5,8 +5,9 @@ package sched
 import "sync/atomic"
 
 // Rendezvous synchronizes a call with the completion callback that it passed on. The completion may run before the call
-// has returned, and on another goroutine. Therefore, neither may release or reuse their shared state on its own. The
-// side that arrives second releases it. A Rendezvous never blocks. The zero value is ready for one call.
+// has returned, and on another goroutine. Therefore, neither the call nor the completion may release or reuse their
+// shared state on its own. The side that arrives second releases this state. A Rendezvous never blocks. The zero value
+// is ready for one call.
 type Rendezvous struct{ arrived atomic.Int32 }
 
 // Reset prepares for another call. Both the call and the completion of the previous use must have arrived.

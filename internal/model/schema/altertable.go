@@ -223,8 +223,8 @@ func valueCompatible(t, old *cqltype.Type) bool {
 		slices.EqualFunc(t.Elems, old.Elems, valueCompatible)
 }
 
-// sameLengths reports whether values of two compatible types, and of their elements, both have the same fixed length or
-// are both variable-length. Otherwise Cassandra 5.0 would have to rewrite the values.
+// sameLengths reports whether values of two compatible types, and of their elements, either have the same fixed length
+// or are variable-length. Otherwise Cassandra 5.0 would have to rewrite the values.
 func sameLengths(t, old *cqltype.Type) bool {
 	if fixedLength(t) != fixedLength(old) {
 		return false

@@ -25,7 +25,7 @@ const (
 	StorageCapMin = 1e6
 )
 
-// setStorageCap parses storage_cap_gb, which may be fractional. 0 removes the cap.
+// setStorageCap parses storage_cap_gb, which may be fractional. The value 0 removes the cap.
 func (o *TableOptions) setStorageCap(p *Property) error {
 	gb, err := p.float()
 	if err != nil {

@@ -75,8 +75,8 @@ const (
 
 // Apply returns the schema after a change. The first event describes the effect of the statement, and further events
 // describe its consequences. A change without effect (IF NOT EXISTS for an existing object, options set to their
-// current values) returns s itself and no event. Package dberr defines the errors. The errors have Cassandra's texts,
-// and Apply checks them in Cassandra's order.
+// current values) returns s itself and no event. Package dberr defines the errors. They have Cassandra's texts, and
+// Apply checks for them in Cassandra's order.
 func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next, events, err := c.apply(s)
 	if err != nil || next == s {

@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 }
 
 // TestCompareDropped checks that clients are notified of all contents of a dropped keyspace, in Cassandra's order. The
-// test also checks the notification for a view without its base table.
+// test also checks the notification for a dropped view whose base table remains.
 func TestCompareDropped(t *testing.T) {
 	base := &Table{Keyspace: "ks", Name: "b", ID: 1, Revision: 1}
 	followed := *base

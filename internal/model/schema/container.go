@@ -34,8 +34,8 @@ type Container struct {
 	// Feed means that changes of items are added to the change log (RFC 0024). Containers created below feature level 4
 	// have no change log.
 	Feed bool `json:"feed,omitempty"`
-	// Keep is the number of seconds for which all changes are kept, or 0 if they are not kept. KeptSince is the second
-	// since which all changes have been kept for that time. It is 0 if they have always been kept.
+	// Keep is the number of seconds for which all changes are kept, or 0 if changes are not kept. KeptSince is the
+	// second from which on all changes have been kept for Keep seconds. It is 0 if they have always been kept.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// ExpiredOwn and ExpiredDefault describe the items that had expired when the container's time to live was last
@@ -59,7 +59,7 @@ type Container struct {
 // Lifetimes returns the setting that determines when items expire. It corresponds to defaultTtl in the definition.
 func (c *Container) Lifetimes() row.Lifetimes {
 	l := row.Lifetimes{Past: row.Expired{Own: c.ExpiredOwn, Default: c.ExpiredDefault}}
-	var members map[string]json.RawMessage // members by their exact names
+	var members map[string]json.RawMessage // a map, because a struct would match member names in any case
 	if err := json.Unmarshal(c.Definition, &members); err != nil {
 		return l
 	}
@@ -84,7 +84,7 @@ func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 const procedureKind = 1
 
 // Procedures returns the IDs of the stored procedures that match a CQL name. An unquoted name matches IDs in any case,
-// like all CQL names. An exact match in lower case takes precedence.
+// like all CQL names. An ID that equals the lowercase name takes precedence.
 func (c *Container) Procedures(name string, quoted bool) (ids []string) {
 	if c == nil {
 		return nil
@@ -113,9 +113,9 @@ type Script struct {
 	// seconds since the epoch.
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
-	// Definition is the JSON object from which it was created.
+	// Definition is the JSON object from which the script was created.
 	Definition json.RawMessage `json:"definition"`
-	// Revision is the Schema.Revision at which it was created or replaced.
+	// Revision is the Schema.Revision at which the script was created or replaced.
 	Revision uint64 `json:"revision"`
 }
 

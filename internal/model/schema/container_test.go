@@ -35,9 +35,9 @@ func withContainer(t *testing.T) *Schema {
 	return s
 }
 
-// TestContainers checks a container's columns, ring positions, and IDs. The test also checks that the container's
-// record survives encoding, including members of a later build. A build that does not support containers must reject
-// the record as newer.
+// TestContainers checks a container's columns, ring positions, and IDs. The test also checks that encoding preserves
+// the container's record, including members of a later build. A build that does not support containers must reject the
+// record as newer.
 func TestContainers(t *testing.T) {
 	s := withContainer(t)
 	c := s.Table("d", "c")

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawName draws from a small set of names, so changes often affect objects of earlier changes.
+// drawName draws from a small set of names, so changes often affect objects that earlier changes created.
 func drawName(t *rapid.T, label string, names ...string) string {
 	return rapid.SampledFrom(names).Draw(t, label)
 }
@@ -122,7 +122,7 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	case 12:
 		drop := &DropIndex{Stamp: stamp, Keyspace: ks, Name: drawTable(t) + "_" + drawColumn(t) + "_idx",
 			IfExists: lenient}
-		for k := range s.All() { // select an existing index, because few exist
+		for k := range s.All() { // use the name of an existing index, because a random name rarely matches an index
 			for _, table := range k.SortedTables() {
 				for _, ix := range table.SortedIndexes() {
 					drop.Keyspace, drop.Name = k.Name, ix.Name

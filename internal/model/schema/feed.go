@@ -19,7 +19,7 @@ const retentionNone = -1
 // log. The change log of a container is described by its own descriptor.
 type Feed struct {
 	// Since is the second at which the log was started, or 0 if it was started with the table. KeptSince is the second
-	// since which changes and their images have been kept for the time specified by the options.
+	// from which on changes and their images have been kept for the time specified by the options.
 	Since     int64 `json:"since,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// Generation is the Schema.Revision of the change that started the log. KeptGeneration is the Schema.Revision of
@@ -66,9 +66,9 @@ func (o *TableOptions) Retention() int64 {
 	return int64(o.CDCRetention)
 }
 
-// setFeed sets the change feed of a table according to its options. The table was derived from was. If was is nil, the
+// setFeed sets the change feed of a table according to its options. was is the table before the change, or nil if the
 // table is new. at is the second of the change. revision is the schema's revision after the change. can is false if
-// nodes of an older build do not support change feeds. The table then gets no change feed, and can get a change feed
+// nodes of an older build do not support change feeds. In this case, the table gets no change feed now, but can get one
 // later.
 func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	switch {

@@ -101,7 +101,7 @@ func TestFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// the member of a later build differs
+	// the objects differ in the member of a later build
 	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" {
 		t.Errorf("reading the records again changes %v", events)
 	}

@@ -26,7 +26,7 @@ type CreateIndex struct {
 	Keyspace    string
 	Table       string
 	IfNotExists bool
-	// Name is empty if the index should be named after its table and column.
+	// Name is empty if the index must be named after its table and column.
 	Name    string
 	Targets []TargetSpec
 	Custom  bool
@@ -205,8 +205,8 @@ func (c *CreateIndex) build(ks *Keyspace, t *Table) (*Index, error) {
 	return index, nil
 }
 
-// checkTargets requires exactly one target that can be indexed. Other custom indexes could have a different number of
-// targets, but no supported class does.
+// checkTargets requires exactly one target that can be indexed. Custom indexes of other classes could have a different
+// number of targets, but these classes are not supported.
 func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 	switch {
 	case len(targets) == 0 && !c.Custom:

@@ -149,7 +149,7 @@ func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]
 			}
 			for _, d := range table.Removed() {
 				if d.Upto != cqltype.AllDropped {
-					continue // a column can be added again with the ID
+					continue // a dropped column can be added again with its ID
 				}
 				if live[d.Column] {
 					t.Fatalf("%s: dropped id %d is alive", table, d.Column)

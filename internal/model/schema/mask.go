@@ -84,7 +84,8 @@ func (t *Table) Masked() bool {
 
 func (c *Column) masked() bool { return c.Mask != nil }
 
-// MaskedKey reports whether a partition key column has a mask. The keys of logical partitions must then not be shown.
+// MaskedKey reports whether a partition key column has a mask. If one does, the keys of logical partitions must not be
+// shown.
 func (t *Table) MaskedKey() bool { return slices.ContainsFunc(t.PartitionKey, (*Column).masked) }
 
 // SealsPages reports whether paging states of the table must be encrypted with its secret. Paging states contain

@@ -5,8 +5,8 @@ package schema
 import "testing"
 
 // TestFunctionsOfMasks checks that a mask cannot refer to a function that does not exist when the change is applied.
-// The function may have existed when the statement was bound. It also checks that the function cannot be dropped while
-// a column has the mask.
+// The function may have existed when the statement was bound. The test also checks that the function cannot be dropped
+// while a column has the mask.
 func TestFunctionsOfMasks(t *testing.T) {
 	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{

@@ -110,7 +110,7 @@ func knownProperty(name string) bool {
 func (o *TableOptions) set(p *Property, r *compat.Release) (err error) {
 	switch p.Name {
 	case propertyID:
-		return nil // handled by the DDL transition
+		return nil // the DDL transition handles this property
 	case "comment":
 		o.Comment, err = p.simple()
 	case "default_time_to_live":

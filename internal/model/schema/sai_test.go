@@ -120,8 +120,8 @@ func TestAttachedIndexOptions(t *testing.T) {
 }
 
 // TestOneAttachedIndex checks that a target has at most one storage-attached index in addition to a legacy index,
-// regardless of the spelling of its class. The test also checks the number of Cassandra's warnings about vector
-// indexes.
+// regardless of the spelling of its class. The test also checks that the number of warnings about vector indexes is the
+// same as in Cassandra.
 func TestOneAttachedIndex(t *testing.T) {
 	s := attachedTable(t)
 	create := func(name, column, class string) error {

@@ -286,8 +286,8 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 }
 
 // checkKeys rejects a new field that is not allowed in primary keys. No field can be added to a type in a partition
-// key, because the tokens of stored keys would change. A duration cannot be added to a type in a clustering column,
-// because durations are not ordered.
+// key, because that would change the tokens of stored keys. A duration cannot be added to a type in a clustering
+// column, because durations are not ordered.
 func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	uses := func(col *Column) bool { return col.Type.References(c.Keyspace, c.Name) }
 	var inKey []string

@@ -76,9 +76,9 @@ func (s *Schema) HasLists() bool {
 	return false
 }
 
-// ListsOf returns the lists of a vector index for which entries are written, newest first. While a search examines all
-// rows, the last element is a Lists for which None is true. If the vectors are static or key columns, entries are not
-// used to find rows, and ListsOf returns no lists.
+// ListsOf returns the lists of a vector index for which entries are written, newest first. While searches examine all
+// rows, the last element contains no lists (see vector.Lists.None). If the vectors are static or key columns, entries
+// are not used to find rows, and ListsOf returns no lists.
 func (ix *Index) ListsOf(c *Column) Lists {
 	switch {
 	case !ix.SupportsANN(c) || c.Kind != Regular:

@@ -406,8 +406,8 @@ func (c *CreateView) options(t *Table) error {
 	return err
 }
 
-// view returns the view to alter or drop. If the view is missing but the statement permits this, it returns nil without
-// an error.
+// view returns the view to alter or drop. If the view does not exist and the statement has IF EXISTS, view returns nil
+// without an error.
 func (s *Schema) view(keyspace, name string, ifExists bool) (*Table, error) {
 	if err := checkUserKeyspace(keyspace); err != nil {
 		return nil, err

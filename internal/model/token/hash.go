@@ -78,8 +78,8 @@ func AppendComponent(dst, component []byte) []byte {
 	return append(dst, 0)
 }
 
-// AppendKey appends the serialized partition key. A single component is unchanged, and several components have their
-// lengths.
+// AppendKey appends the serialized partition key. A single component is appended unchanged. Several components are
+// appended with their lengths.
 func AppendKey(dst []byte, components ...[]byte) []byte {
 	if len(components) == 1 {
 		return append(dst, components[0]...)

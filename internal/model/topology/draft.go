@@ -59,8 +59,8 @@ func (d draft) replace(table uint32, from, to int, ps ...*Partition) {
 	d.set(table, list, old[from:to], ps)
 }
 
-// set makes list the partitions of a table, of which come are new, and gone are no longer in the table. An empty list
-// removes the table.
+// set replaces the partitions of a table with list. come holds the added partitions, and gone holds the removed
+// partitions. An empty list removes the table.
 func (d draft) set(table uint32, list, gone, come []*Partition) {
 	var stored *[]*Partition
 	if len(list) > 0 {
@@ -77,14 +77,15 @@ func (d draft) set(table uint32, list, gone, come []*Partition) {
 	}
 }
 
-// edit is the set of partitions of a table that records add and remove.
+// edit is the set of a table's partitions that are added and removed by records.
 type edit struct {
 	gone, come []*Partition
-	// touched holds the indexes in the changed table next to which a partition is new.
+	// touched holds indexes in the changed table: the index of each added partition, and the index of the partition
+	// that follows each removed partition.
 	touched []int
 }
 
-// edit changes a table without validation: partitions may be duplicated, or leave a gap.
+// edit changes a table without validation, so partitions may be duplicated or leave a gap.
 func (d draft) edit(table uint32, e *edit) {
 	byBegin := func(a, b *Partition) int {
 		return cmp.Or(a.Span.Begin.Compare(b.Span.Begin), cmp.Compare(a.ID, b.ID))

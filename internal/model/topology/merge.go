@@ -17,8 +17,8 @@ type PendingMerge struct {
 	Left, Right PartitionID
 	Stage       MergeStage
 	// Frozen is the index of the last entry that the log of Right accepts, or 0 while no replica has reported it. Ready
-	// lists the replicas of Right that have stored the log up to that entry on disk. On their nodes, the replica of
-	// Left must have the epoch in the topology.
+	// lists the replicas of Right that have stored the log up to that entry on disk. The replicas of Left on the same
+	// nodes must have the epoch that the topology specifies.
 	Frozen uint64
 	Ready  []ReplicaID
 	// FrozenAt is the time of the first report in milliseconds since 1970, or 0 if no replica has reported.

@@ -13,9 +13,8 @@ import (
 // PlacementPin fixes the nodes of a partition's voters until it expires, regardless of balance. It is set if an
 // operator has moved a replica, or if the partition will be merged with a neighbor.
 type PlacementPin struct {
-	// Each node holds one voter. Nodes lists the nodes in the order in which they are preferred as leaders. A replica
-	// on another node is replaced by a replica on a listed node that has no replica. A pin does not change the number
-	// of replicas.
+	// Each node holds one voter. Nodes lists the nodes in order of preference for the leader. A replica on another node
+	// is replaced by a replica on a listed node that has no replica. A pin does not change the number of replicas.
 	Nodes []NodeID
 	// Until is the expiration time in milliseconds since 1970.
 	Until int64

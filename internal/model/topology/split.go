@@ -21,7 +21,7 @@ type PendingSplit struct {
 	// First is the ID of the child's first replica. The other replicas follow, in the order of the parent's replicas.
 	First ReplicaID
 	// Canceled reports whether the split has been canceled. The first of two entries in the partition's log determines
-	// the outcome. One entry executes the split. The other entry raises the epoch, so that the split is rejected.
+	// the outcome. One entry executes the split. The other entry raises the epoch, so the split is rejected.
 	Canceled bool
 }
 

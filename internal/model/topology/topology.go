@@ -181,7 +181,7 @@ type Partition struct {
 	rest []byte // has the same meaning as in ReplicaSet
 }
 
-// Set returns the replica set of a region, or nil if the partition has none in that region.
+// Set returns the replica set of a region, or nil if the partition has no replica set in that region.
 func (p *Partition) Set(region string) *ReplicaSet {
 	for i := range p.Sets {
 		if p.Sets[i].Region == region {
@@ -191,8 +191,8 @@ func (p *Partition) Set(region string) *ReplicaSet {
 	return nil
 }
 
-// SetOn returns the replica set with a member on a node, or nil if no set has one. The members of one set form a Raft
-// group.
+// SetOn returns the replica set with a member on a node, or nil if no set has a member on that node. The members of one
+// set form a Raft group.
 func (p *Partition) SetOn(node NodeID) *ReplicaSet {
 	for i := range p.Sets {
 		if p.Sets[i].On(node) != nil {
@@ -203,7 +203,7 @@ func (p *Partition) SetOn(node NodeID) *ReplicaSet {
 }
 
 // GroupSet returns the replica set to which the replicas on the nodes of a region belong, or nil if the partition has
-// none there. All replicas of the meta partition belong to one set.
+// no replica set in the region. All replicas of the meta partition belong to one set.
 func (p *Partition) GroupSet(region string) *ReplicaSet {
 	if p.ID == MetaPartition && len(p.Sets) > 0 {
 		return &p.Sets[0]
@@ -211,7 +211,7 @@ func (p *Partition) GroupSet(region string) *ReplicaSet {
 	return p.Set(region)
 }
 
-// On returns the member on a node, or nil if the node has none.
+// On returns the member on a node, or nil if the node has no member.
 func (s *ReplicaSet) On(node NodeID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].Node == node {
@@ -242,8 +242,8 @@ func (s *ReplicaSet) Count(state MemberState) int {
 	return n
 }
 
-// Snapshot is one version of the topology. The next version shares everything with this version except a few nodes of
-// its trees and the list of the changed table. The list has 8 bytes per partition.
+// Snapshot is one version of the topology. The next version shares all data with this version, except a few nodes of
+// the trees and the changed table's list of partitions. This list takes 8 bytes per partition.
 type Snapshot struct {
 	version       uint64
 	nextPartition PartitionID
@@ -284,7 +284,7 @@ func (s *Snapshot) Partition(id PartitionID) *Partition {
 	return s.byID.get(uint64(id))
 }
 
-// Meta returns the meta partition, or nil in a topology without one.
+// Meta returns the meta partition, or nil in a topology without a meta partition.
 func (s *Snapshot) Meta() *Partition { return s.meta }
 
 // All yields every partition. It yields the meta partition first, if the topology has one, followed by the partitions

@@ -25,8 +25,8 @@ func genKey(t *rapid.T, label string) (token.Token, []byte) {
 }
 
 // TestPartitionsTileTheRing makes random splits and merges. The test checks that the partitions of a table tile its
-// ring, and that IDs are used only once. The test also checks that the topology survives encoding, and that Locate
-// agrees with a search of all spans. The test also checks that a change does not modify the previous snapshot.
+// ring, and that IDs are used only once. The test also checks that the topology survives encoding, that Locate agrees
+// with a search of all spans, and that a change does not modify the previous snapshot.
 func TestPartitionsTileTheRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := New().AddTable(table, rapid.IntRange(1, 9).Draw(t, "n"), places)
@@ -243,7 +243,7 @@ func BenchmarkLocate(b *testing.B) {
 	}
 }
 
-// split splits a partition in the same way as its log.
+// split splits a partition in the same way as an entry of the partition's log.
 func split(s *Snapshot, id PartitionID, at Position) (*Snapshot, error) {
 	s, err := s.BeginSplit(id, at, ByOperator, time.UnixMilli(1e12))
 	if err != nil {

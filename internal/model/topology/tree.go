@@ -4,9 +4,9 @@ package topology
 
 import "math/bits"
 
-// tree is an immutable map from numbers to values. A change returns another tree that shares everything with the
-// original except one path of nodes. A node has 512 bytes, and a path has four nodes for up to a million consecutive
-// numbers. The zero tree is empty.
+// tree is an immutable map from numbers to values. A change returns another tree that shares all nodes with the
+// original tree except one path of nodes. A node has 512 bytes, and a path has four nodes for up to a million
+// consecutive numbers. The zero tree is empty.
 type tree[V any] struct {
 	root   *treeNode[V]
 	height uint // number of levels above the lowest

@@ -24,7 +24,7 @@ func TestTree(t *testing.T) {
 				v = new(int)
 				model[n] = v
 			} else {
-				for known := range model { // select any number of the tree
+				for known := range model { // select any number in the tree
 					n = known
 					break
 				}

@@ -39,8 +39,8 @@ func (s *Snapshot) Validate() error {
 	return v.members(s.meta)
 }
 
-// table validates a table. replicas holds the replicas of the previous tables. The replicas of this table are
-// added to it.
+// table validates a table. replicas holds the replicas of the previous tables. table adds the replicas of this table to
+// replicas.
 func (v validator) table(table uint32) error {
 	ps := v.Partitions(table)
 	if len(ps) == 0 {
@@ -119,7 +119,7 @@ func (v validator) members(p *Partition) error {
 	return nil
 }
 
-// split checks a pending split: its IDs must have been assigned and must be unused.
+// split checks a pending split, whose IDs must have been assigned but must not be in use.
 func (v validator) split(p *Partition) error {
 	c := p.Split
 	switch {
@@ -143,7 +143,7 @@ func (v validator) split(p *Partition) error {
 	return nil
 }
 
-// merge checks the pending merge of partition i of a table: the other partition must have the same merge.
+// merge checks the pending merge of partition i of a table. The other partition must have the same merge.
 func (v validator) merge(ps []*Partition, i int) error {
 	p := ps[i]
 	j := p.Merge

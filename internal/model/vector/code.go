@@ -8,7 +8,7 @@ import (
 )
 
 // codeHead is the length of a code before the elements. A code is a compressed vector in an index entry. It consists of
-// a byte for each element, and the size of the compression error. It contains no zero byte. The code represents the
+// one byte for each element and the size of the compression error. It contains no zero byte. The code represents the
 // image of the vector. For the cosine similarity, the image is the vector scaled to length 1.
 //
 //	scale  of one unit of the elements, a float of 5 bytes
@@ -35,8 +35,7 @@ func readFloat(b []byte) float32 {
 		uint32(b[3]&low)<<7 | uint32(b[4]&low))
 }
 
-// image appends the image of a vector, which a code represents. The length of a vector is computed from products that
-// are exact.
+// image appends the image of a vector, which a code represents. The length of a vector is computed from exact products.
 func (s Similarity) image(dst, v []float32) []float32 {
 	if s != Cosine {
 		return append(dst, v...)
@@ -140,7 +139,8 @@ func newWeights(image []float32) weights {
 	return w
 }
 
-// dot returns the product with the elements of a code, in multiples of both units. The result is exact.
+// dot returns the dot product of the weights and the elements of a code, in multiples of both units. The result is
+// exact.
 func (w *weights) dot(code []byte) int64 {
 	code = code[:len(w.n)]
 	sum, rest := dotWhole(w.n, code)
@@ -148,8 +148,8 @@ func (w *weights) dot(code []byte) int64 {
 	return sum + dotPlain(w.n[from:], code[from:]) - 128*w.sum
 }
 
-// dots sets each element of dst to the product with one of the concatenated codes. The codes must consist only of their
-// elements.
+// dots sets each element of dst to the dot product of the weights and one of the concatenated codes. The codes must
+// consist only of their elements.
 func (w *weights) dots(dst []int64, codes []byte) {
 	each := len(w.n)
 	for ; len(dst) >= 4; dst, codes = dst[4:], codes[4*each:] {

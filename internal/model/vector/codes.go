@@ -79,9 +79,9 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 	return dst
 }
 
-// cut returns a threshold for the product with a code after it is reduced by half of the square of the code's length.
-// If the product is below it, the code's bound is below least. The threshold inverts boundOfProduct, with the maximum
-// slack of all codes.
+// cut returns a threshold and the factor half. The bound of a code is below least if the dot product of the weights and
+// the code, minus half times the squared length of the code, is below the threshold. The threshold inverts
+// boundOfProduct, with the maximum slack of all codes.
 func (s *Search) cut(c *Codes, least float32) (cut, half float64) {
 	const rounding = 1e-6
 	if s.lists.Similarity != Euclidean {

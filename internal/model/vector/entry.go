@@ -132,7 +132,7 @@ func (s *Search) TooFar(i int, bound float32) bool {
 // distanceOffset returns the amount that must be added to the distances of rank.
 func (s *Search) distanceOffset() float64 {
 	if s.lists.Similarity == DotProduct {
-		return float64(s.lists.MaxLength) * float64(s.lists.MaxLength) // the square of the length of its image
+		return float64(s.lists.MaxLength) * float64(s.lists.MaxLength) // the squared length of its image
 	}
 	return s.square
 }

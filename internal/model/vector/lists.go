@@ -120,8 +120,8 @@ func (l *Lists) center(i int) []byte { return l.centers.codes[i*l.Dimension : (i
 // distancesAtOnce is the number of distances computed per call.
 const distancesAtOnce = 128
 
-// distances returns the distances to consecutive centers, starting at from. It ends at limit or at the capacity of
-// room. The distances are squared, and reduced by the square of the image's length.
+// distances returns the distances to consecutive centers, starting at from. It stops before limit, or when room is
+// full. Each distance is squared, and the squared length of the image is subtracted from it.
 func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centers, from,
 	limit int) []float64 {
 	var dots [distancesAtOnce]int64

@@ -54,8 +54,8 @@ func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 // trainer computes centers by k-means. It is deterministic.
 type trainer struct{ rnd *rand.Rand }
 
-// lists computes n centers. It first computes a few centers from some of the points, and then computes centers among
-// the points of each of these centers.
+// lists computes n centers. It first computes a few centers from some of the points, and then further centers from the
+// points assigned to each of these centers.
 func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	coarse := t.computeCenters(t.sample(points, 200*isqrt(n)), isqrt(n))
 	parts := make([][][]float32, len(coarse))

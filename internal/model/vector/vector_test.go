@@ -146,8 +146,8 @@ func TestEntriesStay(t *testing.T) {
 }
 
 // TestHits checks that comparing many codes at the same time finds exactly the codes with sufficient bounds. The test
-// also checks the bounds of these codes. It includes vectors of very different lengths, and vectors without numeric
-// distances.
+// also checks the bounds of these codes. The codes include codes of vectors of very different lengths, and of vectors
+// whose distances are not numbers.
 func TestHits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 4))
 	for round := range 300 {

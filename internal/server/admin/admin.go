@@ -51,8 +51,7 @@ func Handler(o Options, gate *Gate) http.Handler {
 		h.mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
 	}
 	h.addPage()
-	// Requests that a browser sends for another website also come from this machine. These requests must not be
-	// treated as commands of the user.
+	// Requests that a browser on this machine sends for another website must not be treated as commands of the user.
 	return http.NewCrossOriginProtection().Handler(byAddress(h.mux))
 }
 

@@ -15,7 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestPages checks the response of each page. The health checks of a failed node must return 503 with the reason.
+// TestPages checks the response of each page. The health checks of a failed node must return the status 503 and the
+// reason.
 func TestPages(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: "ilion_test_total", Help: "x"})

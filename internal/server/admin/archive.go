@@ -12,11 +12,11 @@ import (
 var archiveOrders = []string{"backup/begin", "backup/mark", "backup/entries", "backup/page", "backup/drop",
 	"restore/tables", "restore/rows", "restore/batches", "restore/end"}
 
-// archiveBodyMax is the maximum size, in bytes, of the body of such a request. The body is a file, or the metadata of a
-// cluster.
+// archiveBodyMax is the maximum size, in bytes, of the body of a request in archiveOrders. The body is a file, or the
+// metadata of a cluster.
 const archiveBodyMax = 128 << 20
 
-// archiveOrder serves one of these requests.
+// archiveOrder serves one of the requests in archiveOrders.
 func (h *handler) archiveOrder(what string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, archiveBodyMax))

@@ -244,8 +244,8 @@ func (n *Reporter) nodes() (out []NodeStatus) {
 // KiB as an escaped blob literal.
 const keyForm = 1 << 20
 
-// addDiagnostics adds the endpoints of the cluster-wide diagnostics. The diagnostics require the same permission as
-// the other read endpoints. Canceling a session requires the permission for commands.
+// addDiagnostics adds the endpoints of the cluster-wide diagnostics. The endpoints require the same permission as the
+// other read endpoints. Canceling a session requires the permission for commands.
 func (h *handler) addDiagnostics() {
 	h.get("table", func(w http.ResponseWriter, r *http.Request) {
 		report, err := h.Reports.Table(r.Context(), r.URL.Query().Get("table"))

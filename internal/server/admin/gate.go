@@ -25,7 +25,7 @@ type Gate struct {
 	// Socket is the path of the admin socket, or empty if the node has no admin socket. If the node has no admin
 	// socket and requires no login, it accepts commands from this machine.
 	Socket string
-	// Log receives messages about rejected commands. If it is nil, they are discarded.
+	// Log receives messages about rejected commands. If Log is nil, the messages are discarded.
 	Log *slog.Logger
 }
 
@@ -86,7 +86,7 @@ func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.H
 }
 
 // admits reports whether a request may read partition keys, which are data. An endpoint without login shows keys only
-// to clients that could also read them with login.
+// to clients that could also read them if it required a login.
 func (g *Gate) admits(r *http.Request) bool {
 	if g == nil || !slices.Contains(g.Open, "status") {
 		return true

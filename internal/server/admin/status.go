@@ -52,7 +52,7 @@ type NodeStatus struct {
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
 	DiskBytes uint64 `json:"disk_bytes"`
-	// HeldBytes is the part of the used space that the replicas of the node use, measured some seconds ago.
+	// HeldBytes is the part of the used space that the replicas of the node use, as measured a few seconds ago.
 	HeldBytes       uint64 `json:"held_bytes,omitempty"`
 	ClockSkewMillis int64  `json:"clock_skew_ms"`
 	UpSeconds       int64  `json:"up_seconds"`
@@ -99,8 +99,8 @@ type PartitionStatus struct {
 	HeldUntil string   `json:"held_until,omitempty"`
 	// SplitCause is the cause of the split: a command, size, or load.
 	SplitCause string `json:"split_cause,omitempty"`
-	// CapBytes is the size limit of the partition on disk. Load is the partition's load in the last seconds, in request
-	// units per second. Stuck is the reason why the partition cannot split. Only the leader knows these values.
+	// CapBytes is the size limit of the partition on disk. Load is the partition's load during the last few seconds, in
+	// request units per second. Stuck is the reason why the partition cannot split. Only the leader knows these values.
 	CapBytes uint64  `json:"cap_bytes,omitempty"`
 	Load     float64 `json:"request_units_per_second,omitempty"`
 	Stuck    string  `json:"not_split_because,omitempty"`

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission implements admission control for the node. When clients request more than the node can process, it
-// rejects requests before any work is done for them. The admitted requests then receive their responses in time.
+// Package admission implements admission control for the node. When clients send more requests than the node can
+// process, it rejects requests before doing any work for them, so admitted requests receive their responses in time.
 //
 // Guarantees: (GA1) No request is rejected while the queue delay is below the limit, or while fewer requests wait than
 // are needed to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the node,
@@ -10,11 +10,12 @@
 //
 // The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
 // the limit, the gate closes. It then admits a fraction of the requested load, measured by price. The fraction
-// decreases while the delay exceeds the limit and does not shrink. It increases while the delay is below the limit.
-// Requests that have already waited longer than the limit are admitted at a lower rate. The backlog after a stall is
-// therefore cleared quickly, and new requests are served. The gate opens when no request has been rejected for some
-// time. The gate admits a fraction of the load instead of a rate. Requests that are executed sequentially also arrive
-// here sequentially, regardless of how many are waiting. The package does not read the clock.
+// decreases while the delay exceeds the limit and is not falling. The fraction increases while the delay is below the
+// limit. Requests that have already waited longer than the limit are admitted at a lower rate. The backlog after a
+// stall is therefore cleared quickly, and new requests are served. The gate opens when no request has been rejected for
+// some time. The gate admits a fraction of the load instead of a rate, because requests that are executed sequentially
+// also arrive at the gate sequentially, regardless of the number of waiting requests. The package does not read the
+// clock.
 package admission
 
 import (
@@ -32,13 +33,13 @@ const (
 	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is the
 	// period during which no request must be rejected before the gate opens.
 	closeAfter, openAfter = 100 * time.Millisecond, time.Second
-	// grain is the amount of load that can be admitted later in addition to the current fraction. It is measured as the
-	// time during which that load is requested. reserve is the part of grain that the heaviest users must leave to
-	// other users.
+	// grain is the amount of load that can be admitted later in addition to the current fraction. It is expressed as
+	// the time within which clients request that load. reserve is the part of grain that the heaviest users must leave
+	// to other users.
 	grain, reserve = 20 * time.Millisecond, 0.6
 	grainMin       = 64
-	// service is the allowed ratio between the service time and the service time without load. The ratio applies if
-	// the service time without load exceeds the limit. It applies to requests that wait for resources other than
+	// service is the maximum ratio of the service time to the service time under light load. The ratio applies if the
+	// service time under light load exceeds the limit. It applies to requests that wait for resources other than
 	// processors, such as a slow disk or other regions.
 	service = 5
 	// lightLoad is the number of requests in flight per processor up to which the load counts as light. That many
@@ -46,7 +47,7 @@ const (
 	lightLoad = 512
 	// letsMin is the minimum fraction of the load that is admitted.
 	letsMin = 0.001
-	// hasteMax is the factor by which the fraction adapts faster just after the gate has closed.
+	// hasteMax is the factor by which the fraction adapts faster immediately after the gate has closed.
 	hasteMax = 8
 	// least is the minimum price of a request.
 	least = ru.Unit
@@ -192,8 +193,8 @@ func (g *Gate) close() {
 }
 
 // steer adjusts the fraction. waiting and running are the ratios of the queue delay and the service time to their
-// limits. The fraction changes slowly, but decreases considerably while too many requests are in flight. While the
-// delay decreases, the fraction is small enough.
+// limits. The fraction changes slowly, but decreases considerably while too many requests are in flight. The fraction
+// does not decrease while the delay decreases.
 func (g *Gate) steer(waiting, running float64, pressed bool) {
 	over, step := max(waiting, running), 0.01*g.haste
 	g.haste = max(1, 0.95*g.haste)
@@ -213,8 +214,8 @@ func (g *Gate) steer(waiting, running float64, pressed bool) {
 // limit.
 func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
 
-// waiting returns the ratio of the queue delay to its limit. The limit is larger than bound if the floor alone takes
-// longer.
+// waiting returns the ratio of the queue delay to its limit. The limit exceeds bound if the requests that are always
+// allowed to wait take longer than bound.
 func (g *Gate) waiting(s Sample) float64 {
 	// The same limit applies if almost no requests complete, because other processes may be using the processors.
 	waitLimit := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
@@ -222,9 +223,9 @@ func (g *Gate) waiting(s Sample) float64 {
 	return float64(s.Waited) / float64(waitLimit)
 }
 
-// running returns the ratio of the service time of admitted requests to its limit. By Little's law, the service time
-// is the number of requests divided by the rate of completions. Under light load, this is the service time without
-// load.
+// running returns the ratio of the service time of admitted requests to its limit. By Little's law, the service time is
+// the number of requests divided by the rate of completions. The limit is derived from the service time measured under
+// light load.
 func (g *Gate) running(s Sample, took, perSecond float64) float64 {
 	if s.UnderWay <= g.floor {
 		weight := min(1, 0.05*took/SampleEvery.Seconds())

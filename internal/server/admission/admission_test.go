@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// wait is the limit of the time for which requests wait.
+// wait is the queue delay above which requests are rejected.
 const wait = 50 * time.Millisecond
 
 // refusal is the cost of rejecting a request, as a fraction of the cost of executing a request.
 const refusal = 0.05
 
-// possible returns the maximum fraction of the machine's capacity that is left for requests. Clients send times as many
-// requests as the machine can execute.
+// possible returns the maximum fraction of the machine's capacity that is left for requests. The number of requests
+// that clients send is times the number that the machine can execute.
 func possible(times float64) float64 { return (1 - refusal*times) / (1 - refusal) }
 
 // machine simulates a machine that executes a number of requests per second sequentially, in virtual time.
@@ -76,7 +76,7 @@ func (m *machine) run(perSecond float64, d time.Duration, who func() fairshare.P
 	}
 }
 
-// let asks the gate whether a request is admitted.
+// let asks the gate whether to admit a request.
 func (m *machine) let(who func() fairshare.Principal, came time.Duration) bool {
 	m.waited, m.seen = m.waited+m.now-came, m.seen+1
 	if !m.Closed() || m.Admit(who(), 5*ru.Unit, m.now-came, m.now) {
@@ -101,9 +101,9 @@ func (m *machine) sample() {
 func somebody() fairshare.Principal { return fairshare.Principal{} }
 
 // TestOverload checks overload with up to ten times as many requests as the machine can execute (GA2). The machine must
-// complete at least 95% of the requests for which rejections leave it time. Their delay must stay below three times
-// the limit. When the load decreases, the gate must open, and no request may be rejected. The test covers requests in
-// flight and requests that wait in their connections.
+// complete at least 95% of the requests that it has time to execute while it rejects the others. Their delay must stay
+// below three times the limit. When the load decreases, the gate must open, and no request may be rejected. The test
+// covers requests in flight and requests that wait in their connections.
 func TestOverload(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		for _, does := range []float64{20_000, 80_000} {
@@ -163,7 +163,8 @@ func TestCapacityChanges(t *testing.T) {
 }
 
 // TestFewNeverWait checks that the gate stays open for a few slow requests on a machine that is slow or waits for a
-// disk (GA1). It must also stay open for a short burst, and for many requests that take the same time without load.
+// disk (GA1). It must also stay open for a short burst, and for many requests whose service time is the same as under
+// light load.
 func TestFewNeverWait(t *testing.T) {
 	m := newMachine(20, true)
 	m.run(30, 4*time.Second, somebody) // in the end, 40 requests wait for 2 s

@@ -33,8 +33,8 @@ type Log struct {
 	categories, users, keyspaces filter
 
 	mu      sync.Mutex
-	room    sync.Cond // signaled when waiting has free space or closed is true
-	work    sync.Cond // signaled when waiting is not empty or closed is true
+	room    sync.Cond // signaled when waiting has free space or closed is set
+	work    sync.Cond // signaled when waiting is not empty or closed is set
 	waiting []byte    // complete lines; at most Options.QueueBytes
 	closed  bool
 	dropped uint64 // entries whose loss has not been recorded yet
@@ -52,7 +52,7 @@ const (
 )
 
 // Open opens a log. dir is the directory of the log's files unless the options specify another directory. log receives
-// messages about lines that could not be written. If it is nil, they are discarded.
+// messages about lines that could not be written. If log is nil, the messages are discarded.
 func Open(o Options, dir string, log *slog.Logger) (*Log, error) {
 	o = o.withDefaults(dir)
 	if err := o.Validate(); err != nil {
@@ -159,7 +159,7 @@ func (l *Log) run() {
 			continue
 		}
 		l.mu.Lock()
-		if dropped > 0 { // the last line, which reports the dropped entries, has been lost, too
+		if dropped > 0 { // the last line, which reports the dropped entries, has also been lost
 			lost--
 			l.dropped += dropped
 		}
@@ -177,8 +177,8 @@ type writer struct {
 	torn    bool // the last line is incomplete
 }
 
-// write writes lines and returns the number of lines that were lost. With Block, it retries until it succeeds or the
-// log is closed. After the log has been closed, it retries once more.
+// write writes lines and returns the number of lost lines. With Block, it retries until it succeeds or the log is
+// closed. After the log has been closed, it retries once more.
 func (w *writer) write(l *Log, lines []byte) (lost int) {
 	for last := false; ; {
 		n, err := 0, error(nil)

@@ -116,7 +116,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestRotation checks that the files together stay within their size limit and contain the newest entries.
+// TestRotation checks that the total size of the files stays within the limit, and that the files contain the newest
+// entries.
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	const total = filesMax << 10

@@ -11,18 +11,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The backlog is the memory of responses that clients have not read. The limit of each connection's share is not
-// sufficient, because a response can be large and there are many connections. Options.BacklogMax therefore limits the
-// sum, too. Above the limit, the server does not read from a client that has unread responses, and sessions end their
-// pages early (Server.Pressed). It disconnects clients that have not read anything for a while, largest backlog first,
-// until the sum is well below the limit. A client that reads is not affected. All requests wait only if the backlog
-// exceeds twice the limit. They are rejected after backlogWait.
+// The backlog is the memory of responses that clients have not read. Limiting the share of each connection is not
+// sufficient, because responses can be large and connections are numerous. Options.BacklogMax therefore also limits the
+// sum. Above the limit, the server does not read from a client that has unread responses, and sessions end their pages
+// early (Server.Pressed). It disconnects clients that have not read anything for a while, largest backlog first, until
+// the sum is well below the limit. A client that reads is not affected. Only if the backlog exceeds twice the limit do
+// the requests of all clients wait. They are rejected after backlogWait.
 
 const (
 	// backlogStep is the maximum difference between a connection's share and the counted value, in bytes.
 	backlogStep = 16 << 10
-	// backlogPatience is the time for which a client may block a write while other clients wait for memory. A client
-	// that reads less than one megabyte per second is then too slow.
+	// backlogPatience is the time for which a client may block a write while other clients wait for memory. During this
+	// time, a client must read about one megabyte per second to avoid being disconnected.
 	backlogPatience = 300 * time.Millisecond
 	// backlogWait is the time for which a request waits until other clients have read their responses or have been
 	// disconnected.
@@ -33,8 +33,8 @@ const (
 
 var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of responses are waiting for clients to read them"}
 
-// Pressed reports whether the backlog exceeds its limit. In this case, only the necessary data should be read for
-// clients.
+// Pressed reports whether the backlog exceeds its limit. In this case, sessions must read no more data for clients than
+// necessary.
 func (s *Server) Pressed() bool { return s.stats.Backlog.Load() > s.opts.BacklogMax }
 
 // account counts the connection's share of the backlog in whole buffers, because a client may leave little data in each
@@ -53,8 +53,8 @@ func (o *output) account() {
 }
 
 // yield must be called before a request is executed while the backlog exceeds its limit. yield waits until the client
-// has read its responses, and until the backlog is below twice its limit. yield returns an error if that takes too
-// long.
+// has read its responses, and until the backlog is below twice its limit. yield returns an error if the wait exceeds
+// backlogWait.
 func (o *output) yield(ctx context.Context) error {
 	o.flushUntil(func() bool { return !o.writing && len(o.w.Buf) == 0 })
 	s := o.srv

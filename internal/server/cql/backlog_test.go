@@ -11,8 +11,8 @@ import (
 )
 
 // TestBacklog checks the limit of the backlog with many clients that do not read. The node must not hold more than the
-// limit, plus one response for each client that arrived at the same time. The server closes their connections while
-// another client is served. After the server has closed, no bytes are counted.
+// limit, plus one response for each client that arrived at the same time. The server must close their connections while
+// it serves another client. After the server has been closed, the counted backlog must be zero.
 func TestBacklog(t *testing.T) {
 	const clients, bound = 60, 60_000_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, BacklogMax: bound})

@@ -39,7 +39,7 @@ type conn struct {
 	// lastMessage means that the connection ends after the output has been written.
 	lastMessage bool
 
-	// exec and out synchronize themselves.
+	// exec and out do their own locking.
 	exec executor
 	out  output
 
@@ -186,7 +186,7 @@ func (c *conn) consume() error {
 func (c *conn) message(h cqlwire.Header, body []byte) {
 	c.tally.count(h.Opcode)
 	if c.handshake.phase == expectStartup {
-		c.out.version = h.Version // no version has been negotiated, so respond in the requested version
+		c.out.version = h.Version // no version has been negotiated yet, so respond in the requested version
 	}
 	if err := c.handshake.validate(h, c.out.version); err != nil {
 		stream := h.Stream

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// crowd counts connections by address and by handshake state. Therefore, neither a single machine nor clients that
-// never log in can use all connections. Server.mu guards it.
+// crowd counts connections by address and by handshake state. The counts prevent a single machine, or clients that
+// never log in, from using all connections. Server.mu guards it.
 type crowd struct {
 	byAddress map[netip.Addr]int
 	// arriving holds the connections in their handshake, oldest first.
@@ -79,8 +79,8 @@ func (w *crowd) leave(c *conn) {
 	}
 }
 
-// idleScans is the number of consecutive scans in which a connection must be idle to be closed. The connection is then
-// idle for between three quarters of the timeout and the whole timeout.
+// idleScans is the number of consecutive scans in which a connection must be idle to be closed. By then, the connection
+// has been idle for between three quarters of the timeout and the whole timeout.
 const idleScans = 4
 
 // endIdle closes connections without requests until the server is closed. Connections that are registered for events

@@ -54,8 +54,8 @@ func load(t testing.TB, c *client, data []byte, n int) (round func()) {
 	}
 }
 
-// TestAllocations checks that executing a prepared statement synchronously does not allocate, from reading the socket
-// to writing it.
+// TestAllocations checks that executing a prepared statement synchronously does not allocate, from reading the request
+// from the socket to writing the response.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -73,7 +73,7 @@ func (s *Server) SchemaChanged(change session.SchemaChange) {
 
 // StatusChanged notifies clients that a node of the cluster is up or down. node is the address that clients dial. A
 // state that equals the last sent state is not sent again. For a node that joins, TopologyChanged is called first. For
-// a node that leaves, clients may receive DOWN before that event, or not at all.
+// a node that leaves, clients may receive DOWN before that event, or may not receive DOWN.
 func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	change := "DOWN"
 	if up {

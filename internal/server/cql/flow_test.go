@@ -186,12 +186,12 @@ func TestNodeBounds(t *testing.T) {
 		b := start(t, Options{InFlightBytesMax: 300_000})
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 			c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
-			// up to twice that size is counted, because the request arrives in parts
+			// up to twice the size of the request is counted, because the request arrives in parts
 			c.query(1, "x", make([]byte, 100_000))
 			c.flush()
 			c.rows()
-			// If no memory is available for a segment, its connection ends. The bytes of the first request must not
-			// cause this for the second request.
+			// If no memory is available for a segment, its connection ends. The bytes of the first request must be
+			// released before the second request arrives.
 			eventually.True(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlightBytes.Load() == 0 })
 			c.query(2, "x", make([]byte, 2_000_000))
 			c.query(3, "x")
@@ -239,7 +239,7 @@ func TestFrameBound(t *testing.T) {
 		c       cqlwire.Compression
 	}{{3, cqlwire.NoCompression}, {4, cqlwire.LZ4}, {4, cqlwire.Snappy}, {5, cqlwire.NoCompression}, {5, cqlwire.LZ4}} {
 		c := dial(t, b.addr, tc.version).hello(tc.c)
-		c.query(1, "x", make([]byte, 3<<20)) // zeros are small after compression
+		c.query(1, "x", make([]byte, 3<<20)) // zeros compress well
 		c.query(2, "x", []byte("y"))
 		c.query(3, "big 2000000")
 		c.flush()
@@ -288,9 +288,9 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestSlowReaderOfLongWork checks that workers do not execute requests of a client that does not read, beyond the
-// responses that may wait for it. The requests must be executed when the client reads. Requests of other clients must
-// be executed without delay.
+// TestSlowReaderOfLongWork checks that workers stop executing requests of a client that does not read once the maximum
+// amount of responses is waiting for it. The requests must be executed when the client reads. Requests of other clients
+// must be executed without delay.
 func TestSlowReaderOfLongWork(t *testing.T) {
 	const n, size = 40, 1_500_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, Workers: 2})
@@ -381,7 +381,7 @@ func TestHandshakeTimeout(t *testing.T) {
 }
 
 // TestShutdown checks that Shutdown answers the requests in flight and the requests that arrive while it waits. Calls
-// that complete after the end must have no effect.
+// that complete after the connection has ended must have no effect.
 func TestShutdown(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)

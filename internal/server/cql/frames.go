@@ -15,7 +15,7 @@ type message struct {
 	cqlwire.Header // the header is zero if the version is unknown
 	body           []byte
 	refused        error
-	// last is true if the following input cannot be decoded.
+	// last is true if the input after the message cannot be decoded.
 	last bool
 }
 
@@ -40,7 +40,7 @@ type frameReader struct {
 	payload     []byte  // unread messages of a self-contained segment
 	plain       *buffer // destination of decompressed input, or nil when idle
 	large       cqlwire.Assembler
-	assembled   bool // the last message contains references to large
+	assembled   bool // the last message contains slices of large
 	skip        int  // remaining bytes of a rejected message to skip; in version 5, bytes of payload
 }
 
@@ -50,7 +50,7 @@ func (f *frameReader) init(s *Server, nc net.Conn) {
 }
 
 // next decodes the next message into m. Its body is valid until the next call. ok is false if more input is needed. An
-// error ends the connection. It means that the input cannot be decoded, or that a partial message cannot be kept.
+// error ends the connection. An error means that the input cannot be decoded or that a partial message cannot be kept.
 func (f *frameReader) next(m *message) (ok bool, err error) {
 	if f.assembled {
 		f.dropLarge()

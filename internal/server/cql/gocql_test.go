@@ -27,8 +27,8 @@ import (
 // has as many columns as markers.
 type driverSession struct{ *fake }
 
-// prepared holds the number of markers by ID for all sessions of a test: drivers prepare on one connection and execute
-// on another.
+// prepared holds the number of markers by ID for all sessions of a test, because drivers prepare on one connection and
+// execute on another.
 var prepared sync.Map
 
 func (d *driverSession) Query(ctx context.Context, call *session.Call) session.Status {

@@ -25,8 +25,8 @@ type input struct {
 	raw     syscall.RawConn
 	tryRead func(fd uintptr) bool // method value, created once
 	readErr error
-	// readN is the number of bytes that the last read returned, and readLeft is the number of bytes that it left in the
-	// socket. slept is true if the last read had to wait.
+	// readN is the number of bytes that the last read returned, and readLeft is the number of bytes that the read left
+	// in the socket. slept is true if the last read had to wait.
 	readN, readLeft int
 	slept           bool
 	small           []byte
@@ -75,8 +75,8 @@ func (in *input) fill() (n int, err error) {
 	return 0, err
 }
 
-// tryReadFD is called by the runtime when the socket may be readable. tryReadFD takes the buffer only then. A waiting
-// connection therefore has no buffer.
+// tryReadFD is called by the runtime when the socket may be readable. tryReadFD takes a buffer only when it is called,
+// so a waiting connection has no buffer.
 func (in *input) tryReadFD(fd uintptr) (done bool) {
 	if in.buf == nil {
 		in.takeUp()
@@ -158,7 +158,7 @@ type memory struct {
 	// buffer is the number of bytes in the read buffer. message is the number of bytes in the buffers of assembled and
 	// decompressed messages.
 	buffer, message int64
-	receiving       bool // such a message is being received, with a deadline
+	receiving       bool // a large message is being received, with a deadline
 }
 
 // receive reserves n bytes for a message that has not arrived completely. Incomplete messages leave a quarter of the
@@ -189,6 +189,6 @@ func (m *memory) release(held *int64) {
 	}
 	if m.receiving && m.buffer+m.message == 0 {
 		m.receiving = false
-		_ = m.nc.SetReadDeadline(time.Time{}) // a closed connection reports its error on the next read
+		_ = m.nc.SetReadDeadline(time.Time{}) // a closed connection returns its error on the next read
 	}
 }

@@ -24,7 +24,7 @@ type ClientInfo struct {
 	Keyspace string
 	// Requests is the number of requests so far.
 	Requests int64
-	// Ready is false during the handshake. Most of Client is then unknown.
+	// Ready is false during the handshake. Most fields of Client are unknown during the handshake.
 	Ready bool
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 // TestSessions checks that Sessions returns the connections with the most requests in flight, up to the requested
-// number. Each entry has a number and its requests in flight. Responses in any order must reduce the count.
+// number. Each entry must contain the number of the connection and its requests in flight. Responses in any order must
+// reduce the count of requests in flight.
 func TestSessions(t *testing.T) {
 	b := start(t, Options{})
 	for range 20 {

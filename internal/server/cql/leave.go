@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// The protocol has no message with which a server announces that it closes a connection. A client therefore cannot
-// know whether a request that it has just sent was executed. For this reason, a server that shuts down serves a
-// connection until the connection is idle. A connection is idle if all received requests have been answered and no
-// data has arrived for some time. This time decreases during the shutdown, so that a busy connection is closed in one
-// of its short gaps. After readMost, the server stops reading even from a connection without gaps.
+// The protocol has no message with which a server announces that it closes a connection. A client therefore cannot know
+// whether a request that it has just sent was executed. For this reason, a server that shuts down serves a connection
+// until the connection is idle. A connection is idle if all received requests have been answered and no data has
+// arrived for some time. This time decreases during the shutdown, so that a busy connection is closed in one of its
+// short gaps. After readMost, the server also stops reading from connections without gaps.
 
 const (
 	// idleGapMost is the initial idle time. It is halved every idleGapStep until it reaches idleGapLeast.
@@ -26,8 +26,8 @@ const (
 	idleReads = 4
 	// oweGap is the interval at which a connection with unsent responses is checked.
 	oweGap = 5 * time.Millisecond
-	// readMost is the time for which the server reads from a connection without gaps. gocql closes its connections, and
-	// fails the requests on them, one second after it has received DOWN for the node.
+	// readMost is the maximum time for which a server that shuts down reads from a connection without gaps. gocql
+	// closes its connections, and fails the requests on them, one second after it has received DOWN for the node.
 	readMost = 900 * time.Millisecond
 	// partialWait is the time limit for a client to complete a partially received message.
 	partialWait = 2 * time.Second

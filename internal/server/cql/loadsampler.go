@@ -161,7 +161,7 @@ func (p *processorWait) mean() time.Duration {
 type socketDelay struct {
 	srv *Server
 	// waited is the maximum time that the data of the last read was in the socket. emptied is the time at which the
-	// socket was last empty, or 0 if the time is unknown. All data in the socket arrived later.
+	// socket was last empty, or 0 if the time is unknown. All data in the socket arrived after emptied.
 	waited, emptied time.Duration
 	// brought is the number of requests in the last read.
 	brought int64
@@ -169,7 +169,7 @@ type socketDelay struct {
 
 // pause runs before a read. left is the number of bytes that the last read left in the socket. If more data waits to be
 // read, other goroutines run first, so that all connections wait equally long. Under overload, a busy connection
-// collects requests, because a large group costs less per request than a small group, even to reject.
+// collects requests, because both executing and rejecting a large group costs less per request than a small group.
 func (d *socketDelay) pause(left int) {
 	closed := d.srv.gate.Closed()
 	if closed && left == 0 && d.brought >= busyRead {
@@ -180,9 +180,9 @@ func (d *socketDelay) pause(left int) {
 }
 
 // read records the maximum time for which the n bytes of the last read were in the socket. It is the time since the
-// socket was last empty. left is the number of bytes that remain, or negative if the number is unknown. These bytes
-// arrived later. If the connection waited for data, the data waited as long as goroutines wait for a processor. If the
-// client delayed the connection by not reading, the time is unknown.
+// socket was last empty. left is the number of bytes that remain in the socket, or negative if the number is unknown.
+// The remaining bytes arrived after the n bytes. If the connection waited for data, the data waited as long as
+// goroutines wait for a processor. If the client delayed the connection by not reading, the time is unknown.
 func (d *socketDelay) read(n, left int, slept, held bool) {
 	d.waited = 0
 	if held || slept {

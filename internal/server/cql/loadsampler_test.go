@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// press passes samples with many requests in flight that make no progress to the server's admission gate, until the
-// gate closes. The server cannot pass its samples until the test ends.
+// press passes samples to the server's admission gate until the gate closes. In the samples, many requests are in
+// flight and none of them completes. Until the test ends, the server cannot pass its own samples.
 func press(t *testing.T, b *bench) {
 	t.Helper()
 	p := &b.srv.pressure
@@ -127,7 +127,7 @@ func TestAskIsCheap(t *testing.T) {
 }
 
 // TestWaitInSocket checks how the server computes the time that requests wait in a socket. Data that a busy connection
-// finds has waited since the socket was last empty. A connection that waited for data, or for its client to read
+// finds counts as waiting since the socket was last empty. A connection that waited for data, or for its client to read
 // responses, has not delayed the data.
 func TestWaitInSocket(t *testing.T) {
 	b := start(t, Options{})

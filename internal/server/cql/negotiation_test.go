@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestNegotiation sends bytes on a new connection in each case, and checks the response. Drivers and Cassandra agree on
-// the expected texts.
+// TestNegotiation sends bytes on a new connection in each case, and checks the response. The expected texts are the
+// texts that Cassandra sends and that drivers expect.
 func TestNegotiation(t *testing.T) {
 	b := start(t, Options{})
 	startup := func(pairs ...string) string {
@@ -260,7 +260,7 @@ func TestSizes(t *testing.T) {
 		})
 	}
 	if n := b.srv.Stats().InFlightBytes.Load(); n != 0 {
-		// The handler may still be closing the previous connection.
+		// The server may still be closing the previous connection.
 		b.srv.Close()
 		if n = b.srv.Stats().InFlightBytes.Load(); n != 0 {
 			t.Errorf("%d bytes are still counted as in flight", n)

@@ -44,10 +44,10 @@ type Options struct {
 	// OVERLOADED.
 	ConnectionInFlightMax int
 	// InFlightMax is the maximum number of asynchronous requests of all connections. The default is 65536. Requests
-	// above it receive OVERLOADED.
+	// above the maximum receive OVERLOADED.
 	InFlightMax int
 	// InFlightBytesMax is the maximum memory of requests in flight and of requests larger than a read buffer, for all
-	// connections. The default is 1 GiB. Requests above it receive OVERLOADED.
+	// connections. The default is 1 GiB. Requests above the maximum receive OVERLOADED.
 	InFlightBytesMax int64
 	// OutputBytesMax is the maximum output, in bytes, that may wait for a client to read it. The default is 4 MiB.
 	// Above this limit, the server stops reading from the connection. A client that is registered for events and does
@@ -58,8 +58,8 @@ type Options struct {
 	// requests receive OVERLOADED.
 	BacklogMax int64
 	// Workers is the number of goroutines for requests that may take long. The default is 4 per CPU with a minimum of
-	// 16. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096. Requests above it
-	// receive OVERLOADED.
+	// 16. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096. Requests above
+	// the maximum receive OVERLOADED.
 	Workers, WorkQueueMax int
 
 	// WaitMax is the average queue delay above which requests are rejected, which keeps the response times of admitted

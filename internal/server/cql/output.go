@@ -230,7 +230,7 @@ func (o *output) park(r *request) bool {
 }
 
 // unpark passes a postponed request to a worker. unpark starts one request at a time, because a response may be large.
-// The end of the response's write starts the next request. The caller must hold mu.
+// The next request is started when the response has been written. The caller must hold mu.
 func (o *output) unpark() {
 	for len(o.parked) > 0 && !o.closed && len(o.w.Buf) <= o.srv.opts.OutputBytesMax {
 		r := o.parked[0]

@@ -14,7 +14,7 @@ func writeFD(fd uintptr, b []byte) (n int, again bool, err error) {
 	return callFD(syscall.Write, fd, b)
 }
 
-// callFD makes a system call on a non-blocking descriptor and repeats it if a signal interrupts it.
+// callFD makes a system call on a non-blocking descriptor and repeats the call if a signal interrupts it.
 func callFD(call func(int, []byte) (int, error), fd uintptr, b []byte) (n int, again bool, err error) {
 	for {
 		n, err = call(int(fd), b)

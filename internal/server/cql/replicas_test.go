@@ -53,7 +53,7 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 		}
 	}
 	co := coordinator.New(host, topo, coordinator.Options{})
-	// Drivers must not use the replication factor that the keyspace declares.
+	// Drivers must not use the replication factor with which the keyspace was declared.
 	s, _, err = schema.Apply(s, &schema.CreateKeyspace{Stamp: schema.Stamp{Version: schema.UUID{1}, At: 1}, Name: "ks",
 		Properties: []schema.Property{
 			{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"},

@@ -12,19 +12,19 @@ import (
 )
 
 // request is a request that a session executes. It is pooled. One request object serves all synchronous requests of a
-// read. A request that becomes pending or goes to a worker owns its object until its response has been encoded.
+// read. A request that becomes pending or is passed to a worker owns its object until its response has been encoded.
 type request struct {
 	session.Call
 	x *executor
 	h cqlwire.Header
-	// both joins the return of the session's method with Pending and the completion. The second of these two events
-	// sends the response.
+	// both synchronizes two events: the session's method returns Pending, and the request completes. The response is
+	// sent at the second of these events.
 	both sched.Rendezvous
 	// size is the share of InFlightBytes of a request in flight.
 	size int64
 	// older and newer link the requests in flight (executor.inFlight). out.mu guards them.
 	older, newer *request
-	// own is the body of a request that goes to a worker, which must not refer to the read buffer.
+	// own is the body of a request that is passed to a worker, because a worker must not use the read buffer.
 	own []byte
 
 	// skipMetadata and metadataID describe the columns that the client already knows.

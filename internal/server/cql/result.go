@@ -88,7 +88,7 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	changed := version >= cqlwire.V5 && r.h.Opcode == cqlwire.OpExecute && string(r.metadataID) != string(m.ID[:])
 	switch {
 	case res.AlwaysMetadata:
-		// METADATA_CHANGED is not set. The client must not cache these columns, because the next result has other
+		// METADATA_CHANGED is not set, because the next result has other columns and the client must not cache these
 		// columns.
 		h.Block = block(m, version)
 	case changed:

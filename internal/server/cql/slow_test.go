@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestMuteClientsHinderNobody checks that clients that do not read large pages use no more than twice the limit of
-// memory. Another client must receive all of its responses.
+// TestMuteClientsHinderNobody checks that clients that do not read large pages use no more memory than twice the limit.
+// Another client must receive all of its responses.
 func TestMuteClientsHinderNobody(t *testing.T) {
 	const clients, bound = 100, 20_000_000
 	b := start(t, Options{BacklogMax: bound})
@@ -77,8 +77,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowSender checks that a client must complete, within the time limit, a message that it has begun. A client that
-// does so must not be disconnected.
+// TestSlowSender checks that a client is disconnected if it does not complete, within the time limit, a message that it
+// has begun to send. A client that completes its message in time must not be disconnected.
 func TestSlowSender(t *testing.T) {
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		for timeout := 200 * time.Millisecond; !slowSender(t, version, timeout); timeout *= 2 {

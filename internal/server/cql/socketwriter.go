@@ -17,7 +17,7 @@ import (
 const writeChunk = 256 << 10
 
 // socketWriter writes to the socket of a connection. socketWriter limits the time for which the client may block a
-// write, and records whether the client has blocked a write. Calls of write must not be concurrent.
+// write, and records whether the client has blocked one. Calls of write must not be concurrent.
 type socketWriter struct {
 	stats    *Stats
 	timeout  time.Duration
@@ -31,7 +31,7 @@ type socketWriter struct {
 	sending []byte
 	sent    int
 	sendErr error
-	// since is the start time of the system call that is writing, in Unix nanoseconds, or 0.
+	// since is the start time of the system call in progress, in Unix nanoseconds, or 0.
 	since atomic.Int64
 	// held is set if the client has delayed the connection by not reading.
 	held atomic.Bool

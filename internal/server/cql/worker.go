@@ -5,7 +5,7 @@ package cql
 import "sync"
 
 // workers runs requests that may take long. A worker starts when work is available. A few idle workers wait for more
-// work, because a new goroutine must grow its stack first.
+// work, because a new goroutine would first have to grow its stack.
 type workers struct {
 	srv           *Server
 	max, queueMax int

@@ -22,8 +22,8 @@ const (
 	Snappy
 )
 
-// compressMin is the minimum size of a compressed body, in bytes. Compressing a kilobyte takes longer than all other
-// operations of the codec for it, and compression is optional.
+// compressMin is the minimum size of a compressed body, in bytes. Compression is optional, and compressing a kilobyte
+// takes longer than all other work of the codec for that kilobyte.
 const compressMin = 2 << 10
 
 var errDecompress error = &dberr.Protocol{Message: "Invalid message: the body cannot be decompressed"}

@@ -116,8 +116,8 @@ func appendPlainError(dst []byte, err error) ([]byte, bool) {
 	return dst, false
 }
 
-// AppendUnprepared appends the body of ERROR for a prepared statement ID that this server cannot have issued, because
-// its length is not 16 bytes.
+// AppendUnprepared appends the body of ERROR for a prepared statement ID whose length is not 16 bytes, which this
+// server cannot have issued.
 func AppendUnprepared(dst []byte, id []byte) []byte {
 	var e dberr.Unprepared
 	copy(e.ID[:], id)
@@ -142,9 +142,9 @@ func appendWriteTimeout(dst []byte, version uint8, e *dberr.WriteTimeout) []byte
 }
 
 // appendFailures appends the failures of an operation. In version 3, which reports timeouts instead, it appends
-// nothing. In version 4, it appends a number, and in version 5, reasons by address. The addresses are not known at
-// this point. appendFailures therefore encodes them as 0.0.0.0, 0.0.0.1, and so on, with reason 0 (unknown), which
-// keeps the count correct.
+// nothing. In version 4, it appends the number of failures. In version 5, it appends the reason for each address. The
+// addresses are not known at this point. appendFailures therefore encodes them as 0.0.0.0, 0.0.0.1, and so on, with
+// reason 0 (unknown), which keeps the count correct.
 func appendFailures(dst []byte, version uint8, n int) []byte {
 	if version < V4 {
 		return dst

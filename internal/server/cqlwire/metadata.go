@@ -60,8 +60,8 @@ func sameTable(columns []Column) bool {
 
 const marshal = "org.apache.cassandra.db.marshal."
 
-// nativeOption describes the encoding of a native type. The type has an ID from version since on. In earlier versions,
-// it is encoded as the class of a custom type.
+// nativeOption describes the encoding of a native type. From the version since on, the type has an ID. In earlier
+// versions, it is encoded as the class of a custom type.
 type nativeOption struct {
 	id    uint16
 	since uint8

@@ -14,8 +14,8 @@ import (
 //	uncompressed  17 bits length | 1 bit self-contained | 6 bits 0                                         | CRC24 | payload | CRC32
 //	LZ4           17 bits length as sent | 17 bits uncompressed length | 1 bit self-contained | 5 bits 0   | CRC24 | payload | CRC32
 //
-// In the LZ4 form, an uncompressed length of 0 means that the payload is not compressed. The specification states this
-// about the other length field. Cassandra and its drivers behave as described here.
+// In the LZ4 form, an uncompressed length of 0 means that the payload is not compressed. The specification assigns this
+// meaning to the other length field, but Cassandra and its drivers behave as described here.
 const (
 	// SegmentPayloadMax is the maximum size of a payload before and after compression, in bytes.
 	SegmentPayloadMax = 1<<17 - 1

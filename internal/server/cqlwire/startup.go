@@ -20,8 +20,8 @@ const (
 	StartupDriverVersion   = "DRIVER_VERSION"
 )
 
-// TabletsRouting is the key with which SUPPORTED offers, and STARTUP requests, the protocol extension
-// tablets-routing-v1.
+// TabletsRouting is the key of the protocol extension tablets-routing-v1. SUPPORTED offers the extension, and STARTUP
+// requests it.
 const TabletsRouting = "TABLETS_ROUTING_V1"
 
 // DecodeStartup decodes the body of STARTUP.

@@ -16,8 +16,8 @@ type Writer struct {
 
 	compression Compression
 	segments    bool
-	// open is true if a segment has been started and has not ended. segment is then the offset of the segment's header.
-	// The offset 0 is valid.
+	// open is true if a segment has been started and has not ended. While open is true, segment is the offset of the
+	// segment's header, which can be 0.
 	open     bool
 	segment  int
 	envelope int // offset of the header of the current envelope

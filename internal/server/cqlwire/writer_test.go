@@ -195,7 +195,7 @@ func TestSegmentChecksums(t *testing.T) {
 	}
 }
 
-// TestDecompressLies checks that a false statement of a huge size does not make a decoder allocate memory.
+// TestDecompressLies checks that input that falsely declares a huge size does not make a decoder allocate memory.
 func TestDecompressLies(t *testing.T) {
 	for _, tc := range []struct {
 		c    Compression

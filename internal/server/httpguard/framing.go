@@ -48,7 +48,7 @@ func (f *framing) read(from io.Reader, p []byte) (int, error) {
 		if n > 0 {
 			f.err = f.check()
 		} else if err != nil {
-			return 0, err // a deadline may be extended, and reading then continues
+			return 0, err // if the deadline is extended, reading continues
 		}
 	}
 	n := copy(p, f.in[:f.checked])

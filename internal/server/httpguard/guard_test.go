@@ -62,7 +62,7 @@ func dial(t *testing.T, address string) net.Conn {
 }
 
 // TestFraming checks that a request that a proxy could frame differently is rejected (HG1). The server must not
-// interpret the following bytes as a request. Other requests must be served in order.
+// interpret the bytes after such a request as another request. Other requests must be served in order.
 func TestFraming(t *testing.T) {
 	address, _ := serve(t, Options{Max: 100, AddressMax: 100})
 	const host = "Host: x\r\n"

@@ -158,7 +158,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuseClear sends an error to a client that uses HTTP with an HTTPS listener. The text of the error is the text of
+// refuseClear sends an error to a client that uses HTTP with an HTTPS listener. The error text is the same as in
 // net/http.
 func refuseClear(clear tls.RecordHeaderError) {
 	switch string(clear.RecordHeader[:]) {

@@ -11,8 +11,8 @@ import (
 // FieldsMax is the maximum number of header fields of a request.
 const FieldsMax = 200
 
-// Malformed is the reason for rejecting a request, with the status for the client. The start of the next request is
-// then unknown, so the connection must be closed.
+// Malformed is the reason for rejecting a request, with the status for the client. After such a request, the start of
+// the next request is unknown, so the connection must be closed.
 type Malformed struct {
 	Status  int
 	Message string
@@ -176,7 +176,8 @@ type framing struct {
 	chunked, keep, ends bool
 }
 
-// hear records a header field. The relevant names have few different lengths, so the length excludes most fields.
+// hear records a header field. The relevant names have only a few different lengths, so most fields can be skipped
+// based on the length of their names.
 func (f *framing) hear(r *Request, name, value string) error {
 	switch len(name) {
 	case len("Host"):

@@ -22,7 +22,7 @@ type Key struct {
 type AccountOptions struct {
 	// Keys returns the current keys.
 	Keys func() []Key
-	// Log receives failures. If it is nil, they are discarded.
+	// Log receives failures. If Log is nil, failures are not logged.
 	Log *slog.Logger
 	// Observer is notified of every attempt. If the attempt succeeds, the name is the name of the key.
 	Observer Observer
@@ -31,9 +31,9 @@ type AccountOptions struct {
 // Account checks logins as in Azure Cosmos DB. Clients send the name of an account, which is ignored, and a key in
 // base64. It is safe for concurrent use.
 //
-// A correct key succeeds immediately, regardless of the number of wrong keys from the same address. A key has 64 random
-// bytes and cannot be guessed, and the comparison is cheap. Clients with wrong keys are delayed like clients with wrong
-// passwords (LI5).
+// A login with the correct key succeeds immediately, regardless of the number of wrong keys from the same address. A
+// key has 64 random bytes and cannot be guessed, and the comparison is cheap. Clients with wrong keys are delayed like
+// clients with wrong passwords (LI5).
 type Account struct {
 	opts          AccountOptions
 	afterFailures queue

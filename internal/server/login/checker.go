@@ -25,7 +25,7 @@ type Options struct {
 	Users access.ConfiguredUsers
 	// Roles holds all other roles. It is a *session.Authority.
 	Roles interface{ State() *access.State }
-	// Log receives failures. If it is nil, they are discarded.
+	// Log receives failures. If Log is nil, failures are not logged.
 	Log *slog.Logger
 	// Observer is notified of every attempt.
 	Observer Observer
@@ -47,7 +47,7 @@ const (
 
 // Checker checks logins. It is safe for concurrent use.
 //
-// bcrypt is slow by design, and a driver opens dozens of connections with the same password. Therefore, the last
+// bcrypt is slow by design, and a driver opens dozens of connections with the same password. For this reason, the last
 // correct password of each user is cached in memory as a salted SHA-256 hash.
 type Checker struct {
 	opts          Options
@@ -185,8 +185,8 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 	return c.compare(ctx, &c.clean, 0, a)
 }
 
-// compare waits, takes a slot of a queue, and compares the password, unless the password has been found to be correct
-// in the meantime.
+// compare waits, takes a slot of a queue, and compares the password, unless another check has found the password to be
+// correct in the meantime.
 func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
 	if err := q.enter(ctx, wait, a.from); err != nil {
 		return false, err

@@ -9,8 +9,8 @@ import (
 )
 
 // failures records recent failed logins by address and by user name. A user name is suspicious only for addresses from
-// which no client has logged in with that name. Clients therefore cannot lock out a user by failing logins with the
-// user's name.
+// which no client has logged in with that name. Clients therefore cannot lock out a user by repeatedly failing to log
+// in with the user's name.
 type failures struct {
 	mu    sync.Mutex
 	from  map[netip.Prefix]failed

@@ -22,8 +22,8 @@ type line struct {
 	length  int
 }
 
-// lineMax is the maximum number of clients in the line of a network. It is sufficient for a driver that opens its
-// connections.
+// lineMax is the maximum number of clients in the line of a network. It is sufficient for a driver that opens all of
+// its connections at the same time.
 const lineMax = 64
 
 // join waits for a client's turn. join returns nil if too many clients of its network are already waiting.

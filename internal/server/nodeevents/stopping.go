@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// leavingTimeout is the maximum wait time for a receiver.
+	// leavingTimeout is the maximum wait time for a node that receives an announcement.
 	leavingTimeout = 500 * time.Millisecond
 	// returnWait is the time for which a stopping node is watched for its return.
 	returnWait = time.Minute
@@ -27,8 +27,8 @@ var leavingCall = rpc.Declare[rpc.Bytes, rpc.None](rpc.Spec{Name: "leaving", Sin
 
 // AnnounceStop makes all nodes send their clients an event that this node is down. The node must already have
 // transferred its leaderships. It closes its connections immediately afterward. The gocql driver reacts to the event by
-// closing its connections, and failing their requests, one second later. If the event followed the end of the process,
-// a node that restarts within this second would lose requests on new connections.
+// closing its connections, and failing their requests, one second later. If the event were sent only after the end of
+// the process, a node that restarts within this second would lose requests on new connections.
 func (n *Notifier) AnnounceStop() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()
@@ -66,8 +66,8 @@ func (n *Notifier) handleStop(_ context.Context, id rpc.Bytes) (rpc.None, error)
 	return rpc.None{}, nil
 }
 
-// WatchStopping sends clients an event when a new process of a stopped node reports, until ctx ends. Usually, the
-// change of the node's liveness has this effect, but a process may restart before its absence is detected.
+// WatchStopping sends clients an event when a new process of a stopped node reports, until ctx ends. Usually, a change
+// of the node's liveness causes this event, but a process may restart before its absence is detected.
 func (n *Notifier) WatchStopping(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -90,7 +90,7 @@ func (h *itemHandler) batch(ctx context.Context, x *exchange, c *container.Conta
 const bulkMax = 8
 
 // bulk executes operations on the logical partitions that they specify. Operations on one partition are executed in
-// order, and partitions are processed concurrently. If the client does not want to continue after an error, all
+// order, and partitions are processed concurrently. If the client requests that execution stop after an error, all
 // operations are executed in order until one fails.
 func (h *itemHandler) bulk(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
 	keys, ops, silent, err := x.batchOperations()

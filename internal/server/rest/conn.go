@@ -138,7 +138,7 @@ func (c *conn) begin() {
 }
 
 // interrupt closes the connection if it has been idle for Server.idleGap. The response to an earlier request announces
-// the end of the connection, so that the client loses no request.
+// the end of the connection, so the client loses no request.
 func (c *conn) interrupt() {
 	c.idle.mu.Lock()
 	defer c.idle.mu.Unlock()
@@ -147,8 +147,8 @@ func (c *conn) interrupt() {
 	}
 }
 
-// readWithin sets a read deadline. It keeps the previous deadline if that deadline is at most a quarter earlier,
-// because setting timers is expensive.
+// readWithin sets a read deadline. It keeps the previous deadline if that deadline is earlier by at most a quarter of
+// the time, because setting timers is expensive.
 func (c *conn) readWithin(d time.Duration) error {
 	now := time.Now()
 	if left := c.readBy.Sub(now); left <= d && left >= d-d/4 {
@@ -276,7 +276,8 @@ type idleness struct {
 	// idle reports whether no request has begun. turn counts requests. mu guards all fields.
 	idle bool
 	turn uint64
-	// from is the time at which since first saw the connection idle. fromTurn is the value of turn at that time.
+	// from is the time at which the method since first found the connection idle. fromTurn is the value of turn at that
+	// time.
 	from     time.Time
 	fromTurn uint64
 }
@@ -290,7 +291,8 @@ func (i *idleness) set(idle bool) {
 	i.mu.Unlock()
 }
 
-// since returns the time since the first call that saw the connection idle, or 0. The caller must hold mu.
+// since returns the time since the first call that found the connection idle, or 0 if the connection is not idle. The
+// caller must hold mu.
 func (i *idleness) since(now time.Time) time.Duration {
 	if !i.idle {
 		return 0

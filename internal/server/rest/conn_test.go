@@ -179,8 +179,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestExpectations checks that a client that waits before sending a body receives "100 Continue" when the body will be
-// read. A client whose request is rejected earlier must not receive it.
+// TestExpectations checks that a client that waits before sending a body receives "100 Continue" if the server is going
+// to read the body. A client whose request is rejected earlier must not receive it.
 func TestExpectations(t *testing.T) {
 	s := newSurface(t, Options{})
 	const expect = "Expect: 100-continue\r\n"
@@ -220,8 +220,8 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestSmuggling checks that a request whose end is ambiguous is rejected. The following bytes must not be executed,
-// and the connection must end.
+// TestSmuggling checks that a request whose end is ambiguous is rejected. The bytes after it must not be executed as a
+// request, and the connection must end.
 func TestSmuggling(t *testing.T) {
 	s := newSurface(t, Options{})
 	smuggled := s.text("DELETE", "/dbs/d", http11, "", "")
@@ -254,7 +254,7 @@ func TestSmuggling(t *testing.T) {
 }
 
 // TestUnreadBodies checks that a connection stays open after a rejected request with a small body. The connection must
-// end after a body that is long or of unknown length. The client must then be able to read the response.
+// end after a request whose body is long or of unknown length, but the client must still be able to read the response.
 func TestUnreadBodies(t *testing.T) {
 	s := newSurface(t, Options{})
 	for name, c := range map[string]struct {
@@ -434,8 +434,8 @@ type scribbled struct {
 
 func (s *scribbled) Write(b []byte) (int, error) { return s.written.Write(b) }
 
-// FuzzConnection checks that any input of an unauthenticated client is processed in finite time, causes no failure, and
-// grants no access.
+// FuzzConnection checks that any input of an unauthenticated client is processed in a limited time, causes no failure,
+// and grants no access.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
 	f.Add([]byte("POST /dbs HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"))
@@ -460,7 +460,8 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// slowly makes item queries run until their context ends. The channels receive their start and their error.
+// slowly makes item queries run until their context ends. The returned channels receive a value when a query starts,
+// and the error with which it ends.
 func (s *surface) slowly() (begun chan struct{}, ended chan error) {
 	begun, ended = make(chan struct{}, 1), make(chan error, 1)
 	s.fake.mu.Lock()

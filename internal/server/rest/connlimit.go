@@ -99,7 +99,8 @@ func (w *connLimiter) oldest(fits func(*clientConn) bool) *clientConn {
 // are closed.
 const rejectedMax = 32
 
-// admit registers a connection, or returns nil. out is an unauthenticated connection that must be closed in exchange.
+// admit registers a connection, or returns nil. out is an unauthenticated connection that must be closed to free its
+// slot.
 func (w *connLimiter) admit(c net.Conn) (g, out *clientConn) {
 	g = &clientConn{Conn: c, of: w}
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {

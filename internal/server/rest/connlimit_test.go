@@ -71,7 +71,7 @@ func listen(t testing.TB, s *Server) (addr string) {
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // do not wait for idle connections
+		cancel() // do not wait for idle connections to end
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
@@ -119,8 +119,8 @@ func TestStrangersMakeRoom(t *testing.T) {
 	}
 }
 
-// TestFullHouse checks that an additional connection receives an error if all slots are used by authenticated clients
-// or by clients from one address. The connection must succeed when a slot is free.
+// TestConnectionLimits checks that an additional connection receives an error if all slots are used by authenticated
+// clients or by clients from one address. The connection must succeed when a slot is free.
 func TestConnectionLimits(t *testing.T) {
 	for text, o := range map[string]Options{
 		"HTTP connection limit of this node is reached": {ConnectionsMax: 3},

@@ -104,7 +104,7 @@ func (h *containerHandler) remove(ctx context.Context, x *exchange, c *container
 	return &answer{status: http.StatusNoContent}, h.engine.DeleteContainer(ctx, c, x.header.Get(hIfMatch))
 }
 
-// listConflicts returns an empty list, because one leader decides all writes.
+// listConflicts returns an empty list, because a single leader orders all writes and conflicts cannot occur.
 func listConflicts(_ context.Context, x *exchange, c *container.Container) (*answer, error) {
 	return x.feed(c.RID, "Conflicts", nil), nil
 }

@@ -33,8 +33,8 @@ type compiler interface {
 
 // resources are databases and containers.
 type resources interface {
-	// Renewed waits until this node has received all databases and containers. It returns false if no database or
-	// container can be new.
+	// Renewed waits until this node has received all databases and containers. It returns false if this node cannot be
+	// missing any database or container.
 	Renewed(ctx context.Context) bool
 	Databases() []*container.Database
 	Database(id string) (*container.Database, error)

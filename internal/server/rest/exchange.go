@@ -119,7 +119,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	x.target = target
 	signer, refusal := s.opts.Account.Keys().authenticate(method, x.header, target, s.opts.Clock.Wall(), x.values)
 	if refusal != nil {
-		c.last = true // close the connection of an unauthenticated client
+		c.last = true // the connection of an unauthenticated client must be closed
 		return nil, refusal
 	}
 	x.signer = signer

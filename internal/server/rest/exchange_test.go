@@ -360,7 +360,7 @@ func TestSessions(t *testing.T) {
 }
 
 // TestRangesAfterSplits checks that a physical partition that still exists with part of its keys is not reported as a
-// parent. Otherwise, clients would forget it.
+// parent. Otherwise, clients would remove the partition.
 func TestRangesAfterSplits(t *testing.T) {
 	s := newSurface(t, Options{})
 	s.fake.ranges = []container.Range{{ID: "0", Max: "1F", Parents: []string{"9"}}, {ID: "1", Min: "1F", Max: "FF",

@@ -77,8 +77,8 @@ func (x *exchange) page(all []listed) ([][]byte, error) {
 	return out, nil
 }
 
-// listMark is the beginning of the continuations of lists. Continuations of earlier builds were numbers of resources.
-// They skip resources after deletions.
+// listMark is the beginning of the continuations of lists. Continuations of earlier builds consisted of the number of
+// resources already returned, so they skip resources after deletions.
 const listMark = "."
 
 func badContinuation() error {

@@ -37,8 +37,8 @@ func (l *locator) knownDatabase(x *exchange) (*container.Database, error) {
 	return d, err
 }
 
-// parentDatabase returns the database of the path for a request that concerns the database's containers. A missing
-// database is then a missing owner.
+// parentDatabase returns the database of the path for a request that concerns the database's containers. For such a
+// request, a missing database is reported as a missing owner.
 func (l *locator) parentDatabase(x *exchange) (*container.Database, error) {
 	d, err := l.database(x)
 	return d, missing(err, true)
@@ -48,7 +48,7 @@ func (l *locator) parentDatabase(x *exchange) (*container.Database, error) {
 func (l *locator) container(x *exchange) (*container.Container, error) { return l.find(x, false) }
 
 // parentContainer returns the container of the path and sets its headers, for a request that concerns a resource in the
-// container. A missing container is then a missing owner.
+// container. For such a request, a missing container is reported as a missing owner.
 func (l *locator) parentContainer(x *exchange) (*container.Container, error) { return l.find(x, true) }
 
 func (l *locator) find(x *exchange, owner bool) (*container.Container, error) {

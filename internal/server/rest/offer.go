@@ -61,7 +61,7 @@ func (a *autopilot) throughput() container.Throughput {
 	return t
 }
 
-// autoscaleFloor is the divisor of an autoscale maximum that results in the minimum.
+// autoscaleFloor is the number by which an autoscale maximum is divided to get the minimum.
 const autoscaleFloor = 10
 
 func offerJSON(o *container.Offer) ([]byte, error) {

@@ -47,7 +47,7 @@ func escapeHeader(s string) string {
 	return string(out)
 }
 
-// found returns a response with a resource, or 304 if the client has the version with this etag.
+// found returns a response with a resource, or 304 if the client already has the version with this etag.
 func (x *exchange) found(status int, etag string, body []byte) *answer {
 	x.set(aETag, etag)
 	if status == http.StatusOK && x.request.Method == get && matchesETag(x.header.Get(hIfNoneMatch), etag) {

@@ -37,7 +37,7 @@ func appendSession(dst []byte, rangeID string, lsn int64) []byte {
 // sessions processes session tokens.
 type sessions struct{ progress }
 
-// accept processes the session tokens of a request, so that responses do not report older progress.
+// accept processes the session tokens of a request, so that responses do not report older progress than the tokens.
 func (s sessions) accept(x *exchange) {
 	for token := range strings.SplitSeq(x.header.Get(hSession), ",") {
 		if id, lsn, ok := parseSession(token); ok {

@@ -67,7 +67,7 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 			"date.")
 	}
 	if other != "" {
-		date = "" // in this form, the date is in the fifth line
+		date = "" // in this form, the fifth line contains the date
 	}
 	payload := func(i int) []byte {
 		text := append(appendLower(room[:0], method), '\n')

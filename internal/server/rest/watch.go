@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The goroutine of a connection executes the connection's requests. During a request, the goroutine does not read. It
-// therefore does not notice that the client has disconnected. Server.watch detects such clients and cancels the
-// contexts of their connections. As in net/http, a client that has closed its sending half is treated as disconnected.
+// The goroutine of a connection executes the connection's requests. During a request, the goroutine does not read, so
+// it does not notice if the client disconnects. Server.watch detects such clients and cancels the contexts of their
+// connections. As in net/http, a client that has closed its sending half is treated as disconnected.
 
-// watchEvery is the interval of checks for disconnected clients. Shorter requests are never checked.
+// watchEvery is the interval of checks for disconnected clients. Requests that take less time are never checked.
 const watchEvery = 100 * time.Millisecond
 
 // watch cancels requests of disconnected clients until the server ends.

@@ -115,8 +115,8 @@ func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, b)
 }
 
-// showExplore shows the form. The cluster state is shown only on other views. A role that may read its own data may use
-// the explorer without permission to see that state.
+// showExplore shows the form. The form does not show the state of the cluster, so a role needs no permission to see
+// that state in order to use the explorer.
 func (s *site) showExplore(w http.ResponseWriter, r *http.Request, code int, b *exploreBody) {
 	s.show(w, r, code, &shell{View: "explore", Title: titles["explore"], Body: b})
 }

@@ -47,15 +47,15 @@ type chosen struct {
 	Top    []usage.LargePartition
 	Hot    []admin.HotKey
 	Doing  string
-	// Before and After are the adjacent partitions, for keyboard navigation. The field is 0 if no adjacent partition
-	// exists.
+	// Before and After are the adjacent partitions, for keyboard navigation. Each field is 0 if no adjacent partition
+	// exists on that side.
 	Before, After uint64
 }
 
 const (
 	storageHeight = 220
-	// barStep is the width of a bar and its gap if the picture has many bars. wideStep is the width for few bars. For
-	// other numbers, the bars fill storageWidth.
+	// barStep is the width of a bar and its gap if the picture has many bars. wideStep is the width if the picture has
+	// few bars. For numbers in between, the bars fill storageWidth.
 	barStep, wideStep, storageWidth = 12, 56, 1120
 	// topShown is the number of logical partitions listed for the selected partition.
 	topShown = 3
@@ -114,7 +114,7 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 	if at < 0 {
 		at = largest
 	}
-	// The cap is in the picture if the largest partition uses at least a fifth of the cap. Otherwise, the bars would be
+	// The picture shows the cap if the largest partition uses at least a fifth of the cap. Otherwise, the bars would be
 	// too low to distinguish.
 	if b.Cap > 0 && b.Most*5 >= b.Cap {
 		b.Most = max(b.Most, b.Cap)

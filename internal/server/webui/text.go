@@ -41,7 +41,7 @@ func rate(f float64) string {
 // percent formats a fraction from 0 to 1.
 func percent(part float64) string { return fmt.Sprintf("%.0f\u202f%%", 100*part) }
 
-// short returns the first digits of a node ID, which tools accept as well.
+// short returns the first digits of a node ID, which tools also accept.
 func short(id string) string { return id[:min(8, len(id))] }
 
 // millis formats milliseconds.

@@ -10,9 +10,9 @@
 // users have chosen.
 //
 // Guarantees: (PG1) Access to a view is decided before this package is called (admin.Gate). The explorer executes
-// statements with the role that has logged in. (PG2) The contents of a view are bounded. This includes tables,
-// partitions, operations, rows, and the text of a value. (PG3) At most exploreMost statements run concurrently. Start
-// reading at Handler.
+// statements with the role that has logged in. (PG2) The contents of a view are bounded, including tables, partitions,
+// operations, rows, and the text of a value. (PG3) At most exploreMost statements run concurrently. Start reading at
+// Handler.
 package webui
 
 import (

@@ -101,7 +101,7 @@ func ask(h http.Handler, method, path string, form url.Values) *httptest.Respons
 }
 
 // TestViews checks that every view shows its data, and that all names are escaped. The content security policy must
-// permit only scripts of the server.
+// permit only scripts from this server.
 func TestViews(t *testing.T) {
 	h := Handler(testOptions(3))
 	for path, wants := range map[string][]string{

@@ -51,7 +51,7 @@ func (r *Restorer) listBatches(ctx context.Context) error {
 }
 
 // batch processes a change of a row of system.batches. A batch is in progress from the insertion of its record until
-// the deletion.
+// the deletion of the record.
 func (r *Restorer) batch(key, value []byte) error {
 	if keyKind(key) != keys.Row {
 		return nil

@@ -71,8 +71,8 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 
 // outcome is the effect of a log entry on the archiver.
 type outcome struct {
-	// merged is a partition whose range was absorbed. merged contains the index of the last entry of that partition.
-	// Partition is 0 if the entry merged no partition.
+	// merged is a partition whose range was absorbed, with the index of the last entry of that partition. Partition is
+	// 0 if the entry merged no partition.
 	merged archive.EntryRange
 	// never is set if the effect of the entry cannot be derived from the log.
 	never bool
@@ -92,7 +92,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 			}
 		}
 		if m := &e.Mutations[0]; e.Result != nil && m.Dedupe != (command.DedupeID{}) {
-			// These are parts of atomic batches: a restore must know which parts have been applied.
+			// These keys identify parts of atomic batches, because a restore must know which parts have been applied.
 			c.key = keys.AppendDedupe(c.key[:0], m.Table, m.Token, m.Key, m.Dedupe)
 			c.add(c.key, e.Result)
 		}
@@ -107,7 +107,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 	return out, nil
 }
 
-// mutate adds the merges of a mutation under their keys in a store.
+// mutate adds the operands of a mutation under the keys that they have in a store.
 func (c *changes) mutate(m *command.Mutation) error {
 	prefix := keys.AppendPartition(nil, m.Table, m.Token, m.Key)
 	for i := range m.Ops {

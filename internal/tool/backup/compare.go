@@ -24,8 +24,8 @@ type Comparer struct {
 	Node     NodeClient
 	Target   Target
 	Manifest *archive.Manifest
-	// Finished is set if the restore has completed batches that were in progress at the time of the backup. A row may
-	// then contain more than the backup, but never less.
+	// Finished is set if the restore has completed batches that were in progress at the time of the backup. In this
+	// case, a row may contain more data than in the backup, but never less.
 	Finished bool
 	// Now is the time at which rows are evaluated, in seconds.
 	Now int64
@@ -154,8 +154,8 @@ func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 		what = "is missing"
 	}
 	if was && b != nil && c.Finished {
-		// The batch has added data that hides part of the row. If the row of the backup is merged into the stored row,
-		// the stored row must not change.
+		// A completed batch may have added data that hides part of the row. Merging the row of the backup into the
+		// stored row must not change the stored row.
 		both, err := row.Merge(nil, a.raw, b.raw)
 		if err != nil {
 			return err

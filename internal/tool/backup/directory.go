@@ -28,7 +28,7 @@ func (d directory) top(context.Context) (out []string, err error) {
 }
 
 const (
-	// newName is the prefix of incomplete files, which are in the top directory.
+	// newName is the prefix of incomplete files, which are stored in the top-level directory.
 	newName = ".new-"
 	// newAge is the age above which an incomplete file is abandoned.
 	newAge = 24 * time.Hour
@@ -130,7 +130,7 @@ func (d directory) List(_ context.Context, prefix string) ([]string, error) {
 			return nil
 		case err != nil || e.IsDir():
 			return err
-		case strings.HasPrefix(e.Name(), newName): // earlier versions stored incomplete files in the same directory
+		case strings.HasPrefix(e.Name(), newName): // earlier versions stored incomplete files next to complete files
 			return nil
 		}
 		rel, err := filepath.Rel(string(d), path)
@@ -147,6 +147,6 @@ func (d directory) Remove(_ context.Context, name string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_ = os.Remove(filepath.Dir(d.path(name))) // succeeds only if the directory is empty
+	_ = os.Remove(filepath.Dir(d.path(name))) // Remove succeeds only if the directory is empty
 	return err
 }

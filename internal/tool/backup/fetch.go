@@ -12,10 +12,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// fetch is the remaining part to fetch of a partition's log.
+// fetch is the part of a partition's log that remains to be fetched.
 type fetch struct {
 	archive.EntryRange
-	// asked contains the nodes that do not have the entries. failed is set if a node did not respond.
+	// asked contains the nodes that have responded that they do not have the entries. failed is set if a node did not
+	// respond.
 	asked  map[string]bool
 	failed error
 }
@@ -145,8 +146,7 @@ func (g *fetching) ask(ctx context.Context, asked *archive.FileRequest) (*archiv
 }
 
 // elsewhere requests the entries from another node. If all nodes have responded but none of them has the entries, the
-// log has a gap. If some nodes have not responded, the request is repeated with later restore points for a limited
-// time.
+// log has a gap. If some nodes have not responded, the request is repeated at later restore points for a limited time.
 func (g *fetching) elsewhere(node string, w *fetch) error {
 	w.asked[node] = true
 	for _, other := range g.taken.Nodes {

@@ -38,7 +38,7 @@ type Follower struct {
 	tip  *tip
 	open *segment
 	// bases is the number of bases in progress, and based receives completed bases. newest is the time of the newest
-	// complete base, and begun is the start time of the last base. want is the reason for another base.
+	// complete base, and begun is the start time of the last base. want is the reason why another base is needed.
 	bases  int
 	based  chan based
 	newest time.Time
@@ -46,8 +46,8 @@ type Follower struct {
 	want   string
 	stored time.Time
 	bytes  int64
-	// ailing is the time of the last message about a failure. starving is the time since which entries could not be
-	// fetched, or zero.
+	// ailing is the time of the last message about a failure. starving is the time from which on entries could not be
+	// fetched, or zero if all entries could be fetched.
 	ailing, starving time.Time
 }
 
@@ -98,13 +98,13 @@ const (
 	ailPause  = time.Second
 	// ailSay is the minimum interval between messages about the same failure.
 	ailSay = 30 * time.Second
-	// starveMax is the time for which entries are requested that only an unreachable node may have.
+	// starveMax is the time limit for requesting entries that only an unreachable node may have.
 	starveMax = 30 * time.Second
 	// basesMax is the maximum number of concurrent bases, and basePause is the minimum interval between their start
 	// times.
 	basesMax  = 2
 	basePause = 10 * time.Second
-	// ownerName is the file that identifies the active archiver, which is the archiver that started last.
+	// ownerName is the name of the file that identifies the active archiver. The archiver that started last is active.
 	ownerName = "backups/follower"
 	// finishWait is the time limit for completing an archive.
 	finishWait = 30 * time.Second
@@ -260,8 +260,8 @@ func (t *tip) reach(list []archive.Partition) {
 	}
 }
 
-// step takes a restore point. step returns only errors after which the archive cannot continue. step reports all other
-// errors and waits.
+// step takes a restore point. If the archive cannot continue after an error, step returns the error. step reports all
+// other errors and waits.
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
@@ -276,7 +276,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	if err != nil {
 		return f.ail(ctx, "cannot fetch changes", err)
 	}
-	if hole != "" || taken.Time.Sub(f.tip.moment) > atomMax { // the names of segments then show the gap
+	if hole != "" || taken.Time.Sub(f.tip.moment) > atomMax { // the names of the segments show the gap
 		if err := f.store(ctx); err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 		f.base(reading, taken)
 		taken = nil // the base releases the snapshot
 	}
-	if hole != "" || f.open.full() { // after a crash, a base without a following log would be useless
+	if hole != "" || f.open.full() { // after a crash, a base without a log after it would be useless
 		if err := f.store(ctx); err != nil {
 			return err
 		}

@@ -106,9 +106,9 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 	return []byte("{}"), nil
 }
 
-// TestFollower checks with a simulated cluster after which events the log continues and which events start a new log. A
-// new log starts with a base backup at its first restore point. A restore to any restore point must return the data
-// that was written before it.
+// TestFollower checks with a simulated cluster which events the log survives and which events start a new log. A new
+// log starts with a base backup at its first restore point. A restore to any restore point must return the data that
+// was written before it.
 func TestFollower(t *testing.T) {
 	archive.Pack(nil) // pack creates channels, which must not belong to the synctest bubble
 	begins := "starting a new log"

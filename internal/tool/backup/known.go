@@ -55,7 +55,7 @@ func overlaps(a, b *archive.Partition) bool {
 	return before(a.Begin, b.End) && before(b.Begin, a.End)
 }
 
-// ahead appends the names of the files from a key onward, which may be the next files.
+// ahead appends the names of the files from a key onward, because the next files may be among them.
 func (t *trail) ahead(names []string, from []byte) []string {
 	for t.at < len(t.files) && bytes.Compare(t.files[t.at].First, from) < 0 {
 		t.at++
@@ -72,7 +72,8 @@ type pace struct {
 	limiter *rate.Limiter
 }
 
-// wait waits until n more bytes are within the rate, in bytes per second. A rate of 0 is unlimited.
+// wait waits until n more bytes can be transferred without exceeding the rate, in bytes per second. A rate of 0 means
+// no limit.
 func (p *pace) wait(ctx context.Context, perSecond, n int64) error {
 	if perSecond <= 0 {
 		return nil

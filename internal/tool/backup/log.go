@@ -125,7 +125,7 @@ func (l *Log) Ranges() (out []Range) {
 	return out
 }
 
-// Newest returns the most recent restore point, or false.
+// Newest returns the most recent restore point, or false if no restore point exists.
 func (l *Log) Newest() (time.Time, bool) {
 	r := l.Ranges()
 	if len(r) == 0 {

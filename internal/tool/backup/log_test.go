@@ -255,7 +255,7 @@ func TestLogDamage(t *testing.T) {
 
 // TestPrune checks the pruner with random gaps, base backups, and retention times. Every time in the retention period
 // that could be restored before must still be restorable afterward, with the same result. A later run must remove
-// everything that a killed run has left. A file must be removed if and only if no backup refers to it.
+// everything that a killed run has left behind. A file must be removed if and only if no backup refers to it.
 func TestPrune(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -86,7 +86,7 @@ func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Snapshot,
 	return nil, nil, err
 }
 
-// lostError reports that the snapshot no longer exists.
+// lostError means that the snapshot no longer exists.
 type lostError struct{ error }
 
 func (e *lostError) Unwrap() error { return e.error }
@@ -156,7 +156,8 @@ func (k *Maker) read(ctx context.Context, taken *archive.Snapshot, before []*arc
 	return m, k.forget(ctx)
 }
 
-// complete reports a missing file: another process may have removed a file that no manifest referred to.
+// complete returns an error if a file is missing, because another process may have removed a file to which no manifest
+// referred.
 func (k *Maker) complete(ctx context.Context, m *archive.Manifest) error {
 	names, err := k.Target.List(ctx, "files/")
 	if err != nil {
@@ -380,7 +381,8 @@ func (k *Maker) page(ctx context.Context, asked *archive.FileRequest) (page *arc
 	return nil, &lostError{err}
 }
 
-// isGone reports whether a node no longer has the snapshot. Errors arrive as text.
+// isGone reports whether a node no longer has the snapshot. isGone searches the text of the error, because nodes send
+// errors as text.
 func isGone(err error) bool {
 	return bytes.Contains([]byte(err.Error()), []byte("snapshot set has been dropped"))
 }

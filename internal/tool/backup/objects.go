@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// fileBytesMax is the maximum stored size of a file of rows: one row more than archive.FileMax, not compressible.
+	// fileBytesMax is the maximum stored size of a file of rows: archive.FileMax plus one row, without compression.
 	fileBytesMax = archive.FileMax + archive.RecordMax + 8<<20
 	// objectBytesMax is the maximum size of other files, such as manifests.
 	objectBytesMax = 1 << 30

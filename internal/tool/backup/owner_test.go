@@ -90,9 +90,9 @@ func (otherCluster) Order(_ context.Context, what string, _ []byte) ([]byte, err
 		Time: time.Unix(1, 0)})
 }
 
-// TestMixedRepository checks a repository in which two clusters have stored backups, before repositories recorded
-// their cluster. A backup must be selected by ID, neither cluster can add a backup, and each cluster keeps its newest
-// backup.
+// TestMixedRepository checks a repository in which two clusters stored backups with a build that did not record the
+// cluster of a repository. A backup must be selected by ID, neither cluster can add a backup, and each cluster keeps
+// its newest backup.
 func TestMixedRepository(t *testing.T) {
 	ctx, target := t.Context(), open(t, &Place{Name: t.TempDir()})
 	put(t, target, older, "aa")

@@ -9,12 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// replayBytes is the size of the collected changes at which they are written. Several changes of a key are written
-// once.
+// replayBytes is the total size at which collected changes are written. Several changes of one key are written as one.
 const replayBytes = 32 << 20
 
-// replay writes the changes between the base and the point in time to the restored tables. is maps the original table
-// IDs.
+// replay writes the changes between the base and the point in time to the restored tables. The map is contains the new
+// ID of each table by its original ID.
 func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	var batches uint32
 	if t := batchesOf(r.Manifest); t != nil {

@@ -17,12 +17,12 @@ type Restorer struct {
 	Node     NodeClient
 	Target   Target
 	Manifest *archive.Manifest
-	// Point, if not nil, is the point in time to which Manifest belongs: the changes since its base are restored as
-	// well.
+	// Point, if not nil, is the restore point to which Manifest belongs. The changes since the base of this restore
+	// point are also restored.
 	Point *Point
 	// Tables are the tables to restore, with their new names (see Select).
 	Tables []archive.RestoredTable
-	// Roles restores missing roles as well.
+	// Roles means that missing roles are also restored.
 	Roles bool
 	// Parallel is the number of files that are sent concurrently. Rate is the maximum rate in bytes per second before
 	// compression. The value 0 means unlimited.
@@ -123,7 +123,7 @@ func (r *Restorer) stored(was uint32, files []archive.File) (pieces []piece) {
 	return pieces
 }
 
-// rows sends files to the restored tables. is maps the original table IDs.
+// rows sends files to the restored tables. The map is contains the new ID of each table by its original ID.
 func (r *Restorer) rows(ctx context.Context, is map[uint32]uint32, pieces []piece) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

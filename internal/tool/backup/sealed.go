@@ -189,15 +189,15 @@ func (s *sealed) show(hidden string) string {
 func (s *sealed) mask(iv, digest []byte) []byte {
 	block, err := aes.NewCipher(s.key.mask)
 	if err != nil {
-		panic(err) // a key has the correct length
+		panic(err) // cannot fail, because a key has the correct length
 	}
 	out := make([]byte, len(digest))
 	cipher.NewCTR(block, iv).XORKeyStream(out, digest)
 	return out
 }
 
-// renamed changes the parts of a name that consist of size bytes in hexadecimal digits, and the directories that are
-// named after their first two digits.
+// renamed changes the parts of a name that consist of size bytes in hexadecimal digits. It also changes the directories
+// that are named after the first two digits of these parts.
 func renamed(name string, size int, change func(b []byte) []byte) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {

@@ -82,7 +82,7 @@ func (f *Follower) enter(taken *archive.Snapshot, c *changes) error {
 	return nil
 }
 
-// plainTables returns tables without their partitions, also as text.
+// plainTables returns tables without their partitions, as values and as text.
 func plainTables(tables []archive.Table) (text string, list []archive.Table) {
 	for _, t := range tables {
 		t.Partitions = nil

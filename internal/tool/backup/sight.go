@@ -18,7 +18,7 @@ import (
 // records passes keys without the table ID, and values, to fn in order. The arguments are valid during the call.
 type records func(fn func(key, value []byte) error) error
 
-// sight converts the records of a table into the rows that a reader sees.
+// sight converts the records of a table to the rows that a reader sees.
 type sight struct {
 	table   uint32
 	now     int64

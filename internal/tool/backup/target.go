@@ -7,15 +7,15 @@ import "context"
 // Target stores backups: files that are written once, with names that contain slashes. Its methods must be safe for
 // concurrent use.
 type Target interface {
-	// Put stores a file durably and atomically. It replaces a file with the same name.
+	// Put stores a file durably and atomically. Put replaces a file with the same name.
 	Put(ctx context.Context, name string, data []byte) error
-	// Get returns a file. If it does not exist, the error matches fs.ErrNotExist.
+	// Get returns a file. If the file does not exist, the error matches fs.ErrNotExist.
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Has reports whether a file exists.
 	Has(ctx context.Context, name string) (bool, error)
 	// List returns the names with a prefix that ends with a slash, in ascending order.
 	List(ctx context.Context, prefix string) ([]string, error)
-	// Remove deletes a file. It succeeds if the file does not exist.
+	// Remove deletes a file. Remove also succeeds if the file does not exist.
 	Remove(ctx context.Context, name string) error
 }
 

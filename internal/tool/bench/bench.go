@@ -6,7 +6,7 @@
 //
 // By default, the loop is closed: every connection keeps a fixed number of requests in flight, and sends the next
 // request when a response arrives. With Options.Rate, the loop is open: requests are sent at their scheduled times
-// regardless of earlier responses, and latencies count from those times. Start reading at Run.
+// regardless of earlier responses, and latencies are measured from the scheduled times. Start reading at Run.
 package bench
 
 import (
@@ -39,7 +39,7 @@ type Options struct {
 	Rate int
 	// RowSize is the total size of the five columns of a row, in bytes.
 	RowSize int
-	// Zeros is the percentage of each column that consists of zeros, which makes rows compressible: 0 to 100.
+	// Zeros is the percentage, from 0 to 100, of each column that consists of zeros. Zeros make rows compressible.
 	Zeros int
 	// Keys is the number of distinct rows, or for scan the number of partitions with 1,000 rows each.
 	Keys int
@@ -64,8 +64,8 @@ func (o *Options) login() rawclient.Options {
 	return rawclient.Options{User: o.User, Password: o.Password, TLS: o.TLS}
 }
 
-// Report is the result of a run. Latencies are in microseconds from the sending of a request (in an open loop, from
-// its scheduled time) to its response. Errors are not included.
+// Report is the result of a run. Latencies are in microseconds. They are measured from the time at which a request is
+// sent (in an open loop, its scheduled time) to its response. Errors are not included.
 type Report struct {
 	Workload     string  `json:"workload"`
 	Connections  int     `json:"connections"`

@@ -38,9 +38,9 @@ func (o *Options) checkable() error {
 	return nil
 }
 
-// checker generates the requests of a connection and checks the responses. No other connection writes its keys. A read
-// must return a complete version. It must not be older than the last version that was acknowledged before the read was
-// sent, and not newer than the last version that was sent.
+// checker generates the requests of a connection and checks the responses. No other connection writes the same keys. A
+// read must return a complete version of a row. The version must not be older than the last version acknowledged before
+// the read was sent, and not newer than the last version sent.
 type checker struct {
 	w *workload
 	// keys are the keys of the connection: the nth is key first + n*step.
@@ -55,8 +55,8 @@ type checker struct {
 // checked is the state of a row.
 type checked struct {
 	acked, sent int64
-	// writing is set while a write is in flight. lost is set after a write that received no response. The row is not
-	// written again after that.
+	// writing is set while a write is in flight. lost is set after a write that received no response. After such a
+	// write, the row is not written again.
 	writing, lost bool
 }
 

@@ -156,7 +156,7 @@ func (w *workload) load(ctx context.Context) error {
 	l := newLoader(c, inFlight, func(dst []byte, stream int16) []byte {
 		n := min(next, total-1)
 		if next++; next == total {
-			ph.Store(int32(stopping)) // this goroutine sees the error before it reads again
+			ph.Store(int32(stopping)) // this goroutine checks for the error before it reads again
 		}
 		if w.paged {
 			return w.append(dst, stream, &w.insert, n/rowsPerPartition, n%rowsPerPartition, cell)

@@ -28,7 +28,7 @@ type Options struct {
 	// Style is the position of the bucket name: "path" for the path of the URL, "host" for the host name. "" selects
 	// path if an endpoint is configured, and host otherwise.
 	Style string
-	// Roots are the certificate authorities of the server. Nil means the system's authorities.
+	// Roots are the certificate authorities of the server. Nil means the authorities of the operating system.
 	Roots *x509.CertPool
 	// Credentials is called for each request.
 	Credentials func() (Credentials, error)
@@ -126,7 +126,7 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 		if _, err = b.ask(ctx, &request{method: http.MethodPut, key: key, body: data}); err != nil {
 			return err
 		}
-		// Some servers acknowledge objects that they do not store or store incompletely (OB1).
+		// Some servers acknowledge objects that they do not store, or that they store incompletely (OB1).
 		var size int64
 		size, err = b.size(ctx, key)
 		switch {
@@ -173,7 +173,7 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// Remove deletes an object. It succeeds if the object does not exist.
+// Remove deletes an object. Remove also succeeds if the object does not exist.
 func (b *Bucket) Remove(ctx context.Context, key string) error {
 	_, err := b.ask(ctx, &request{method: http.MethodDelete, key: key})
 	if errors.Is(err, fs.ErrNotExist) {

@@ -31,8 +31,8 @@ type retryPolicy struct {
 	all   time.Duration
 	// pause is the first pause between two attempts. Each pause is twice as long as the previous pause, up to pauseMax.
 	pause, pauseMax time.Duration
-	// dial is the time limit for a connection. try is the time limit for an attempt, in addition to the transfer of
-	// both bodies at rate bytes per second.
+	// dial is the time limit for a connection. try is the time limit for an attempt, in addition to the time for
+	// transferring both bodies at rate bytes per second.
 	dial, try time.Duration
 	rate      int64
 }

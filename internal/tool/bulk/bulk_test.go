@@ -261,7 +261,8 @@ func TestWritten(t *testing.T) {
 }
 
 // TestThrottled checks that a load completes although the table has a fraction of the required throughput. A request
-// that is rejected for its throughput is sent again. Retries must not limit the attempts while other requests succeed.
+// that is rejected because of the throughput limit must be sent again. While other requests succeed, the option Retries
+// must not limit the number of attempts.
 func TestThrottled(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH throughput = 400")

@@ -18,7 +18,7 @@ import (
 // checkpointEvery is the minimum interval between checkpoints.
 const checkpointEvery = time.Second
 
-// checkpoint is the state that a load needs to resume after it was killed.
+// checkpoint is the state that a load needs to resume after it has been killed.
 type checkpoint struct {
 	Table    string   `json:"table"`
 	Files    []input  `json:"files"`

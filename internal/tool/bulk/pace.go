@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Pace limits the rate of all goroutines that share it. The zero Pace is unlimited. After a pause, it allows the work
-// of 100 ms without waiting.
+// Pace limits the rate of all goroutines that share it. The zero Pace is unlimited. After a pause, it allows the amount
+// of work for 100 ms without waiting.
 type Pace struct {
 	// Rate is the number of rows per second. The value 0 means unlimited.
 	Rate int
@@ -19,7 +19,7 @@ type Pace struct {
 	limiter *rate.Limiter
 }
 
-// Wait waits until n rows are within the rate, or until the context ends.
+// Wait waits until n more rows can be processed without exceeding the rate, or until the context ends.
 func (p *Pace) Wait(ctx context.Context, n int) {
 	if p.Rate <= 0 {
 		return

@@ -16,8 +16,8 @@ const (
 	barWidth  = 30
 )
 
-// Progress shows the progress of an operation: as a progress bar on a terminal, otherwise as a line every five
-// seconds.
+// Progress shows the progress of an operation: as a progress bar on a terminal, or as a line every five seconds
+// otherwise.
 type Progress struct {
 	// Out is the destination, or nil. Terminal is set if it is a terminal.
 	Out      io.Writer

@@ -42,7 +42,7 @@ func (u *unload) sink(path string) (*sink, error) {
 	return s, err
 }
 
-// write writes records, preceded by the header the first time.
+// write writes records, preceded by the header on the first call.
 func (s *sink) write(header, records []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

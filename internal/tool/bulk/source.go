@@ -44,7 +44,7 @@ type block struct {
 	end     position
 	raw     int64 // bytes of the stored file that were read up to the end of the block
 
-	// pending is the number of rows that have received no response, plus one while rows are being sent.
+	// pending is the number of rows without a response, plus one while rows are being sent.
 	pending atomic.Int64
 	loaded  atomic.Int64
 	mu      sync.Mutex // guards rejects
@@ -186,7 +186,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 				return err
 			}
 			if path == Stdio && time.Since(began) > time.Second {
-				break // send slowly arriving rows without delay
+				break // without delay, so that rows that arrive slowly are sent immediately
 			}
 		}
 		if len(data) == 0 {

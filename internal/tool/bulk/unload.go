@@ -156,7 +156,8 @@ func (u *unload) open(ranges int) (directory bool, err error) {
 	return true, SaveJSON(path, state)
 }
 
-// file returns the path of the file for a range. number replaces the number of the range unless number is empty.
+// file returns the path of the file for a range. If number is not empty, it replaces the number of the range in the
+// path.
 func (u *unload) file(i int, number string) string {
 	if number == "" {
 		number = fmt.Sprintf("%05d", i+1)

@@ -82,7 +82,7 @@ func spaced(words string) string {
 	return " " + words
 }
 
-// fish returns a line for each possible word after another.
+// fish returns one line for each word and option that can follow each command.
 func fish(name string, list []command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "complete -c %s -f\n", name)

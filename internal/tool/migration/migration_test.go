@@ -196,9 +196,9 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestAgain checks that a repeated command continues with the existing data and copies the changes to values, elements,
-// lists, static cells, and counters. Rows that were deleted in the source must be deleted in the target, except rows
-// that another client has written.
+// TestAgain checks that a repeated migration reuses the existing data and copies changes of values, elements, lists,
+// static cells, and counters. Rows that were deleted in the source must be deleted in the target, except rows that
+// another client has written.
 func TestAgain(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(everything...)
@@ -247,7 +247,7 @@ func TestAgain(t *testing.T) {
 }
 
 // TestEnds checks a row that was deleted in the source and written again with cells that expire. After they have
-// expired, no trace of the permanent row that it replaced may remain in the target.
+// expired, nothing may remain in the target of the permanent row that was replaced.
 func TestEnds(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int, w int)", "INSERT INTO ks.t (k, v, w) VALUES (1, 1, 1)",

@@ -47,7 +47,7 @@ type Options struct {
 
 const (
 	defaultRangeBytes = 64 << 20
-	// rangesMin and rangesMax limit the number of ranges of a table, and rangesAll the total number.
+	// rangesMin and rangesMax limit the number of ranges per table, and rangesAll limits the total number of ranges.
 	rangesMin, rangesMax, rangesAll = 16, 4096, 65536
 	// listed is the maximum number of differences to list.
 	listed = 100

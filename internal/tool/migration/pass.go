@@ -197,7 +197,7 @@ func (w *worker) work(ctx context.Context, j job) error {
 			return err
 		}
 		w.close()
-		if j.table.state.Fresh { // the attempt may have copied data that is as new as this time
+		if j.table.state.Fresh { // this attempt may have copied data that is as new as the current time
 			bound = max(bound, time.Now().UnixMicro())
 		}
 		if fatal := (*fatalError)(nil); errors.As(err, &fatal) || tries > w.pass.o.Target.Retries {
@@ -224,7 +224,7 @@ type comparison struct {
 	tally   Tally
 	newest  int64
 	listed  []Difference
-	mu      sync.Mutex // protects refused and failed, which answer sets
+	mu      sync.Mutex // protects refused and failed, which are set by answer
 	refused []refusal
 	failed  error
 }
@@ -279,7 +279,7 @@ func (c *comparison) name() string { return c.table.state.name().String() }
 // errEnough ends a range with too many rejected rows.
 var errEnough = errors.New("too many rejected rows")
 
-// tooMany reports whether more rows of the range were rejected than the total limit allows.
+// tooMany reports whether the number of rejected rows of the range alone exceeds the total limit.
 func (c *comparison) tooMany() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,8 +33,8 @@ type migration struct {
 	source, target *bulk.Reader
 }
 
-// Run performs a migration. If it returns an error, the report contains the progress. If the context ends while
-// changes are followed, that is not an error.
+// Run performs a migration. If it returns an error, the report contains the progress. It is not an error if the context
+// ends while Run follows changes.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func() *bulk.Progress { return &bulk.Progress{} }
@@ -305,7 +305,8 @@ func refusedOrKept(t *Tally) error {
 	return nil
 }
 
-// interrupted returns nil instead of an error if the migration ended only because the context canceled Follow.
+// interrupted returns nil instead of an error if the migration ended only because the context was canceled during
+// Follow.
 func (m *migration) interrupted(ctx context.Context, err error) error {
 	if !m.o.Follow || ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err

@@ -18,7 +18,8 @@ import (
 
 // Tally is the result for one or more ranges.
 type Tally struct {
-	// Source and Target are the numbers of rows on both sides before any write. Static cells count as a row.
+	// Source and Target are the numbers of rows on both sides before any write. The static cells of a logical partition
+	// count as one row.
 	Source, Target int64
 	// SourceDigest and TargetDigest are the digests of the rows.
 	SourceDigest, TargetDigest rowdiff.Digest
@@ -54,7 +55,7 @@ type rangeState struct {
 // tableState is the progress of a table.
 type tableState struct {
 	Keyspace, Table string
-	// Fresh is set if the table was empty before the first pass. All its rows are then copied rows.
+	// Fresh is set if the table was empty before the first pass. In this case, all of its rows are copied rows.
 	Fresh  bool
 	Ranges []rangeState
 }
@@ -68,7 +69,7 @@ const (
 	modeRepair = "repair"
 )
 
-// state is the state that a migration needs to resume after it was killed.
+// state is the state that a migration needs to resume after it has been killed.
 type state struct {
 	// Source and Selection identify the migration.
 	Source, Selection string
@@ -83,7 +84,7 @@ type state struct {
 	Differences []Difference
 }
 
-// clockSlack is the time after Alive for which a killed process may have written.
+// clockSlack is the time after Alive during which a process that was then killed may still have written.
 const clockSlack = 3 * time.Second
 
 // ledger stores the state in its file.
@@ -108,7 +109,7 @@ func (l *ledger) open(source, selection string, restart bool) (resumed bool, err
 		return false, fmt.Errorf("%s belongs to another import (from %s). Use --restart to start over, or specify another --checkpoint",
 			l.path, old.Source)
 	}
-	if old.Mode == modeCopy { // killed during a pass: its writes may be as recent as its last save
+	if old.Mode == modeCopy { // the migration was killed during a pass, so its writes may be as recent as its last save
 		for _, t := range old.Tables {
 			for i := range t.Ranges {
 				if r := &t.Ranges[i]; t.Fresh && r.Pass < old.Pass {

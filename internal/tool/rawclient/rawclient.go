@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawclient is a minimal CQL client: one connection, protocol version 4, no pools, no retries, no value
-// codecs. Load and administration tools use it, because a real driver uses more CPU than the server that it measures.
+// Package rawclient is a minimal CQL client: one connection, protocol version 4, no pools, no retries, no value codecs.
+// Load and administration tools use it, because a full driver uses more CPU time than the server under test.
 //
 // A Conn must be used by one goroutine at a time. Call sends one request and waits for its response. To pipeline
 // requests, use Write and Read with AppendFrame. Start reading at Dial.
@@ -131,7 +131,7 @@ func (c *Conn) call(flags byte, op cqlwire.Opcode, body []byte) (cqlwire.Opcode,
 		return 0, nil, err
 	}
 	// A remaining deadline would affect a caller that continues with Write and Read.
-	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a failed connection reports its error on the next use
+	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a failed connection returns its error on the next use
 	c.out = AppendFrame(c.out[:0], 0, op, body)
 	c.out[1] = flags
 	if _, err := c.nc.Write(c.out); err != nil {

@@ -25,7 +25,7 @@ func (s *Shell) execute(ctx context.Context, text string) error {
 	return s.statement(ctx, text, strings.ToUpper(words[0]))
 }
 
-// wordsOf returns the tokens of a text, at least one.
+// wordsOf returns the tokens of a text. The text must contain at least one token.
 func wordsOf(text string) (words []string) {
 	tokens, _ := statement.Tokens(text)
 	for _, t := range tokens {

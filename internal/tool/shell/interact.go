@@ -181,7 +181,7 @@ func (s *Shell) Complete(line string, pos int) (head string, words []string, tai
 	return before[:start-len(pending)], words, tail
 }
 
-// names returns the schema, and reads it again if it is too old. If that fails, it returns the old schema.
+// names returns the schema, and reads it again if it is too old. If reading fails, it returns the old schema.
 func (s *Shell) names() completion.Schema {
 	if time.Now().Before(s.schema.until) {
 		return s.schema.schema
@@ -223,7 +223,7 @@ func (s *Shell) names() completion.Schema {
 	} {
 		r, err := s.query(ctx, fmt.Sprintf("SELECT %s LIMIT %d", q.text, schemaRows))
 		if err != nil {
-			continue // some servers do not have all tables, and some users may not read them
+			continue // some servers do not have all of these tables, and some users may not read the tables
 		}
 		for _, row := range texts(r) {
 			q.take(row)

@@ -33,7 +33,7 @@ func server(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = db.Close() }) // the data is discarded, so an error does not matter
+		t.Cleanup(func() { _ = db.Close() }) // the data is discarded, so an error can be ignored
 		addr = db.CQLAddr().String()
 	}
 	dropped := open(t, shell.Options{Addr: addr, Out: io.Discard})
@@ -57,7 +57,7 @@ func open(t *testing.T, o shell.Options) *shell.Shell {
 	return s
 }
 
-// typist is an Editor with predefined lines that records prompts and answers.
+// typist is an Editor that returns predefined lines and records prompts and answers.
 type typist struct {
 	lines      []string
 	out        *strings.Builder
@@ -88,9 +88,9 @@ func (p *typist) Remember(line string) { p.remembered = append(p.remembered, lin
 // varying matches the text that differs between runs.
 var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|[0-9a-f]{8}-e[0-9a-f]{3}-11[0-9a-f-]+|after \d+ us|127\.0\.0\.1 \| +\d+`)
 
-// TestTranscripts checks the output of the shell in testdata/*.txt. The command run contains the output for a file,
-// with the error that ends it. The command type contains the output for lines that a user types. ^C at the end of a
-// line is Ctrl-C.
+// TestTranscripts checks the output of the shell in testdata/*.txt. The command run compares the output for a file,
+// including the error that ends it. The command type compares the output for lines that a user types. ^C at the end of
+// a line is Ctrl-C.
 func TestTranscripts(t *testing.T) {
 	addr := server(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {

@@ -73,7 +73,7 @@ func readHistory(name string) (lines []string) {
 	return lines
 }
 
-// rewriteHistory shortens a history. If that fails, the file does not change.
+// rewriteHistory shortens a history. If the rewrite fails, the file does not change.
 func rewriteHistory(name string, lines []string) {
 	f, err := os.CreateTemp(filepath.Dir(name), "shell_history")
 	if err != nil {

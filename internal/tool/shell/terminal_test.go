@@ -57,7 +57,7 @@ func TestTerminal(t *testing.T) {
 	first := startTyping(t, addr, history)
 	first.await("ilion> ")
 	first.types("SELECT cluster_n\t")
-	first.await("SELECT cluster_n") // the statement names no table, so no known column starts with this text
+	first.await("SELECT cluster_n") // the statement names no table, so no column can be completed
 	first.types("\x03")
 	first.await("ilion> ")
 	first.types("use syst\t") // completes the common prefix of system, system_auth, ...

@@ -32,7 +32,8 @@ const (
 	// silenceMax is the maximum time that may pass without a response while requests are in flight.
 	silenceMax = 2 * time.Minute
 	// turnMax is the maximum time for which rejected requests are retried while other requests succeed. turnMax counts
-	// from the last success or from the start. At the start, other clients may use all of the throughput.
+	// from the last success or from the start. The start counts because other clients may be using all of the
+	// throughput at that time.
 	turnMax = 30 * time.Second
 )
 
@@ -42,7 +43,8 @@ type Options struct {
 	// InFlight is the maximum number of requests in flight, 1 to 32,000.
 	InFlight int
 	// Retries is the maximum number of retries of a request. While the server executes other requests, a temporarily
-	// rejected request is retried more often. The load then exceeds a limit, but each request gets its turn.
+	// rejected request is retried more often. In this case, the load exceeds a limit of the server, but each request is
+	// executed eventually.
 	Retries int
 	// OnlyRefused retries only requests that were certainly not executed, for requests that must not be executed
 	// twice.
@@ -166,7 +168,7 @@ func (p *Pipeline) write(stream int16, flush bool) {
 	if err != nil {
 		p.fail(err)
 	}
-	select { // the reader may have failed the slots before this slot was filled
+	select { // the reader may have ended all slots with an error before this slot was filled
 	case <-p.ended:
 		p.end(stream, p.err)
 	default:
@@ -257,7 +259,7 @@ func (p *Pipeline) answer(h cqlwire.Header, body []byte) {
 	time.AfterFunc(Backoff(tries), func() { p.write(stream, true) })
 }
 
-// worth reports whether a retry of a request may succeed.
+// worth reports whether it is worthwhile to retry a request, because the retry may succeed.
 func (p *Pipeline) worth(e *cqlwire.Error) bool {
 	return Refused(e) || !p.o.OnlyRefused && (e.Code == cqlwire.CodeWriteTimeout || e.Code == cqlwire.CodeReadTimeout)
 }
@@ -265,7 +267,8 @@ func (p *Pipeline) worth(e *cqlwire.Error) bool {
 // moves reports whether the server has recently executed requests of this pipeline or may still start to execute them.
 func (p *Pipeline) moves() bool { return time.Since(time.Unix(0, p.done.Load())) < turnMax }
 
-// Refused reports whether an error means that the server cannot execute a request now and has not started to.
+// Refused reports whether an error means that the server cannot execute a request now and has not started to execute
+// it.
 func Refused(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeOverloaded || e.Code == cqlwire.CodeUnavailable ||

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// depthMax is the maximum nesting of a value.
+// depthMax is the maximum nesting depth of a value.
 const depthMax = 64
 
 // Parse parses the contents of a CSV field: a native value as in a CQL string, other values as CQL literals or as

@@ -127,8 +127,8 @@ func same(t *cqltype.Type, a, b []byte) bool {
 	return (a == nil) == (b == nil) && t.Compare(a, b) == 0 && t.Format(a) == t.Format(b)
 }
 
-// TestRoundTrip checks T1: a value of any type is equal after it has been written and read. Values are written as CSV
-// fields in any dialect and as members of JSON objects. The JSON output is valid.
+// TestRoundTrip checks T1: a value of any type must be equal after it has been written and read. Values are written as
+// CSV fields in any dialect and as members of JSON objects. The JSON output is valid.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 3)

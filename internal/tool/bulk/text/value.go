@@ -124,7 +124,7 @@ func appendSequence(dst []byte, t *cqltype.Type, wire []byte, style Style) []byt
 	return append(dst, brackets[1])
 }
 
-// appendMap converts the keys to strings in the JSON style, because JSON has no other keys.
+// appendMap converts the keys to strings in the JSON style, because all JSON keys are strings.
 func appendMap(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
 	dst = append(dst, '{')
 	first := true

@@ -55,7 +55,7 @@ func (d *Differ) Diff(source, target *Row) Change {
 		return Change{}
 	case (source == nil || source.ends) && target.living(2*ending).isEnding(),
 		(target == nil || target.ends) && source.living(2*ending).isEnding():
-		return Change{} // the cell expires on both sides at about this time
+		return Change{} // the cells on both sides expire at about the same time
 	case target == nil:
 		return d.missing(source)
 	case !target.Static && (source == nil || source.ends):
@@ -79,7 +79,7 @@ func (d *Differ) gone(target *Row) Change {
 		return c
 	}
 	s := Statement{kind: deleteRow, row: target, time: at}
-	if target.nulls > 0 && len(d.Layout.Regular) > 0 { // a DELETE would delete more: the row consists of its cells
+	if target.nulls > 0 && len(d.Layout.Regular) > 0 { // the row has no marker, so a DELETE would delete too much
 		s.kind = update
 		for i := range d.Layout.Regular {
 			s.values = append(s.values, value{slot: slot{column: i}})
@@ -131,8 +131,8 @@ func left(ttl int32, at time.Time) int32 {
 	return max(1, ttl-int32(time.Since(at)/time.Second))
 }
 
-// ending is the time before the expiration of a cell after which the cell counts as expired. Servers count whole
-// seconds of their own clocks, and both sides are not read at the same time.
+// ending is the time before the expiration of a cell after which the cell counts as expired. The margin is needed
+// because servers count whole seconds of their own clocks and because the two sides are not read at the same time.
 const ending = 5 * time.Second
 
 // endsIn reports whether a cell that was read at a time expires within d.
@@ -196,8 +196,8 @@ func (d *Differ) changed(source, target *Row) Change {
 	return c
 }
 
-// unmarked returns the time at which to delete a row before it is written, if all its cells expire. The row was
-// deleted in the source or has lost its permanent data. Without the deletion, the row marker of an earlier pass would
+// unmarked returns the time at which to delete a row before it is written, if all its cells expire. The row was deleted
+// in the source or has lost its permanent data. Without the deletion, the row marker that an earlier pass wrote would
 // remain permanently. The deletion is older than all cells.
 func (d *Differ) unmarked(source *Row) (at int64, ok bool) {
 	if source.Static || source.nulls > 0 || source.empty() || d.Bound == 0 && !d.Force {
@@ -339,7 +339,7 @@ func newest(cells []Cell) int64 {
 // pairs returns the cells of both sides, matched by their keys. A missing cell is nil.
 func pairs(source, target []Cell) func(yield func(s, t *Cell) bool) {
 	return func(yield func(s, t *Cell) bool) {
-		if len(source) <= 1 && len(target) <= 1 { // this applies to plain columns, for example
+		if len(source) <= 1 && len(target) <= 1 { // for example, in plain columns, whose cells have no keys
 			switch {
 			case len(source) == 0 && len(target) == 0:
 				return

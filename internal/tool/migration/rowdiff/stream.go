@@ -39,7 +39,7 @@ type Row struct {
 	Err error
 	// nulls is the number of trailing clustering columns that are null, which compact tables allow.
 	nulls int
-	// columns contains the cells of each column, or none for null.
+	// columns contains the cells of each column. A null column has no cells.
 	columns [][]Cell
 	// at is the time at which the row was read.
 	at time.Time
@@ -61,7 +61,7 @@ func (r *Row) Newest() int64 {
 	return newest
 }
 
-// empty reports whether the row has no cells: only its existence is stored.
+// empty reports whether the row has no cells, so that only its existence is stored.
 func (r *Row) empty() bool {
 	return !slices.ContainsFunc(r.columns, func(cells []Cell) bool { return len(cells) > 0 })
 }
@@ -265,7 +265,8 @@ func (s *Stream) Next() (*Row, error) {
 	return r, nil
 }
 
-// Merge calls f with each row of both streams, with nil for a missing row. A row with an error is passed alone.
+// Merge calls f with each row of both streams, with nil for a missing row. A row with an error is passed without a
+// counterpart.
 func Merge(source, target *Stream, f func(source, target *Row) error) error {
 	a, err := source.Next()
 	if err != nil {
@@ -277,7 +278,7 @@ func Merge(source, target *Stream, f func(source, target *Row) error) error {
 		switch {
 		case a == nil:
 			order = 1
-		case b == nil, a.Err != nil: // an unreadable row has no counterpart
+		case b == nil, a.Err != nil: // an unreadable row is passed without a counterpart
 			order = -1
 		case b.Err != nil:
 			order = 1

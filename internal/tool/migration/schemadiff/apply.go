@@ -17,7 +17,7 @@ import (
 func late(kind string) bool { return kind == Index || kind == View }
 
 // Apply creates keyspaces, types, functions, aggregates, and tables, and determines which indexes and views of the
-// created tables the target rejects. Apply records rejections in the plan and returns at the first other error.
+// created tables the target rejects. Apply records rejections in the plan, and stops at the first other error.
 func (p *Plan) Apply(ctx context.Context, target *bulk.Reader) error {
 	made := map[bulk.Name]bool{}
 	if err := p.run(ctx, target, func(s *Step) bool { return !late(s.Kind) }, func(s *Step) {
@@ -50,7 +50,7 @@ func (p *Plan) Late(ctx context.Context, target *bulk.Reader) error {
 }
 
 // run creates the objects selected by takes. run retries rejected objects after other objects have been created: types
-// need types, and aggregates need functions.
+// may depend on other types, and aggregates depend on functions.
 func (p *Plan) run(ctx context.Context, target *bulk.Reader, takes func(*Step) bool, done func(*Step)) error {
 	for again := true; again; {
 		again = false

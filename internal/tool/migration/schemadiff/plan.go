@@ -199,7 +199,8 @@ func (p *Plan) Tables() (names []bulk.Name) {
 	return names
 }
 
-// Existing changes the plan so that it creates nothing: missing tables are rejected, and other objects are ignored.
+// Existing changes the plan so that it creates nothing. Missing tables are marked as rejected, and all objects other
+// than tables are removed from the plan.
 func (p *Plan) Existing() {
 	var steps []Step
 	for _, s := range p.Steps {

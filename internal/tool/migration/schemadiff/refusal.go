@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// refusal returns the reason why an object cannot be created if the text of its statement already shows the reason. The
-// text comes from the source and is executed with the permissions of the importing user: it must be the statement that
-// creates the object, and nothing else.
+// refusal returns the reason why an object cannot be created if the text of its statement already shows the reason.
+// Because the text comes from the source and is executed with the permissions of the importing user, it must contain
+// only the statement that creates the object.
 func refusal(o Object) string {
 	st, markers, err := parser.Parse(o.Text)
 	if err != nil {

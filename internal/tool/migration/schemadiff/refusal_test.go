@@ -42,7 +42,7 @@ func TestRefusal(t *testing.T) {
 }
 
 // TestCompact checks that a table WITH COMPACT STORAGE is created without changes. Cassandra describes such a table in
-// a comment, and with the clustering order of a column that does not exist.
+// a comment that contains the clustering order of a column that does not exist.
 func TestCompact(t *testing.T) {
 	const was = "/*\nWarning: Table ks.t omitted because it has constructs not compatible with CQL.\n\n" +
 		"CREATE TABLE ks.t (\n    k int,\n    v int,\n    PRIMARY KEY (k)\n) WITH COMPACT STORAGE\n" +

@@ -28,7 +28,7 @@ const (
 // Object is an object of a schema.
 type Object struct {
 	Keyspace, Kind, Name string
-	// Text is the statement that creates it.
+	// Text is the statement that creates the object.
 	Text string
 	// Table is the table of an index or a view.
 	Table string

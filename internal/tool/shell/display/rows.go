@@ -20,7 +20,7 @@ import (
 // Format is an output format.
 type Format string
 
-// The formats. Expanded prints one line per column, and is otherwise like Table.
+// The formats. Expanded is like Table, but prints one line per column.
 const (
 	Table    Format = "table"
 	Expanded Format = "expanded"

@@ -66,7 +66,7 @@ func TestTooLong(t *testing.T) {
 }
 
 // FuzzSplit checks that the splitter terminates for every text and neither loses nor adds tokens. Statements must
-// consist of tokens of the input in their order. The result must not depend on whether statements arrive one by one.
+// consist of tokens of the input in their order. The result must be the same if the statements are added one by one.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{"SELECT 1; SELECT 'a;''b'", "BEGIN BATCH\nINSERT;\nAPPLY BATCH;",
 		"a -- ;\n;b /* ; \n */;", "$$;$$;\"\"\";\";", "HELP\nx;", "EXPLAIN BEGIN TRANSACTION a; COMMIT TRANSACTION;",
