@@ -452,11 +452,18 @@ func TestWritesDuringAlter(t *testing.T) {
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	var written [2]int
+	var first [2]chan struct{} // closed when the writer has written its first row
 	for i := range 2 {
+		first[i] = make(chan struct{})
 		wg.Go(func() {
+			begun := sync.OnceFunc(func() { close(first[i]) })
+			defer begun()
 			s := w.NewSession(Client{})
 			text := []byte("INSERT INTO ks.t (k, c, v) VALUES (?, ?, 1)")
 			for n := int32(0); ; n++ {
+				if n > 0 {
+					begun()
+				}
 				select {
 				case <-stop:
 					written[i] = int(n)
@@ -483,6 +490,10 @@ func TestWritesDuringAlter(t *testing.T) {
 		})
 	}
 	for i := range 30 {
+		if i == 15 { // both writers run during the second half of the changes
+			<-first[0]
+			<-first[1]
+		}
 		if err := w.try(fmt.Sprintf("ALTER TABLE ks.t ADD c%d int", i)); err != nil {
 			t.Error(err)
 		}
