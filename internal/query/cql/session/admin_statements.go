@@ -24,8 +24,7 @@ func (st *statement) mayBlock() bool {
 	return !use
 }
 
-// runOther executes the statements that are bound during execution: USE, TRUNCATE, DESCRIBE, DDL, and statements about
-// roles.
+// runOther executes the USE, TRUNCATE, DESCRIBE, DDL, and role statements. These statements are bound during execution.
 func (s *Session) runOther(ctx context.Context, c *Call, st *statement) Status {
 	switch p := st.parsed.(type) {
 	case *parser.Use:
@@ -52,7 +51,7 @@ func (s *Session) runUse(c *Call, p *parser.Use) Status {
 }
 
 func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *parser.Truncate) Status {
-	// If this node did not know about an index or view, that index or view would keep the truncated rows.
+	// The indexes and views that this node does not know would keep the truncated rows.
 	if err := s.engine.readBarrier(ctx, changeBarrierWait); err != nil {
 		return c.Result.Fail(&dberr.Server{Message: "The table was not truncated because the leader of the meta partition does not " +
 			"respond, and the table's indexes and views are not known. Retry the statement."})
@@ -79,10 +78,10 @@ func (s *Session) runTruncate(ctx context.Context, c *Call, st *statement, p *pa
 	return Done
 }
 
-// requireWait limits how long TRUNCATE waits for the partitions of a view to require its new revision.
+// requireWait is the maximum time that TRUNCATE waits until the partitions of a view require the new view revision.
 const requireWait = 10 * time.Second
 
-// truncate truncates a table with its indexes and views.
+// truncate truncates a table and its indexes and views.
 func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
 	if len(ks.ViewsOf(t.Name)) > 0 {
 		x := view.Truncation{Tables: e.coordinator, Schema: e.ddl, Limit: requireWait,
@@ -96,7 +95,7 @@ func (e *Engine) truncate(ctx context.Context, ks *schema.Keyspace, t *schema.Ta
 	return e.coordinator.Truncate(ctx, t.ID, indexes...)
 }
 
-// runSchema executes DDL. The change has been published when the executor returns (SE4).
+// runSchema executes DDL. The executor publishes the change before it returns (SE4).
 func (s *Session) runSchema(ctx context.Context, c *Call, st *statement) Status {
 	if !ddl.Handles(st.parsed) {
 		return c.Result.Fail(dberr.Invalidf("This statement is not supported"))

@@ -13,25 +13,24 @@ import (
 
 // Auditor records completed requests.
 type Auditor interface {
-	// AuditsAll reports whether Audit is called for every request. If it returns false, Audit is called only for
-	// requests without permission and for statements about roles.
+	// AuditsAll reports whether Audit is called for every request. If AuditsAll returns false, Audit is called only for
+	// unauthorized requests and for role statements.
 	AuditsAll() bool
-	// Audit records a request, and must not retain the entry. security reports whether the client lacked a permission
-	// or the statement is about roles.
+	// Audit records a request. It must not retain the entry. If the client lacked a permission or sent a role
+	// statement, security is true.
 	Audit(e *AuditEntry, security bool)
 }
 
-// auditsAll reports whether every request is audited.
 func (o *Options) auditsAll() bool { return o.Auditor != nil && o.Auditor.AuditsAll() }
 
 // AuditEntry describes a completed request.
 type AuditEntry struct {
 	Client *Client
 	// Type and Category are the names that Cassandra's audit log uses, for example SELECT and QUERY. A failed request
-	// has the type REQUEST_FAILURE and the category ERROR. A request without permission has the type
-	// UNAUTHORIZED_ATTEMPT and the category AUTH.
+	// has the type REQUEST_FAILURE and the category ERROR. An unauthorized request has the type UNAUTHORIZED_ATTEMPT
+	// and the category AUTH.
 	Type, Category string
-	// Keyspace and Table name the object of the request. They are empty if the request has no single object.
+	// Keyspace and Table name the object of the request, or are empty if the request has no single object.
 	Keyspace, Table string
 	// Text is the statement without passwords.
 	Text string
@@ -39,8 +38,8 @@ type AuditEntry struct {
 	Err error
 }
 
-// audit reports a completed request to the auditor, if one is configured. If the request has no statement, st is nil
-// and text is the result of display.
+// audit reports a completed request to the auditor, if one is configured. For a request without a statement, st is nil
+// and text contains the display text.
 func (s *Session) audit(st *statement, err error, kind string, text string) {
 	o := &s.engine.opts
 	if o.Auditor == nil {
@@ -93,10 +92,10 @@ func (a *AuditEntry) describe(st *statement) {
 	}
 }
 
-// auditKind is the audit log's classification of a statement type.
+// auditKind holds the audit log's classification of a statement type.
 type auditKind struct {
 	name, category string
-	// target returns the keyspace and table that the statement names. The statement may be nil.
+	// target returns the keyspace and table that the statement names. The argument may be nil.
 	target func(*statement) (keyspace, table string)
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAudit checks that every completed request through every entry point is audited once. The entry must contain
-// Cassandra's name for the request, the object of the request, and its error. Audit entries contain no passwords.
+// TestAudit checks that every completed request of every entry point is audited once. The entry must contain
+// Cassandra's request type, the object, and the error. Audit entries must not contain passwords.
 func TestAudit(t *testing.T) {
 	w := newAuthFixture(t)
 	query := func(s *Session, text string) { w.run(s, (*Session).Query, Request{Text: []byte(text)}) }

@@ -19,31 +19,31 @@ import (
 
 // Authority checks permissions on a node that requires authentication. It is safe for concurrent use.
 //
-// A statement holds the permissions that it requires. A session caches the permissions of its role for the current
-// state of the roles. As long as the state does not change, a check takes two lookups.
+// Each session caches the permissions of its role for the current state of the roles. While the state does not change,
+// a check requires two lookups.
 type Authority struct {
 	datacenter string
 	configured access.ConfiguredUsers
-	// strict reports whether a change of the password or of LOGIN ends sessions.
+	// strict reports whether a change of a role's password or LOGIN option ends the role's sessions.
 	strict  bool
 	current atomic.Pointer[roleCache]
 }
 
-// roleCache holds one state of the roles and the subjects that have been resolved in it.
+// roleCache holds one state of the roles and the subjects resolved in this state.
 type roleCache struct {
 	state    *access.State
 	resolved sync.Map // name -> *access.Subject
 }
 
-// NewAuthority returns an authority for a node in the given data center. configured contains the users that are defined
-// in the node's configuration. If strict is true, a change of the password or of LOGIN ends the sessions of a role.
+// NewAuthority returns an authority for a node in the given data center. configured contains the users defined in the
+// node's configuration. If strict is true, a change of a role's password or LOGIN option ends the role's sessions.
 func NewAuthority(datacenter string, configured access.ConfiguredUsers, strict bool) *Authority {
 	a := &Authority{datacenter: datacenter, configured: configured, strict: strict}
 	a.Set(&access.State{})
 	return a
 }
 
-// Set replaces the state of the roles. The next request of every session uses it.
+// Set replaces the state of the roles. The next request of every session uses the new state.
 func (a *Authority) Set(s *access.State) { a.current.Store(&roleCache{state: s}) }
 
 // State returns the current state of the roles.
@@ -67,28 +67,27 @@ func (a *Authority) subject(e *roleCache, name string) *access.Subject {
 type sessionAccess struct {
 	cache   *roleCache
 	subject *access.Subject
-	err     error // set if the session must not execute any request
+	err     error // non-nil if the session must not execute any request
 }
 
-// identity holds the identity of a session's client and its permissions in the current state of the roles.
+// identity holds the identity and the permissions of a session's client.
 type identity struct {
 	engine   *Engine
 	client   Client
 	claimant fairshare.Principal
-	// account holds the permissions of an account key. It is nil for other clients.
+	// account holds the permissions of an account key. For clients without an account key, account is nil.
 	account *access.Subject
-	// access holds the permissions of the client in the last state of the roles that was checked.
+	// access holds the client's permissions in the most recently checked state of the roles.
 	access atomic.Pointer[sessionAccess]
 }
 
-// requiredPermission is a permission that a statement requires.
 type requiredPermission struct {
 	permission access.Permission
 	on         access.Resource
 }
 
-// subject returns the role of the session or the permissions of its account key. It returns nil if authentication is
-// off. The error explains why the session must not execute any request.
+// subject returns the role of the session or the permissions of its account key. If authentication is off, subject
+// returns nil. It returns an error if the session must not execute requests.
 func (i *identity) subject() (*access.Subject, error) {
 	if i.account != nil {
 		return i.account, nil
@@ -112,8 +111,8 @@ func (i *identity) subject() (*access.Subject, error) {
 	return have.subject, have.err
 }
 
-// check returns an error if the client must not execute a statement. Permissions for changes of the schema and of roles
-// are checked where these changes are executed.
+// check returns an error if the client must not execute a statement. Schema changes and role changes check their
+// permissions during execution.
 func (i *identity) check(st *statement) error {
 	who, err := i.subject()
 	if err != nil {
@@ -146,14 +145,14 @@ func (i *identity) actor() (ddl.Actor, error) {
 		return ddl.Actor{}, err
 	}
 	if i.account != nil {
-		return ddl.Actor{Subject: who}, nil // a created object would have no owner
+		return ddl.Actor{Subject: who}, nil // an object that the client creates would have no owner
 	}
 	return ddl.Actor{Role: who.Name, Subject: who}, nil
 }
 
 // hiddenFromAccounts rejects statements on system.peers_v2, which does not exist in Azure Cosmos DB. A driver that
-// reads this table connects to the CQL port of the other nodes. This port requires a role. Without the table, the
-// driver keeps using the port in its configuration.
+// reads this table connects to the other nodes on the CQL port, which requires a role. If the table does not exist, the
+// driver uses the configured port.
 func hiddenFromAccounts(st *statement) error {
 	for _, t := range st.tables {
 		if t.Keyspace == "system" && t.Name == "peers_v2" {

@@ -15,12 +15,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
-// authFixture is a fixture with authentication. The role boss is configured.
+// authFixture is a fixture with authentication. The node's configuration defines the role boss.
 type authFixture struct {
 	*fixture
 	authority *Authority
 	mu        sync.Mutex
-	log       []string // the audited requests
+	log       []string // audited requests
 }
 
 // AuditsAll implements Auditor.
@@ -50,7 +50,7 @@ func (w *authFixture) ApplyRoles(_ context.Context, c access.Change, actor strin
 
 func newAuthFixture(t testing.TB) *authFixture { return newAuthFixtureWith(t, false) }
 
-// newAuthFixtureWith works like newAuthFixture, except that a change of credentials ends sessions if strict is true.
+// newAuthFixtureWith returns a fixture. If strict is true, a change of credentials ends sessions.
 func newAuthFixtureWith(t testing.TB, strict bool) *authFixture {
 	w := &authFixture{authority: NewAuthority("dc1", access.ConfiguredUsers{"boss": ""}, strict)}
 	o := Options{Authority: w.authority, Roles: w, Auditor: w}
@@ -65,7 +65,6 @@ func (w *authFixture) as(role string) *Session {
 	return w.NewSession(Client{Version: 4, User: role, Remote: netip.MustParseAddrPort("10.0.0.1:4000")})
 }
 
-// answer returns the error or the warnings of a statement.
 func (w *authFixture) answer(s *Session, text string) string {
 	r := w.run(s, (*Session).Query, Request{Text: []byte(text)})
 	if r.Err != nil {
@@ -150,12 +149,12 @@ func TestPermissions(t *testing.T) {
 		if got := w.answer(low, text); strings.HasPrefix(got, "User low") {
 			t.Errorf("granted, %s: %s", text, got)
 		}
-		if resource != "TABLE ks.new" { // the table has been dropped
+		if resource != "TABLE ks.new" { // the last statement dropped this table
 			w.query(t, "REVOKE "+grant+" FROM low")
 		}
 	}
-	// A transaction that reads and writes requires both permissions. A condition also requires both, because it returns
-	// stored values.
+	// A transaction that reads and writes requires both permissions. A conditional write also requires both
+	// permissions, because its result contains stored values.
 	const both = "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k = 1); IF a.v = 1 THEN " +
 		"UPDATE ks.t SET v = 2 WHERE k = 1; END IF COMMIT TRANSACTION"
 	w.query(t, "GRANT SELECT ON ks.t TO low")
@@ -204,7 +203,7 @@ func TestPermissions(t *testing.T) {
 }
 
 // TestRoleChangesAffectSessions checks that open sessions use the current state of the roles. Revoking a permission,
-// removing LOGIN, and dropping a role must also affect statements that were prepared earlier.
+// removing LOGIN, and dropping a role must also affect statements that were prepared before the change.
 func TestRoleChangesAffectSessions(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -247,9 +246,9 @@ func TestRoleChangesAffectSessions(t *testing.T) {
 	}
 }
 
-// TestRecreatedRole checks that a session is bound to the record of its role instead of the name of the role. If a role
-// is created again after a DROP, sessions of the dropped role receive no permissions. A change of credentials ends
-// sessions if this is configured.
+// TestRecreatedRole checks that a session is bound to the role record instead of the role name. If a role is dropped
+// and created again, the sessions of the dropped role must not receive permissions. In strict mode, a change of
+// credentials must end sessions.
 func TestRecreatedRole(t *testing.T) {
 	const gone = "You do not have access to this datacenter (dc1)"
 	for _, strict := range []bool{false, true} {
@@ -288,7 +287,7 @@ func TestRecreatedRole(t *testing.T) {
 	}
 }
 
-// TestAnonymous checks the results of statements about roles if authentication is off.
+// TestAnonymous checks the results of role statements if authentication is off.
 func TestAnonymous(t *testing.T) {
 	w := newFixture(t, Options{})
 	for _, text := range []string{"CREATE ROLE x", "LIST ROLES", "LIST USERS", "GRANT SELECT ON ALL KEYSPACES TO x",
@@ -303,8 +302,8 @@ func TestAnonymous(t *testing.T) {
 	}
 }
 
-// checkOf returns a check of a prepared SELECT. The role may execute the statement because of a grant on a resource, so
-// it is never rejected.
+// checkOf returns a function that checks the permissions for a prepared SELECT. The role has the permission because of
+// a grant on a resource.
 func checkOf(t testing.TB, granted string) (check func()) {
 	t.Helper()
 	w := newAuthFixture(t)
@@ -323,7 +322,7 @@ func checkOf(t testing.TB, granted string) (check func()) {
 	}
 }
 
-// BenchmarkCheck measures the permission check of a prepared statement for a role without superuser status.
+// BenchmarkCheck measures the permission check of a prepared statement for a role that is not a superuser.
 func BenchmarkCheck(b *testing.B) {
 	check := checkOf(b, "ks.t")
 	b.ReportAllocs()
@@ -339,9 +338,8 @@ func TestCheckAllocates(t *testing.T) {
 	}
 }
 
-// TestKeysRequirePermission checks that a role needs SELECT on a table of keyspace ilion to read it, because some of
-// these tables contain keys of logical partitions. Permissions on the tables that the ilion tables describe are not
-// sufficient.
+// TestKeysRequirePermission checks that a role needs the SELECT permission to read a table of the keyspace ilion. Some
+// of these tables contain keys of logical partitions. Permissions on the described tables are not sufficient.
 func TestKeysRequirePermission(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// barrierWait is the maximum duration of the read barrier before a statement is rejected.
+	// barrierWait is the maximum duration of the read barrier that precedes a rejection.
 	barrierWait = time.Second
-	// barrierPause is the time during which rejections skip the read barrier after it has timed out. Otherwise,
-	// rejected statements would occupy the workers while the meta partition has no leader.
+	// barrierPause is the time during which rejections skip the read barrier after it has timed out. Without this
+	// pause, rejected statements would occupy the workers while the meta partition has no leader.
 	barrierPause = 5 * time.Second
-	// changeBarrierWait is the maximum duration of the read barrier before TRUNCATE and before a change of the schema
-	// or the roles.
+	// changeBarrierWait is the maximum duration of the read barrier that precedes a TRUNCATE, a schema change, or a
+	// role change.
 	changeBarrierWait = 10 * time.Second
 )
 
-// recheckResult is the decision about a rejected request.
+// recheckResult is the result of recheck.
 type recheckResult int
 
 const (
-	// rejectionFinal means that the rejection is final.
+	// rejectionFinal means that the client receives the rejection.
 	rejectionFinal recheckResult = iota
 	// recheckOnWorker means that the request must be checked again on a goroutine that may block.
 	recheckOnWorker
 	// recheckNow means that the request must be checked again immediately, because the schema and the roles have been
-	// updated. They may have been outdated when the request was rejected.
+	// updated.
 	recheckNow
 )
 
-// recheck decides about a request that was rejected with err, which may be nil. If the rejection is final, recheck
-// returns the error for the client. This node may not have received a recent change, such as the creation of the table,
-// because the node was down or is slow (SE7).
+// recheck decides whether to check a rejected request again. err is the reason for the rejection and may be nil. If the
+// rejection is final, recheck returns the error for the client. The schema of a node that was down or is slow may lack
+// a recent change, such as the creation of the table (SE7).
 func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult, error) {
 	if e.opts.Metadata == nil || err == nil {
 		return rejectionFinal, err
@@ -59,8 +59,8 @@ func (e *Engine) recheck(ctx context.Context, c *Call, err error) (recheckResult
 	return recheckNow, err
 }
 
-// unconfirmed returns the error for a rejection that is based on a schema that may be outdated. A missing keyspace or
-// table may exist in the current schema, so the client receives an error that makes drivers retry on another node.
+// unconfirmed returns the error for a rejection if the node's schema may be outdated. The keyspace or table may exist
+// in the current schema, so the error makes drivers retry on another node.
 func unconfirmed(err error) error {
 	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && bad.Missing {
 		return dberr.Serverf("The statement was not executed: %s in the schema of this node, which may be outdated because "+

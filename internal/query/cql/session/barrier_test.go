@@ -12,16 +12,16 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// awaitFunc is the metadata of a cluster whose read barrier calls a function.
+// awaitFunc implements container.Metadata with a function that is called as the read barrier.
 type awaitFunc func() error
 
 func (f awaitFunc) AwaitLatest(context.Context) error { return f() }
 
-// TestRecheck checks (SE7) on a node that has missed a schema change. A request for an unknown object is bound again
-// after the node has received the change, through every entry point. If the read barrier times out, the request and
-// subsequent requests are rejected. However, the error must not state that a keyspace or table does not exist.
+// TestRecheck checks (SE7) on a node that has missed a schema change. For every entry point, a request for an unknown
+// object must be bound again after the node has received the change. If the read barrier times out, the request and
+// subsequent requests must be rejected. The error must not state that a keyspace or table does not exist.
 func TestRecheck(t *testing.T) {
-	var missed []string // the statements that the read barrier delivers
+	var missed []string // statements that the read barrier executes
 	var w *fixture
 	var down error
 	asked, now := 0, time.Now()

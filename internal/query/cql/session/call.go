@@ -17,7 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/call"
 )
 
-// bindCall binds CALL. The permission required is EXECUTE on the procedure. No permission on the container is required.
+// bindCall binds CALL. The statement requires the EXECUTE permission on the procedure, but no permission on the
+// container.
 func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	p, err := call.Prepare(e.opts.Release, s, e.catalog.Snapshot(), st.keyspace, len(st.markers))
 	if err != nil {
@@ -31,7 +32,7 @@ func (e *Engine) bindCall(st *statement, s *parser.Call) error {
 	return nil
 }
 
-// runCall executes CALL. It waits for the leader of the logical partition.
+// runCall executes CALL. It waits until the logical partition has a leader.
 func (s *Session) runCall(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	if s.engine.opts.Calls == nil {
 		return c.Result.Fail(dberr.Invalidf("Stored procedures are not available on this node"))

@@ -12,8 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// chargePayload is the key of the custom payload that reports the request charge as an 8-byte big-endian double. It is
-// added to a response if one of the tables has provisioned throughput, or if the request has a payload with this key.
+// chargePayload is the key of the custom payload that reports the request charge as an 8-byte big-endian double. A
+// response contains this payload if a table of the request has provisioned throughput, or if the request contains a
+// payload with this key.
 const chargePayload = "RequestCharge"
 
 var chargeKey = []byte(chargePayload)
@@ -33,7 +34,6 @@ func findMeteredTables(s *schema.Schema) *meteredTables {
 	return &m
 }
 
-// hasAny reports whether any of the tables is metered.
 func (m meteredTables) hasAny(tables []*schema.Table) bool {
 	if len(m) == 0 {
 		return false
@@ -46,11 +46,12 @@ func (m meteredTables) hasAny(tables []*schema.Table) bool {
 	return false
 }
 
-// maxChargePayload is the key of the custom payload that limits the charge of a request, in the same format.
+// maxChargePayload is the key of the custom payload that limits the charge of a request. The format is the same as for
+// chargePayload.
 const maxChargePayload = "MaxRequestCharge"
 
-// readPayload reads the custom payload of the request: the maximum charge, the priority, and whether to report the
-// charge.
+// readPayload reads the maximum charge and the priority from the custom payload of the request. It also sets
+// wantsCharge.
 func (c *Call) readPayload() (err error) {
 	c.wantsCharge, c.maxCharge, c.lowPriority = false, 0, false
 	for i := range c.Request.Payload {
@@ -77,20 +78,19 @@ func (c *Call) readPayload() (err error) {
 	return nil
 }
 
-// addChargePayload adds the request charge to the payload of the response.
 func (r *Result) addChargePayload(u ru.Units) {
 	binary.BigEndian.PutUint64(r.chargeBytes[:], math.Float64bits(u.Float()))
 	r.Payload = append(r.Payload, Payload{Key: chargeKey, Value: r.chargeBytes[:]})
 }
 
-// attachCharge adds the charge to the response if the client requested it or a table has provisioned throughput.
+// attachCharge adds the charge to the response if the client requested the charge or a table has provisioned
+// throughput.
 func (s *Session) attachCharge(c *Call, tables []*schema.Table) {
 	if c.wantsCharge || (*s.engine.metered.Load()).hasAny(tables) {
 		c.Result.addChargePayload(c.Result.Charge)
 	}
 }
 
-// traceCharge adds the request charge to a trace.
 func traceCharge(t *trace.Trace, u ru.Units) {
 	if u > 0 {
 		t.Add("Request charge: " + u.String() + " RU")

@@ -22,7 +22,7 @@ func chargeOf(r *Result) float64 {
 	return -1
 }
 
-// charged executes a statement and requests its charge.
+// charged executes a request and returns the charge and the result.
 func (w *fixture) charged(t *testing.T, r Request) (float64, *Result) {
 	t.Helper()
 	r.Payload = []Payload{{Key: []byte("RequestCharge"), Value: []byte{1}}}
@@ -92,9 +92,9 @@ func TestRequestCharge(t *testing.T) {
 	}
 }
 
-// TestChargePayload checks that every response contains the charge if the table or its keyspace has provisioned
-// throughput. This applies as soon as the throughput is set, even to statements that were already prepared. Otherwise,
-// only clients that request the charge receive it.
+// TestChargePayload checks which responses contain the charge. If the table or keyspace has provisioned throughput,
+// every response must contain the charge, even for statements that were prepared earlier. Otherwise, only clients that
+// request the charge must receive the charge.
 func TestChargePayload(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")

@@ -22,8 +22,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
 
-// TestLevelWarnings checks the warnings for consistency levels. In a cluster only, a write at a level above a quorum
-// causes a warning once per connection and level. Reads cause no warning.
+// TestLevelWarnings checks the warnings for consistency levels. A write at a level above a quorum must cause one
+// warning per connection and level. Reads and single nodes must cause no warning.
 func TestLevelWarnings(t *testing.T) {
 	replicas := 0
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
@@ -66,7 +66,7 @@ func TestLevelWarnings(t *testing.T) {
 				"UPDATE ks.c SET n = n + 1 WHERE k = 1",
 			} {
 				if level == dberr.Any && strings.Contains(text, "ks.c") {
-					continue // rejected
+					continue // the level is rejected
 				}
 				s := w.NewSession(Client{Version: 4})
 				call := func(text string) string {
@@ -83,7 +83,7 @@ func TestLevelWarnings(t *testing.T) {
 					t.Errorf("%d replicas, %s at %s again: %q", test.replicas, text, level, got)
 				}
 				if level == dberr.Any {
-					continue // rejected
+					continue // the level is rejected
 				}
 				if got := call("SELECT v FROM ks.t WHERE k = 1"); got != "" {
 					t.Errorf("%d replicas, SELECT at %s: %q", test.replicas, level, got)
@@ -93,8 +93,8 @@ func TestLevelWarnings(t *testing.T) {
 	}
 }
 
-// TestBatchMessageWarnings checks the warnings for batch messages. A write that fails causes no warning, but the next
-// write does.
+// TestBatchMessageWarnings checks the warnings for batch messages. A failed write must cause no warning, but the next
+// write must cause a warning.
 func TestBatchMessageWarnings(t *testing.T) {
 	w := newFixtureWith(t, Options{}, func() catalog.NodeInfo {
 		return catalog.NodeInfo{EffectiveReplication: 4}
@@ -126,9 +126,9 @@ func (f *fixedRouting) Tablet(_ uint32, t token.Token) (Tablet, bool) {
 	return f.tablet, !f.here[t]
 }
 
-// TestTablets checks that a client that requested tablets-routing-v1 receives the location of data in the format of
-// this protocol extension. The location is sent in response to an EXECUTE that binds the whole partition key on a node
-// without a replica.
+// TestTablets checks that clients of tablets-routing-v1 receive data locations in the format of this protocol
+// extension. A node without a replica must send the location in response to an EXECUTE that binds the whole partition
+// key.
 func TestTablets(t *testing.T) {
 	routing := &fixedRouting{here: map[token.Token]bool{token.Hash(i32(7)): true}}
 	routing.tablet = Tablet{First: -2, Last: 5, Replicas: []schema.UUID{{1}, {2}}}
@@ -197,7 +197,7 @@ func TestTablets(t *testing.T) {
 	}
 }
 
-// TestTopologyRouting checks that the ranges have the form that drivers expect, that they cover the ring, and that the
+// TestTopologyRouting checks that the ranges have the expected form, that the ranges cover the ring, and that the
 // leader comes first.
 func TestTopologyRouting(t *testing.T) {
 	nodes := []topology.NodeID{{1}, {2}, {3}, {4}}
@@ -235,14 +235,14 @@ func TestTopologyRouting(t *testing.T) {
 	}
 }
 
-// fixedLeader leads all partitions. If it is zero, the leader is unknown.
+// fixedLeader is the leader of all partitions. The value zero means that the leader is unknown.
 type fixedLeader topology.NodeID
 
 func (l fixedLeader) Leader(topology.PartitionID) (topology.NodeID, bool) {
 	return topology.NodeID(l), l != fixedLeader{}
 }
 
-// fakeRouting is the coordinator of a TopologyRouting.
+// fakeRouting is a fake coordinator for TopologyRouting.
 type fakeRouting struct {
 	topology func() *topology.Snapshot
 	local    func(t token.Token, level dberr.Consistency) bool
@@ -254,7 +254,7 @@ func (f fakeRouting) ServesLocally(_ uint32, t token.Token, level dberr.Consiste
 	return f.local == nil || f.local(t, level)
 }
 
-// TestNear checks that a read that requires another node is not executed on the goroutine of a connection.
+// TestNear checks that a connection's goroutine does not execute reads that require another node.
 func TestNear(t *testing.T) {
 	w := newFixture(t, Options{Routing: &TopologyRouting{Coordinator: fakeRouting{nil,
 		func(tok token.Token, level dberr.Consistency) bool {
@@ -303,8 +303,8 @@ func (f *found) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestBatchLog checks that batch records are decoded unchanged, and that a removed record remains removed, regardless
-// of the order in which its two mutations are applied. The test also checks the permissions of clients.
+// TestBatchLog checks that decoding returns the original batch record. A removed record must remain removed, regardless
+// of the order of the insertion and the removal. The test also checks the permissions of clients.
 func TestBatchLog(t *testing.T) {
 	w := newFixture(t, Options{})
 	log := write.NewBatchLog(w.catalog)

@@ -10,13 +10,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// BenchmarkExecute measures a prepared SELECT and INSERT of one row without a protocol server, on an in-memory store.
+// BenchmarkExecute measures a prepared SELECT and a prepared INSERT of one row on an in-memory store.
 func BenchmarkExecute(b *testing.B) {
 	benchmarkExecute(b, Options{})
 }
 
-// BenchmarkExecuteInCluster measures the same statements with the additional work of a cluster. Values are copied,
-// reads are checked for local service, and the client requests the location of data.
+// BenchmarkExecuteInCluster measures the statements of BenchmarkExecute with the additional work of a cluster. The
+// session copies values, checks whether reads can be served locally, and returns data locations.
 func BenchmarkExecuteInCluster(b *testing.B) {
 	var w *fixture
 	routing := &TopologyRouting{Coordinator: fakeRouting{

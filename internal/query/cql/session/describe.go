@@ -12,10 +12,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// describeState is the length of the paging state of DESCRIBE: the schema version and the index of the next row.
+// describeState is the length of DESCRIBE's paging state in bytes. The paging state contains the schema version and the
+// index of the next row.
 const describeState = 16 + 4
 
-// runDescribe executes DESCRIBE with paging. If the schema has changed since the first page, the request is rejected,
+// runDescribe executes DESCRIBE with paging. It rejects the request if the schema has changed since the first page,
 // because rows could be missing or repeated.
 func (s *Session) runDescribe(_ context.Context, c *Call, st *statement, p *parser.Describe) Status {
 	version := s.engine.catalog.Snapshot().Version

@@ -11,15 +11,15 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/roles"
 )
 
-// display returns the text of a statement for storage and display: in the audit log, in traces, in the list of prepared
-// statements, and in the node's log. Every statement text that leaves this package is the result of display.
+// display returns the statement text for the audit log, traces, the list of prepared statements, and the node's log.
+// Other packages must receive only texts that display has returned.
 //
-// The result contains no password. If a table has masked columns, it contains no constants. parsed is nil if the text
-// could not be parsed or bound. In this case, the result contains no constants, because they may belong to a table with
-// masked columns.
+// The result contains no password. If a table has masked columns, it contains no constants. If the text cannot be
+// parsed or bound, parsed is nil. In this case, the result contains no constants, because the constants may belong to a
+// table with masked columns.
 //
-// The slow-query log and the list of sessions show less, because their readers may not be permitted to see data. See
-// slowlog.Redact.
+// The slow-query log and the list of sessions use slowlog.Redact, because their readers may lack permission to see
+// data.
 func display(text string, parsed parser.Statement, tables []*schema.Table) string {
 	switch {
 	case parsed == nil:
@@ -41,8 +41,8 @@ func hasMasks(t *schema.Table) bool {
 	return false
 }
 
-// withoutPassword truncates a text at its password. If the quotes are wrong, the rest of the text may belong to the
-// password.
+// withoutPassword truncates a text at its password. If the text contains unbalanced quotes, all text after the
+// password's start may belong to the password.
 func withoutPassword(text string) string {
 	const word = "password"
 	for i := 0; i+len(word) <= len(text); i++ {

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 )
 
-// TestSecretsAreNotShown checks that passwords and values of tables with masked columns do not appear in the audit log,
-// in traces, in the list of prepared statements, or in the slow-query log, through every entry point.
+// TestSecretsAreNotShown checks that passwords and values of tables with masked columns are not displayed. The audit
+// log, traces, the list of prepared statements, and the slow-query log are checked for every entry point.
 func TestSecretsAreNotShown(t *testing.T) {
 	w := newAuthFixture(t)
 	w.query(t, "CREATE TABLE ks.m (k int PRIMARY KEY, v text MASKED WITH DEFAULT)")
@@ -60,8 +60,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestOwnTraces checks that a role can read only its own traces, which it must select by ID, unless it is a superuser
-// or has SELECT on the table. A role that is created again cannot read the traces of the dropped role.
+// TestOwnTraces checks that a role can read only its own traces and must select the traces by ID. Superusers and roles
+// with the SELECT permission are exempt. A role that is created again must not read the traces of the dropped role.
 func TestOwnTraces(t *testing.T) {
 	w := newAuthFixture(t)
 	const refused = "can read only its own traces"

@@ -37,74 +37,77 @@ import (
 
 // Options configures an Engine.
 type Options struct {
-	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
+	// Release is the Cassandra release whose behavior the engine reproduces. The default is Cassandra 4.0.
 	Release *compat.Release
 	// MaskingOff disables dynamic data masking.
 	MaskingOff bool
 	Limits
-	// Memory replaces ResultsBytesMax: it is the memory pool for results and for the evaluations of the node. Slots
-	// limits the number of concurrent evaluations. If Slots is nil, the number is not limited.
+	// Memory is the node's memory pool for results and evaluations. It replaces ResultsBytesMax. Slots limits the
+	// number of concurrent evaluations. If Slots is nil, the number of concurrent evaluations is unlimited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots
-	// Clients reports memory pressure. It may be nil.
+	// Clients reports memory pressure. Clients may be nil.
 	Clients Pressure
-	// Large knows the large logical partitions. It may be nil.
+	// Large provides the large logical partitions. Large may be nil.
 	Large *quota.Quota
-	// Functions runs user-defined functions. If it is nil, functions are not supported.
+	// Functions runs user-defined functions. If Functions is nil, user-defined functions are not supported.
 	Functions ddl.Functions
-	// Metadata is the metadata of the cluster. If it is nil, the schema and the roles of this node are always current.
+	// Metadata is the metadata of the cluster. If Metadata is nil, the schema and the roles of this node are always
+	// current.
 	Metadata container.Metadata
-	// Routing locates data. If it is nil, this node serves all reads, and clients do not receive the location of data.
-	// See TopologyRouting.
+	// Routing locates data. If Routing is nil, this node serves all reads and sends no data locations to clients. See
+	// TopologyRouting.
 	Routing Routing
 	// StaleAfterReturn reports whether the coordinator may reject a write with ErrStaleSchema after its method has
-	// returned, as replica sets do. In this case, the request is copied, so the write can be bound and sent again.
+	// returned. Replica sets reject writes in this way. If StaleAfterReturn is true, sessions copy each request so that
+	// they can bind and send the write again.
 	StaleAfterReturn bool
-	// Builds reports whether an index is being built. If it is nil, all indexes are complete.
+	// Builds reports whether an index is being built. If Builds is nil, all indexes are complete.
 	Builds read.IndexBuilds
-	// Guards holds the guardrails. If it is nil, there are no limits.
+	// Guards holds the guardrails. If Guards is nil, no guardrails apply.
 	Guards *guardrail.Guards
-	// Authority checks permissions. If it is nil, authentication is off and all requests are allowed. Roles stores
-	// changes of roles.
+	// Authority checks permissions. If Authority is nil, authentication is off and all requests are allowed. Roles
+	// stores role changes.
 	Authority *Authority
 	Roles     roles.Store
-	// Calls runs stored procedures. If it is nil, procedures are not supported.
+	// Calls runs stored procedures. If Calls is nil, stored procedures are not supported.
 	Calls *call.Executor
-	// Auditor records completed requests. It may be nil.
+	// Auditor records completed requests. Auditor may be nil.
 	Auditor Auditor
-	// Slow is the slow-query log. It may be nil.
+	// Slow is the slow-query log. Slow may be nil.
 	Slow *slowlog.Log
-	// Clock is the clock. The default is sched.SystemClock.
+	// Clock provides the current time. The default is sched.SystemClock.
 	Clock sched.Clock
 }
 
-// Limits limits the memory and the duration of requests. The zero value of a field selects its default.
+// Limits holds limits for the memory and the duration of requests. A field with the zero value uses its default.
 type Limits struct {
-	// PreparedMax limits the number of prepared statements of all clients. The default is 10000. PreparedBytesMax
-	// limits their estimated memory. The default is 128 MiB.
+	// PreparedMax limits the total number of prepared statements. The default is 10000. PreparedBytesMax limits the
+	// estimated memory of all prepared statements. The default is 128 MiB.
 	PreparedMax, PreparedBytesMax int
-	// ResultBytesMax limits the cells of an unpaged result. The default is 255 MiB. A page ends at 8 MiB, or at
-	// ResultBytesMax if that limit is lower.
+	// ResultBytesMax limits the size of the cells of an unpaged result. The default is 255 MiB. A page ends at 8 MiB,
+	// or at ResultBytesMax if that limit is lower.
 	ResultBytesMax int
-	// ResultsBytesMax limits the cells of all results that are being read. The default is four times ResultBytesMax.
-	// When little memory is left, pages end early and unpaged results are rejected.
+	// ResultsBytesMax limits the total size of the cells of all results that are being read. The default is four times
+	// ResultBytesMax. When little of this memory is left, the engine ends pages early and rejects unpaged results.
 	ResultsBytesMax int64
 	// TextBytesMax limits the memory of the syntax trees and plans of all large unprepared statements. The default is
 	// 64 MiB.
 	TextBytesMax int64
-	// MutationBytesMax limits the size of a change of one logical partition, RowBytesMax limits the size of a change of
-	// one row, and BatchBytesMax limits the size of a batch over several logical partitions. A limit of 0 means no
+	// MutationBytesMax limits the size of a change to one logical partition. RowBytesMax limits the size of a change to
+	// one row. BatchBytesMax limits the size of a batch that changes several logical partitions. A limit of 0 means no
 	// limit. See write.Options.
 	MutationBytesMax, RowBytesMax, BatchBytesMax int
-	// ReadTimeout limits the time during which a SELECT is restarted because its rows could not be confirmed. The
+	// ReadTimeout limits the time during which the engine restarts a SELECT whose rows could not be confirmed. The
 	// default is 5 s.
 	ReadTimeout time.Duration
-	// ScanTimeout limits a SELECT that consists of many sequential reads: aggregates over a whole table, unpaged
-	// results, and many keys. Each single read is limited by the read timeout. The default is 1 minute.
+	// ScanTimeout limits the duration of a SELECT that consists of many sequential reads. Examples are aggregates over
+	// a whole table, unpaged results, and reads of many keys. The read timeout limits each single read. The default is
+	// 1 minute.
 	ScanTimeout time.Duration
 }
 
-// withDefaults returns the limits and sets each zero field to its default.
+// withDefaults returns the limits after setting each zero field to its default.
 func (l Limits) withDefaults() Limits {
 	l.PreparedMax = cmp.Or(l.PreparedMax, 10_000)
 	l.PreparedBytesMax = cmp.Or(l.PreparedBytesMax, 128<<20)
@@ -124,15 +127,14 @@ type Engine struct {
 	roles       *roles.Executor
 	writes      *write.Executor
 	opts        Options
-	// transactions sends transactions to their leaders. programs executes the transactions on partitions whose leader
-	// is this node.
-	transactions *transaction.Executor
-	programs     *transaction.Programs
-	prepared     *preparedCache
-	uuids        *cqltype.TimeUUIDs
-	tracer       tracer
-	latency      [statementKinds]Latency
-	// tableLatencies holds latencies by table and operation.
+	// transactions sends transactions to partition leaders. programs executes the transactions of the partitions that
+	// this node leads.
+	transactions   *transaction.Executor
+	programs       *transaction.Programs
+	prepared       *preparedCache
+	uuids          *cqltype.TimeUUIDs
+	tracer         tracer
+	latency        [statementKinds]Latency
 	tableLatencies tableLatencies
 	scans          scanCounts
 	results        resultMemory
@@ -142,7 +144,7 @@ type Engine struct {
 	// metered holds the tables with provisioned throughput.
 	metered atomic.Pointer[meteredTables]
 
-	// barrierPausedUntil is the time until which rejections skip the read barrier, in Unix nanoseconds. See recheck.
+	// barrierPausedUntil is the time in Unix nanoseconds until which rejections skip the read barrier. See recheck.
 	barrierPausedUntil atomic.Int64
 
 	// publication is closed and replaced when a new schema is published.
@@ -154,7 +156,7 @@ type Engine struct {
 	alteredTables   map[schema.UUID]struct{}
 }
 
-// New returns an engine. Close it before the owner of the catalog closes.
+// New returns an engine. The caller must close the engine before it closes the catalog.
 func New(cat *catalog.Catalog, co *coordinator.Coordinator, d *ddl.Executor, o Options) (*Engine, error) {
 	o.Release = cmp.Or(o.Release, compat.Cassandra40)
 	o.Limits = o.Limits.withDefaults()
@@ -198,7 +200,7 @@ func (o *Options) writeOptions(co *coordinator.Coordinator) write.Options {
 		Large: o.Large}
 }
 
-// Close cancels the engine's subscription to the catalog. All sessions must have ended.
+// Close cancels the engine's subscription to the catalog. All sessions must end before the call.
 func (e *Engine) Close() { e.cancel() }
 
 // NewSession starts the session of a client.
@@ -231,8 +233,8 @@ func (e *Engine) PreparedCount() int { return e.prepared.len() }
 // PreparedEvicted returns the number of prepared statements that have been evicted from the cache.
 func (e *Engine) PreparedEvicted() int64 { return e.prepared.evicts.Load() }
 
-// Memory returns estimates of the memory in use, in bytes: the cells of results that are being read, the trees and
-// plans of large statements that are being executed, and prepared statements.
+// Memory returns estimates of the memory in use, in bytes. results is the memory of results that are being read.
+// statements is the memory of large statements that are being executed. prepared is the memory of prepared statements.
 func (e *Engine) Memory() (results, statements, prepared int64) {
 	return e.results.Used(), e.texts.used.Load(), e.prepared.bytes.Load()
 }
@@ -249,8 +251,8 @@ func (e *Engine) PreparedStatements() []catalog.PreparedStatement {
 // ReadRestarts returns the number of times that a SELECT was restarted because its rows could not be confirmed.
 func (e *Engine) ReadRestarts() uint64 { return e.readRestarts.Load() }
 
-// onPublication removes the prepared statements that a schema change affects. Clients then prepare them again and
-// receive the new columns.
+// onPublication removes the prepared statements that a schema change affects. Clients then prepare the statements again
+// and receive the new columns.
 func (e *Engine) onPublication(p catalog.Publication) {
 	e.noteAltered(p)
 	e.metered.Store(findMeteredTables(p.New))
@@ -289,11 +291,11 @@ func (e *Engine) isAltered(t *schema.Table) bool {
 	return yes
 }
 
-// prepare returns a prepared statement from the cache, or binds and caches it.
+// prepare returns a prepared statement from the cache. If the cache does not contain the statement, prepare binds and
+// caches it.
 //
-// If a statement names the keyspace of each table, the session's keyspace does not change its meaning. The ID of such a
-// statement depends only on its text, so a client that changes its keyspace receives the same ID. Drivers treat a
-// different ID as an error.
+// If a statement names the keyspace of each table, the statement ID depends only on the text. A client that changes its
+// keyspace therefore receives the same ID. Drivers treat a different ID as an error.
 func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, error) {
 	plain := preparedID("", text)
 	if st := e.prepared.get(plain); st != nil && (st.qualified || keyspace == "") {
@@ -321,8 +323,8 @@ func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, er
 			id = plain
 		}
 		e.prepared.put(id, st)
-		// A schema change that was published after the binding may have removed the affected statements before this
-		// statement was cached.
+		// A schema change may have removed the affected statements after this statement was bound and before it was
+		// cached.
 		if st.current(e.catalog.Snapshot()) {
 			return st, id, nil
 		}
@@ -333,7 +335,7 @@ func (e *Engine) prepare(text []byte, keyspace string) (*statement, [16]byte, er
 	}
 }
 
-// reader returns the reader of a table: the catalog for virtual tables, the coordinator for stored tables.
+// reader returns the reader of a table. The catalog reads virtual tables, and the coordinator reads stored tables.
 func (e *Engine) reader(t *schema.Table) read.Reader {
 	if t.Virtual {
 		return e.catalog
@@ -346,7 +348,7 @@ const preparesMax = 3
 
 var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
 
-// findTable returns the table with a name, in keyspace.
+// findTable returns the named table of a keyspace.
 func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*schema.Keyspace, *schema.Table, error) {
 	if keyspace == "" {
 		return nil, nil, errNoKeyspace
@@ -362,8 +364,7 @@ func (e *Engine) findTable(snapshot *schema.Schema, keyspace, name string) (*sch
 	return ks, t, nil
 }
 
-// droppedTableError returns the error for a request whose table was dropped during its execution. The next request
-// receives the same error.
+// droppedTableError returns the error for a request whose table was dropped during its execution.
 func (e *Engine) droppedTableError(err error, tables []*schema.Table) error {
 	if len(tables) == 0 {
 		return err
@@ -378,14 +379,14 @@ func (e *Engine) droppedTableError(err error, tables []*schema.Table) error {
 	return dberr.Invalidf("table %s does not exist", gone.Name)
 }
 
-// toClientError replaces internal errors with errors that a client can handle.
+// toClientError replaces internal errors with errors for clients.
 func toClientError(err error, r *Request, kind StatementKind) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &dberr.Server{Message: "the connection was closed while the request was executed"}
 	case errors.Is(err, coordinator.ErrStaleSchema):
-		// Part of the request was sent before a schema change and may have been applied, or several schema changes
-		// followed each other.
+		// Either part of the request was sent before a schema change and may have been applied, or the schema changed
+		// repeatedly.
 		if kind == KindSelect {
 			return &dberr.ReadTimeout{Level: r.Consistency, BlockFor: 1}
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// explainMetadata describes the row that EXPLAIN returns. The keyspace and the table do not exist. Their names follow
-// the naming of Ilion's virtual tables.
+// explainMetadata describes the row that EXPLAIN returns. Its keyspace name and table name resemble the names of
+// Ilion's virtual tables, but the table does not exist.
 var explainMetadata = func() *Metadata {
 	text, double := cqltype.Native(cqltype.Text), cqltype.Native(cqltype.Double)
 	columns := []Column{{Name: "plan", Type: text}, {Name: "index", Type: text},
@@ -32,7 +32,6 @@ var explainMetadata = func() *Metadata {
 	return NewMetadata(columns)
 }()
 
-// unknownPriceWarning is the warning for an EXPLAIN without bound values.
 const unknownPriceWarning = "The cost depends on the bound values. Bind all markers to see the cost"
 
 // bindExplain binds EXPLAIN. EXPLAIN has the same markers and requires the same permissions as the explained statement.
@@ -52,7 +51,6 @@ func (e *Engine) bindExplain(st *statement, s *parser.Explain) error {
 	return nil
 }
 
-// runExplain executes EXPLAIN.
 func (s *Session) runExplain(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var price explain.Price
 	var err error
@@ -84,7 +82,7 @@ func (s *Session) explainRead(ctx context.Context, c *Call, st *statement, began
 	if err := x.begin(); err != nil {
 		return explain.Price{}, err
 	}
-	x.options.Memory, x.options.Claimant = nil, s.claimantOf(c, st.tables) // no result is kept in memory
+	x.options.Memory, x.options.Claimant = nil, s.claimantOf(c, st.tables) // EXPLAIN keeps no result in memory
 	if st.computed {
 		ctx = catalog.WithLocal(ctx, s.client.Local)
 	}
@@ -131,8 +129,8 @@ func (s *Session) explainWrite(ctx context.Context, c *Call, st *statement, bega
 	return price, err
 }
 
-// fillPrice returns a price as the result of a call. If the values are missing, known is false and only the plan is
-// returned.
+// fillPrice stores a price in the result. If the request has no values, known is false and the result contains only the
+// plan.
 func (r *Result) fillPrice(p *explain.Price, known bool) {
 	r.Kind, r.Metadata, r.RowCount = Rows, explainMetadata, 1
 	text := func(s string) {

@@ -14,7 +14,7 @@ import (
 
 var explainStatements = flag.Int("explain.statements", 600, "how many statements TestExplainBounds explains and runs")
 
-// Kinds of statements, grouped by the permitted distance between their bounds.
+// The statement kinds have different limits for the ratio of the upper bound to the lower bound.
 const (
 	pointRead = iota
 	sliceRead
@@ -27,7 +27,7 @@ type statementGenerator struct{ *rand.Rand }
 
 func (s statementGenerator) one(of ...string) string { return of[s.IntN(len(of))] }
 
-// value returns a text. It is usually short and sometimes has several KB.
+// value returns a text, which is usually short and sometimes has several kilobytes.
 func (s statementGenerator) value() string {
 	n := s.IntN(200)
 	switch s.IntN(10) {
@@ -149,9 +149,9 @@ func (s statementGenerator) write() string {
 		"c = 3 AND d = 3; APPLY BATCH", s.value(), row, s.one("=", "<"), k)
 }
 
-// TestExplainBounds checks that in 99.9% of all cases the actual cost of a statement is between the bounds of EXPLAIN.
-// The upper bound is at most 1.1 times the lower bound for reads of one row, and 3 times for slices of a logical
-// partition. Use -explain.statements=10000 for a measurement.
+// TestExplainBounds checks that the actual cost of 99.9% of statements is between the bounds of EXPLAIN. The upper
+// bound must not exceed 1.1 times the lower bound for reads of one row, or 3 times the lower bound for slices of a
+// logical partition. For a measurement, use -explain.statements=10000.
 func TestExplainBounds(t *testing.T) {
 	w := newFixture(t, Options{})
 	s := statementGenerator{rand.New(rand.NewPCG(9, 2))}

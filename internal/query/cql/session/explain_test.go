@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// explainedAs is a result row of EXPLAIN. Unknown prices are -1.
+// explainedAs is a result row of EXPLAIN. The value -1 represents an unknown price.
 type explainedAs struct {
 	plan, index          string
 	partitions           int
@@ -52,8 +52,8 @@ func (w *fixture) explain(r Request) (e explainedAs) {
 	return e
 }
 
-// TestExplain checks that EXPLAIN returns a description of the statement, the index, the number of physical partitions,
-// and the price. The test also checks that EXPLAIN has no effect and that EXPLAIN itself has the expected cost.
+// TestExplain checks the description, the index, the number of physical partitions, and the price that EXPLAIN returns.
+// It also checks that EXPLAIN has no effect and the expected cost.
 func TestExplain(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")
@@ -140,8 +140,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainWithValues checks that EXPLAIN is prepared like the explained statement and uses its values. If no values
-// are given, EXPLAIN returns the plan and a warning that the price depends on the values.
+// TestExplainWithValues checks that EXPLAIN has the same markers as the explained statement and uses the bound values.
+// If no values are bound, EXPLAIN must return the plan and a warning that the price depends on the values.
 func TestExplainWithValues(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v text)")
@@ -186,9 +186,8 @@ func (w *fixture) allowed(r Request, most float64) *Result {
 	return w.run(w.client, method, r)
 }
 
-// TestMaxRequestCharge checks that a request that would exceed its maximum charge is rejected as invalid, so that
-// drivers do not retry it. The request must have no effect. The leader rejects it before a proposal, and a batch is
-// rejected before any part is sent. A request that costs exactly the maximum is executed.
+// TestMaxRequestCharge checks that a request that would exceed its maximum charge is rejected as invalid and has no
+// effect. Drivers do not retry invalid requests. A request that costs exactly the maximum must be executed.
 func TestMaxRequestCharge(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, s text static, n int, PRIMARY KEY (k, c))")

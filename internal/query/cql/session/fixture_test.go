@@ -28,7 +28,7 @@ type fixture struct {
 	client  *Session
 }
 
-// schemaStore applies schema changes like a node, but only in memory.
+// schemaStore applies schema changes in memory.
 type schemaStore struct {
 	mu          sync.Mutex
 	host        *partition.Host
@@ -53,7 +53,7 @@ func (k *schemaStore) Apply(_ context.Context, c schema.Change, _ string) (*sche
 	return next, events, nil
 }
 
-// oneTable names all tables t in traces.
+// oneTable returns the name t for all tables in traces.
 type oneTable struct{}
 
 func (oneTable) TableName(uint32) string { return "t" }
@@ -92,7 +92,7 @@ func newFixture(t testing.TB, o Options) *fixture {
 	return newFixtureWith(t, o, func() catalog.NodeInfo { return catalog.NodeInfo{} })
 }
 
-// newFixtureWith returns a fixture. info returns the node information of the fixture.
+// newFixtureWith returns a fixture. info returns the node information.
 func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixture {
 	t.Helper()
 	w := &fixture{}
@@ -123,7 +123,7 @@ func newFixtureWith(t testing.TB, o Options, info func() catalog.NodeInfo) *fixt
 	return w
 }
 
-// run executes a call at level ONE unless it has a level.
+// run executes a request. The default consistency level is ONE.
 func (w *fixture) run(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
 	if r.Consistency == dberr.Any {
 		r.Consistency = dberr.One
@@ -131,7 +131,7 @@ func (w *fixture) run(s *Session, method func(*Session, context.Context, *Call) 
 	return w.call(s, method, r)
 }
 
-// call executes a call like a protocol server: inline first, then on a worker.
+// call executes a request inline. If the session returns Offload, call executes the request again with MayBlock.
 func (w *fixture) call(s *Session, method func(*Session, context.Context, *Call) Status, r Request) *Result {
 	c := &Call{Request: r}
 	if c.Request.Version == 0 {
@@ -188,7 +188,7 @@ func cells(r *Result) (out []string) {
 	return out
 }
 
-// writeOptions are the options of writes that a test sends directly to the coordinator.
+// writeOptions holds the options for writes that a test sends directly to the coordinator.
 var writeOptions = coordinator.WriteOptions{Level: dberr.Quorum}
 
 // completion delivers the result of a write on a channel.

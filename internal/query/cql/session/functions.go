@@ -13,7 +13,6 @@ func (e *Engine) functions(s *schema.Schema) *expr.Functions {
 	return expr.FunctionsOf(e.opts.Functions, s)
 }
 
-// env returns the environment in which a statement on a table is bound.
 func (e *Engine) env(s *schema.Schema, ks *schema.Keyspace, t *schema.Table, markers int) *expr.Env {
 	env := expr.NewEnv(e.opts.Release, ks, t, markers)
 	env.Functions = e.functions(s)

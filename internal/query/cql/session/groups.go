@@ -19,14 +19,12 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// isCIDRGroups reports whether a table is system_auth.cidr_groups, the only virtual table to which clients write.
-// INSERT, UPDATE, and DELETE are the only statements for CIDR groups.
+// isCIDRGroups reports whether a table is system_auth.cidr_groups. Clients can write to no other virtual table.
 func isCIDRGroups(t *schema.Table) bool {
 	return t.Keyspace == "system_auth" && t.Name == "cidr_groups"
 }
 
-// runCIDRGroups executes an INSERT, UPDATE, or DELETE of CIDR groups. Its mutation is converted to a change of the
-// roles.
+// runCIDRGroups executes an INSERT, UPDATE, or DELETE of CIDR groups. It converts the mutation to a role change.
 func (s *Session) runCIDRGroups(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	who, err := s.subject()
 	if who == nil || err != nil {
@@ -90,7 +88,7 @@ func (g groupWriter) change(m *command.Mutation) (access.Change, error) {
 	c := &access.SetGroup{Name: string(m.Key)}
 	for _, op := range m.Ops {
 		if op.Kind != command.OpRow {
-			continue // deletes the group
+			continue // the mutation deletes the group
 		}
 		var r row.Row
 		if _, err := r.Resolve(op.Operand, row.NotDeleted, g.now, nil); err != nil {
@@ -110,7 +108,7 @@ func (g groupWriter) change(m *command.Mutation) (access.Change, error) {
 	return c, nil
 }
 
-// prefixes decodes a value of catalog.CIDRType that has been validated.
+// prefixes decodes a valid value of catalog.CIDRType.
 func prefixes(wire []byte) ([]netip.Prefix, error) {
 	value := func() (v []byte) {
 		if len(wire) < 4 {

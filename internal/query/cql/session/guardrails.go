@@ -15,13 +15,13 @@ func (i *identity) guardrails() *guardrail.Guards {
 	return i.engine.opts.Guards
 }
 
-// failGuardrail ends a call that a guardrail rejected.
+// failGuardrail ends a call that violates a guardrail.
 func (c *Call) failGuardrail(g *guardrail.Check, err error) Status {
 	c.Result.Warnings = append(c.Result.Warnings, g.Warnings...)
 	return c.Result.Fail(err)
 }
 
-// checkSelectGuardrails checks a SELECT except for its values. read.Plan.Execute checks the values.
+// checkSelectGuardrails checks a SELECT without its values. read.Plan.Execute checks the values.
 func checkSelectGuardrails(g *guardrail.Check, st *statement, r *Request) error {
 	if st.computed {
 		return nil
@@ -41,7 +41,7 @@ func checkSelectGuardrails(g *guardrail.Check, st *statement, r *Request) error 
 	return nil
 }
 
-// checkGuardrails checks a modification except for its values. write.Executor checks the values.
+// checkGuardrails checks a modification without its values. write.Executor checks the values.
 func (m *modification) checkGuardrails() error {
 	g := m.request.Guard
 	if !g.On() {
@@ -52,13 +52,13 @@ func (m *modification) checkGuardrails() error {
 		return err
 	}
 	if m.st == nil {
-		return nil // items checks each statement of a batch message
+		return nil // method items checks each statement of a batch message
 	}
 	return checkTimestampGuardrails(g, m.st.parsed)
 }
 
-// checkTimestampGuardrails checks USING TIMESTAMP of modifications. As in Cassandra, the timestamp of a batch is not
-// checked.
+// checkTimestampGuardrails checks the USING TIMESTAMP clause of a modification. Like Cassandra, it ignores the
+// timestamp of a batch.
 func checkTimestampGuardrails(g *guardrail.Check, s parser.Statement) error {
 	var using parser.Using
 	switch s := s.(type) {

@@ -24,8 +24,8 @@ func guards(t *testing.T, config string) *guardrail.Guards {
 	return guardrail.New(o)
 }
 
-// guarded lists statements under guardrails with the expected text after "Guardrail". The text is a warning, or an
-// error if refused is true. An error is also returned as a warning.
+// guarded lists statements and the expected text after "Guardrail" in the message. The message is an error if refused
+// is true, and a warning otherwise. An error is also returned as a warning.
 var guarded = []struct {
 	cql     string
 	says    string
@@ -93,13 +93,13 @@ var guarded = []struct {
 			"maximum allowable failure threshold ", true},
 }
 
-// thresholds returns the guardrails of the recordings of Cassandra and one additional guardrail.
+// thresholds returns the guardrails of Cassandra's recordings and one additional guardrail.
 func thresholds(t *testing.T) string {
 	t.Helper()
 	return recorded(t, "recorded.yaml") + "read_consistency_levels_warned: [LOCAL_ONE]\n"
 }
 
-// recorded returns the guardrails of the recordings of Cassandra that test/conformance replays.
+// recorded returns the guardrails of a Cassandra recording that test/conformance replays.
 func recorded(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../guardrail/testdata/" + name)
@@ -234,7 +234,8 @@ func TestFeaturesSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestGuardrailOptions checks that options have Cassandra's names and that an error names the invalid option.
+// TestGuardrailOptions checks that options have Cassandra's names and that errors contain the name of the invalid
+// option.
 func TestGuardrailOptions(t *testing.T) {
 	for config, want := range map[string]string{
 		"tables_warn_threshold: 5":               "",

@@ -11,7 +11,7 @@ import (
 // StatementKind groups statements with comparable latency.
 type StatementKind uint8
 
-// The kinds of statements, as used in metrics.
+// These are the statement kinds that metrics distinguish.
 const (
 	KindSelect StatementKind = iota
 	KindModify
@@ -27,11 +27,11 @@ var statementKindNames = [statementKinds]string{"select", "modify", "conditional
 // String returns the name that metrics use.
 func (k StatementKind) String() string { return statementKindNames[k] }
 
-// latencyBuckets is the number of buckets. Their upper bounds are 16 us, 32 us, and so on up to 2^(latencyBuckets+2)
-// us. The last bucket has no upper bound.
+// latencyBuckets is the number of buckets. The upper bounds of the buckets are 16 us, 32 us, and so on up to
+// 2^(latencyBuckets+2) us. The last bucket has no upper bound.
 const latencyBuckets = 21
 
-// Latency is a histogram of durations. The zero value is empty. It is safe for concurrent use.
+// Latency is a histogram of durations. The zero value is an empty histogram. Latency is safe for concurrent use.
 type Latency struct {
 	buckets [latencyBuckets]atomic.Uint64
 	micros  atomic.Uint64
@@ -51,8 +51,8 @@ func (l *Latency) record(d time.Duration, failed bool) {
 	}
 }
 
-// Snapshot returns the number of durations, their sum in seconds, the number of failed statements, and the cumulative
-// counts by upper bound in seconds.
+// Snapshot returns the number of durations, their sum in seconds, and the number of failed statements. cumulative
+// contains the cumulative counts by upper bound in seconds.
 func (l *Latency) Snapshot() (count uint64, seconds float64, failed uint64, cumulative map[float64]uint64) {
 	cumulative = make(map[float64]uint64, latencyBuckets)
 	for i := range l.buckets {

@@ -10,23 +10,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// maskedUse lists the masked columns of a table whose values a statement could reveal, because the statement restricts
-// rows by these columns or compares them in conditions. If needsUnmask is true, a transaction compares or copies their
-// values, which requires UNMASK.
+// maskedUse lists the masked columns that a statement uses in restrictions or conditions, which could reveal the column
+// values. If needsUnmask is true, a transaction compares or copies the values and requires the UNMASK permission.
 type maskedUse struct {
 	table       *schema.Table
 	columns     []string
 	needsUnmask bool
 }
 
-// noteMaskedUse records the masked columns by which a statement restricts rows.
+// noteMaskedUse records the masked columns that a statement uses to restrict rows.
 func (st *statement) noteMaskedUse(t *schema.Table, columns []string) {
 	if len(columns) > 0 {
 		st.maskedUses = append(st.maskedUses, maskedUse{table: t, columns: columns})
 	}
 }
 
-// checkMaskedUse returns an error if a role must not restrict rows by masked columns.
+// checkMaskedUse returns an error if the role lacks the permission to use the masked columns.
 func (i *identity) checkMaskedUse(who *access.Subject, c *maskedUse) error {
 	on := access.OfTable(c.table.Keyspace, c.table.Name)
 	columns := strings.Join(c.columns, ", ")
@@ -43,7 +42,7 @@ func (i *identity) checkMaskedUse(who *access.Subject, c *maskedUse) error {
 		"columns [%s]", who.Name, c.table, columns)
 }
 
-// clear reports whether the client may see the unmasked columns of all tables.
+// clear reports whether the client may see unmasked values of all tables.
 func (i *identity) clear(tables []*schema.Table) bool {
 	if i.engine.opts.MaskingOff {
 		return true

@@ -24,8 +24,8 @@ func (w *authFixture) sees(s *Session, r Request) string {
 	return strings.Join(cells(out), "|")
 }
 
-// TestMasksHold checks that a role with read and write permissions on a table but without UNMASK cannot obtain masked
-// values. No statement may return a masked value or depend on a masked value.
+// TestMasksHold checks that a role that can read and write a table but lacks UNMASK cannot obtain masked values. The
+// result of a statement must not contain or depend on a masked value.
 func TestMasksHold(t *testing.T) {
 	w := newAuthFixture(t)
 	for _, text := range []string{
@@ -91,8 +91,8 @@ func TestMasksHold(t *testing.T) {
 }
 
 // TestMaskPermissions checks that permissions are evaluated when a statement is executed instead of when it is
-// prepared. UNMASK shows all values. SELECT_MASKED permits restricting rows by masked columns. Both can be granted on
-// the table and on the resources that contain it.
+// prepared. UNMASK shows all values. SELECT_MASKED permits restrictions on masked columns. Both permissions can be
+// granted on the table and on the resources that contain the table.
 func TestMaskPermissions(t *testing.T) {
 	w := newAuthFixture(t)
 	for _, text := range []string{

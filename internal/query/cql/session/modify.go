@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// rebindTime is the maximum time during which a request is bound again because its tables change repeatedly.
+	// rebindTime limits the time during which a request is bound again after changes of its tables.
 	rebindTime = 2 * time.Second
-	// publicationWait limits the wait for a schema change that a replica already has.
+	// publicationWait limits the wait for the publication of a schema change that a replica has already received.
 	publicationWait = 2 * time.Second
 )
 
@@ -37,7 +37,7 @@ type tableNames struct {
 	keyspace string
 }
 
-// Release returns the release whose behavior the node reproduces.
+// Release returns the Cassandra release whose behavior the node reproduces.
 func (n tableNames) Release() *compat.Release { return n.engine.opts.Release }
 
 // Functions returns the node's user-defined functions.
@@ -101,16 +101,15 @@ type modification struct {
 	session *Session
 	ctx     context.Context
 	call    *Call
-	// st is the statement, or nil for a batch message. tables are the tables to which the statements are bound.
+	// st is the statement, or nil for a batch message. tables holds the tables to which the statements are bound.
 	st      *statement
 	tables  []*schema.Table
 	kind    StatementKind
 	began   time.Time
 	request write.Request
 	check   guardrail.Check
-	// meter limits the evaluation of expressions.
-	meter meter.Meter
-	// text holds the statements of a batch message for the audit log. first is the first statement.
+	meter   meter.Meter
+	// text holds the statements of a batch message for the audit log. first holds the first statement.
 	text, first string
 	// reserved is the memory reserved for unprepared statements.
 	reserved    int64
@@ -150,7 +149,7 @@ func (s *Session) newModification(ctx context.Context, c *Call, st *statement, k
 	return m
 }
 
-// evaluate sets the limits for evaluating the values that the request writes.
+// evaluate sets the limits for the evaluation of expressions.
 func (m *modification) evaluate(ctx context.Context) {
 	s := m.session
 	l := meter.Limits{Pool: s.engine.results.Pool, Bytes: s.engine.results.Max() / evaluationParts, Who: s.claimant,
@@ -164,11 +163,11 @@ func (m *modification) evaluate(ctx context.Context) {
 	m.request.Meter = &m.meter
 }
 
-// inlineSteps limits the work of an evaluation on the goroutine of a connection, which cannot detect that its client
-// has disconnected. An evaluation that exceeds the limit is restarted on a worker.
+// inlineSteps limits the number of evaluation steps on a connection's goroutine, because this goroutine cannot detect
+// that the client has disconnected. A worker restarts an evaluation that exceeds the limit.
 const inlineSteps = 1 << 20
 
-// exhausted reports whether the evaluation has reached the limit on the goroutine of the connection.
+// exhausted reports whether the evaluation has reached inlineSteps on the connection's goroutine.
 func (m *modification) exhausted() bool {
 	return !m.call.MayBlock && m.call.Result.Err != nil && m.request.Meter != nil && m.meter.Exhausted()
 }
@@ -187,12 +186,12 @@ func (m *modification) release() {
 	modifications.Put(m)
 }
 
-// Written receives the outcome.
+// Written implements write.Completion.
 func (m *modification) Written(o *write.Outcome) {
 	m.call.Result.Warnings = append(m.call.Result.Warnings, m.check.Warnings...)
 	m.call.Result.fillOutcome(o)
 	if second := m.rendezvous.Arrive(); !second {
-		return // the executing method has not returned and continues with the outcome
+		return // the executing method is still running and processes the outcome
 	}
 	if m.requestCopy.active && m.stale() {
 		go m.retryStale()
@@ -204,7 +203,7 @@ func (m *modification) Written(o *write.Outcome) {
 	call.Complete()
 }
 
-// retryStale retries a modification that was rejected as stale after its method had returned. The retries end after
+// retryStale retries a modification that was rejected as stale after its method had returned. It stops after
 // rebindTime.
 func (m *modification) retryStale() {
 	call := m.call
@@ -215,8 +214,8 @@ func (m *modification) retryStale() {
 	}
 }
 
-// stale reports whether the modification was rejected because a table has changed, and must be bound and sent again.
-// Part of a batch may have been applied, so counter batches are not retried.
+// stale reports whether the modification must be bound and sent again because a table has changed. It returns false for
+// counter batches, because part of the batch may have been applied.
 func (m *modification) stale() bool {
 	if !errors.Is(m.call.Result.Err, coordinator.ErrStaleSchema) ||
 		m.session.engine.opts.Clock.Wall().Sub(m.began) > rebindTime {
@@ -226,20 +225,20 @@ func (m *modification) stale() bool {
 }
 
 // resetAttempt discards the outcome of an attempt and waits for the schema change that caused it. Replicas receive a
-// change before it is published.
+// schema change before the change is published.
 func (m *modification) resetAttempt() {
 	m.call.Result.Err, m.call.Result.Warnings = nil, nil
 	m.session.engine.awaitChange(m.ctx, m.tables)
 }
 
-// run executes a modification. It binds the modification again while its tables change concurrently, or immediately if
-// fresh is true. It returns Done with the result, or Pending. It releases m unless it returns Pending.
+// run executes a modification. It binds the modification again if fresh is true or a table changes concurrently. run
+// releases m unless it returns Pending.
 func (m *modification) run(fresh bool) Status {
 	c := m.call
 	for newest := false; ; fresh = true {
 		m.rendezvous.Reset()
 		if err := m.send(fresh); err != nil {
-			if m.st == nil && !newest { // a single statement was rechecked when it was bound
+			if m.st == nil && !newest { // single statements were rechecked during binding
 				newest = true
 				var v recheckResult
 				switch v, err = m.session.engine.recheck(m.ctx, c, err); v {
@@ -257,7 +256,7 @@ func (m *modification) run(fresh bool) Status {
 		if second := m.rendezvous.Arrive(); !second {
 			return Pending
 		}
-		if m.exhausted() { // nothing was sent
+		if m.exhausted() { // the modification has not been sent
 			c.Result.Err, c.Result.Warnings = nil, nil
 			m.release()
 			return Offload
@@ -277,7 +276,7 @@ func (m *modification) run(fresh bool) Status {
 	return Done
 }
 
-// finished records a modification that has a result.
+// finished records the latency and the audit entry of a completed modification.
 func (m *modification) finished() {
 	if m.request.Meter != nil {
 		m.call.Result.Charge += ru.Evaluation(m.meter.Excess())
@@ -294,7 +293,7 @@ func (m *modification) finished() {
 	}
 }
 
-// recordSlow records a slow modification. A batch message is represented by its first statement.
+// recordSlow records a slow modification. The record of a batch message contains the first statement.
 func (m *modification) recordSlow(took time.Duration) {
 	text := "BEGIN BATCH " + m.first
 	if m.st != nil {
@@ -303,7 +302,8 @@ func (m *modification) recordSlow(took time.Duration) {
 	m.session.recordSlow(m.call, text, m.tables, took)
 }
 
-// send binds a modification if required, and sends it. If it returns an error, no part of the modification was sent.
+// send binds the modification if necessary and sends it. If send returns an error, no part of the modification has been
+// sent.
 func (m *modification) send(fresh bool) error {
 	s, c := m.session, m.call
 	m.check.Warnings = nil
@@ -327,7 +327,7 @@ func (m *modification) send(fresh bool) error {
 		if err != nil {
 			return err
 		}
-		// A different table may have the same name now.
+		// A different table may have this name now, so the permissions are checked again.
 		if err := s.check(st); err != nil {
 			return err
 		}
@@ -353,7 +353,7 @@ func (m *modification) send(fresh bool) error {
 	return nil
 }
 
-// reserveTexts reserves the memory for the unprepared statements of a batch message. Subsequent calls have no effect.
+// reserveTexts reserves the memory for the unprepared statements of a batch message.
 func (m *modification) reserveTexts() (err error) {
 	if m.reserved != 0 {
 		return nil
@@ -368,7 +368,7 @@ func (m *modification) reserveTexts() (err error) {
 	return err
 }
 
-// fillOutcome converts the outcome of a write into a result. It does not retain the outcome's memory.
+// fillOutcome converts the outcome of a write into a result. The result does not refer to the outcome's memory.
 func (r *Result) fillOutcome(o *write.Outcome) {
 	r.Warnings = append(r.Warnings, o.Warnings...)
 	r.Charge = o.Charge
@@ -392,7 +392,8 @@ func (s *Session) runModify(ctx context.Context, c *Call, st *statement, began t
 	return s.newModification(ctx, c, st, st.kind, began).run(false)
 }
 
-// awaitChange waits until one of the tables differs from the current schema, or until publicationWait has passed.
+// awaitChange waits until the current schema contains a different revision of one of the tables. It waits no longer
+// than publicationWait.
 func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
 	ctx, cancel := context.WithTimeout(ctx, publicationWait)
 	defer cancel()
@@ -409,7 +410,7 @@ func (e *Engine) awaitChange(ctx context.Context, tables []*schema.Table) {
 	}
 }
 
-// mayWaitForKey reports whether the write may have to wait for other writes of the same partition key.
+// mayWaitForKey reports whether the write may wait for other writes with the same partition key.
 func (st *statement) mayWaitForKey() bool {
 	if st.batch != nil || st.transaction != nil {
 		return true
@@ -417,7 +418,7 @@ func (st *statement) mayWaitForKey() bool {
 	return st.write.NeedsLeader()
 }
 
-// Batch executes a batch message: prepared or unprepared statements, each with its values.
+// Batch executes a batch message. The statements may be prepared or unprepared, and each statement has its own values.
 func (s *Session) Batch(ctx context.Context, c *Call) Status {
 	if c.Request.Tracing {
 		return s.traced(ctx, c, &traceInfo{request: traceBatch}, s.batch)
@@ -435,8 +436,8 @@ func (s *Session) batch(ctx context.Context, c *Call) Status {
 	return s.newModification(ctx, c, nil, KindBatch, s.engine.opts.Clock.Wall()).run(false)
 }
 
-// items binds the statements of a batch message and returns the tables to which they are bound. If fresh is true,
-// prepared statements are bound again.
+// items binds the statements of a batch message. tables holds the tables to which the statements are bound. If fresh is
+// true, items binds prepared statements again.
 func (m *modification) items(fresh bool) (items []write.BatchItem, tables []*schema.Table,
 	err error) {
 	s, r, guard := m.session, &m.call.Request, m.request.Guard
@@ -475,7 +476,8 @@ func (m *modification) items(fresh bool) (items []write.BatchItem, tables []*sch
 	return items, tables, nil
 }
 
-// batchStatement returns a statement of a batch message. If fresh is true, a prepared statement is bound again.
+// batchStatement returns a statement of a batch message. If fresh is true, batchStatement binds a prepared statement
+// again.
 func (e *Engine) batchStatement(b *BatchStatement, keyspace string, fresh bool) (*statement, error) {
 	if !b.Prepared {
 		return e.parse(b.Text, keyspace)

@@ -11,16 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// preparedCache holds the prepared statements of a node by ID. Its size is limited by number and by memory. When a
-// limit is exceeded, the least recently used statement of a sample is evicted. Its clients receive an Unprepared error
-// and prepare it again.
+// preparedCache holds the prepared statements of a node by ID. The number and the total memory of the statements are
+// limited. When a limit is exceeded, the cache evicts the least recently used statement of a sample. Clients of an
+// evicted statement receive an Unprepared error and prepare the statement again.
 type preparedCache struct {
 	shards   [preparedShards]preparedShard
 	max      int64
 	bytesMax int64
 
 	count, bytes atomic.Int64
-	// clock advances only when a statement is prepared. Therefore, recording the use of a statement usually requires no
+	// clock advances only when a statement is prepared. Therefore, the use of a statement is usually recorded without a
 	// write.
 	clock  atomic.Int64
 	hand   atomic.Uint32 // shard at which the next eviction starts
@@ -31,12 +31,12 @@ const (
 	preparedShards = 64
 	// evictSample is the number of entries that an eviction compares.
 	evictSample = 16
-	// The estimated memory of a statement. A bound plan is much larger than its text, and the text of a SELECT * does
-	// not show the number of columns.
+	// These constants are used to estimate the memory of a statement. A bound plan is much larger than the statement
+	// text, and the size of a SELECT * depends on the number of columns.
 	preparedBytesBase      = 4 << 10
 	preparedBytesPerByte   = 8
 	preparedBytesPerColumn = 320
-	// quotedMax limits the part of a statement that an error quotes.
+	// quotedMax is the maximum length of a quoted statement in an error message.
 	quotedMax = 200
 )
 
@@ -54,7 +54,7 @@ func newPreparedCache(max, bytesMax int) *preparedCache {
 }
 
 // preparedID returns Cassandra's ID of a statement: the MD5 of the keyspace and the text. Drivers use the ID on all
-// nodes, and some drivers require a second PREPARE to return the same ID.
+// nodes. Some drivers require that a second PREPARE return the same ID.
 func preparedID(keyspace string, text []byte) [16]byte {
 	h := md5.New()
 	h.Write([]byte(keyspace))
@@ -66,7 +66,7 @@ func preparedID(keyspace string, text []byte) [16]byte {
 
 func (c *preparedCache) shard(id *[16]byte) *preparedShard { return &c.shards[id[0]%preparedShards] }
 
-// get returns nil for an unknown ID.
+// get returns a statement, or nil if the ID is unknown.
 func (c *preparedCache) get(id [16]byte) *statement {
 	s := c.shard(&id)
 	s.mu.RLock()
@@ -81,12 +81,12 @@ func (c *preparedCache) get(id [16]byte) *statement {
 	return st
 }
 
-// check rejects a text that would exceed the memory for all prepared statements.
+// check rejects a text if its prepared statement would exceed the memory limit of the cache.
 func (c *preparedCache) check(text []byte) error {
 	return c.fits(text, preparedBytesBase+preparedBytesPerByte*int64(len(text)))
 }
 
-// fits rejects a statement whose size exceeds the memory for all prepared statements.
+// fits rejects a statement whose size exceeds the memory limit of the cache.
 func (c *preparedCache) fits(text []byte, size int64) error {
 	if size <= c.bytesMax {
 		return nil
@@ -108,7 +108,7 @@ func (st *statement) bytes() int64 {
 	return preparedBytesBase + preparedBytesPerByte*int64(len(st.text)) + preparedBytesPerColumn*int64(columns)
 }
 
-// put caches a statement. While a limit is exceeded, put evicts other statements.
+// put caches a statement. If a limit is exceeded, put evicts other statements.
 func (c *preparedCache) put(id [16]byte, st *statement) {
 	st.used.Store(c.clock.Add(1))
 	s := c.shard(&id)
@@ -125,7 +125,7 @@ func (c *preparedCache) put(id [16]byte, st *statement) {
 	}
 }
 
-// remove removes a statement unless a different one has its ID.
+// remove removes a statement unless the cache contains a different statement under the same ID.
 func (c *preparedCache) remove(id [16]byte, st *statement) {
 	s := c.shard(&id)
 	s.mu.Lock()
@@ -135,7 +135,7 @@ func (c *preparedCache) remove(id [16]byte, st *statement) {
 	s.mu.Unlock()
 }
 
-// drop removes an entry if it exists. The caller must hold the shard's lock.
+// drop removes an entry if the entry exists. The caller must hold the shard's lock.
 func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 	if st := s.m[id]; st != nil {
 		delete(s.m, id)
@@ -144,8 +144,9 @@ func (c *preparedCache) drop(s *preparedShard, id [16]byte) {
 	}
 }
 
-// evict removes the least recently used of a few entries in the next nonempty shard. It never removes the entry keep.
-// It returns false if no such entry exists. The iteration order of a map is random, so the first entries are a sample.
+// evict compares a few entries of the next nonempty shard and removes the least recently used entry. It never removes
+// the entry keep. If no other entry exists, evict returns false. The first entries are a random sample because the
+// iteration order of a map is random.
 func (c *preparedCache) evict(keep [16]byte) bool {
 	for range preparedShards {
 		s := &c.shards[c.hand.Add(1)%preparedShards]
@@ -175,7 +176,6 @@ func (c *preparedCache) evict(keep [16]byte) bool {
 	return false
 }
 
-// removeIf removes every statement for which gone returns true.
 func (c *preparedCache) removeIf(gone func(*statement) bool) {
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -189,7 +189,6 @@ func (c *preparedCache) removeIf(gone func(*statement) bool) {
 	}
 }
 
-// each calls f for every statement in no particular order.
 func (c *preparedCache) each(f func(id [16]byte, st *statement)) {
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestPrepareEveryKind checks that every kind of statement can be prepared. The ID must not change, and executing the
-// prepared statement must have the effect of the text. Drivers also prepare DDL.
+// TestPrepareEveryKind checks that every kind of statement can be prepared. The ID must not change. Executing the
+// prepared statement must have the same effect as executing the text. Drivers also prepare DDL.
 func TestPrepareEveryKind(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "USE ks")
@@ -62,7 +62,7 @@ func TestPrepareEveryKind(t *testing.T) {
 	}
 }
 
-// TestPrepareErrors checks the errors of PREPARE, which do not require executing the statement.
+// TestPrepareErrors checks the errors that PREPARE returns.
 func TestPrepareErrors(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{PreparedBytesMax: 1 << 20}})
 	for text, want := range map[string]string{
@@ -92,9 +92,8 @@ func TestPrepareErrors(t *testing.T) {
 	}
 }
 
-// TestIDs checks that IDs equal the IDs of Cassandra: the hash of keyspace and text, or of the text alone if the text
-// names the keyspace of every table. A client that has changed its keyspace receives the same ID for such a text, and a
-// different ID for other texts.
+// TestIDs checks that statement IDs equal Cassandra's IDs. The ID is the hash of the keyspace and the text. If the text
+// names the keyspace of every table, the ID is the hash of the text alone and does not depend on the client's keyspace.
 func TestIDs(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
@@ -124,15 +123,15 @@ func TestIDs(t *testing.T) {
 	if r.Err != nil || r.Prepared.ID != md5.Sum([]byte("other"+plain)) || r.Prepared.Result.Columns[1].Name != "there" {
 		t.Errorf("in the keyspace of the request: %+v, %v", r.Prepared, r.Err)
 	}
-	// The meaning of DESCRIBE without a keyspace in the text depends on the session.
+	// The meaning of a DESCRIBE without a keyspace depends on the session's keyspace.
 	if a, b := w.prepared(t, w.client, "DESCRIBE TABLES").ID, w.prepared(t, in, "DESCRIBE TABLES").ID; a == b {
 		t.Error("DESCRIBE TABLES has one id in two keyspaces")
 	}
 }
 
-// TestAlteredTable checks that ALTER TABLE removes prepared statements, and that preparing the same text again returns
-// the same ID with different columns. After that, clients of version 4 receive the columns even if they ask to omit
-// them.
+// TestAlteredTable checks that ALTER TABLE removes prepared statements. A second PREPARE of the same text must return
+// the same ID with the new columns. After the change, clients of version 4 must receive the columns even if they
+// request to omit the columns.
 func TestAlteredTable(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a int)")
@@ -165,7 +164,7 @@ func TestAlteredTable(t *testing.T) {
 			t.Errorf("version %d: columns always sent %v, want %v (%v)", version, r.AlwaysMetadata, want, r.Err)
 		}
 	}
-	// A change that does not affect columns does not affect the response.
+	// If a change does not affect the columns, the response must not change.
 	w.query(t, "ALTER TABLE ks.u WITH comment = 'x'")
 	w.prepared(t, w.client, "SELECT * FROM ks.u")
 	if r := w.run(w.client, (*Session).Execute, Request{ID: other.ID}); r.Err != nil || r.AlwaysMetadata {
@@ -185,7 +184,7 @@ func TestPreparedBounds(t *testing.T) {
 	if n := c.len(); n != max || c.evicts.Load() != 0 {
 		t.Fatalf("%d statements kept, %d dropped: want %d, 0", n, c.evicts.Load(), max)
 	}
-	// A statement in use must survive ten times as many statements that are not executed.
+	// A statement in use must remain cached while the cache evicts statements that are not executed.
 	for i := max; i < 11*max; i++ {
 		c.put(id(i), &statement{text: "x"})
 		if c.get(id(0)) == nil {
@@ -212,8 +211,8 @@ func TestPreparedBounds(t *testing.T) {
 	}
 }
 
-// TestPrepareDuringAlter checks SE1: in any order of PREPARE and ALTER TABLE, no statement with the old columns
-// remains.
+// TestPrepareDuringAlter checks (SE1). For any order of PREPARE and ALTER TABLE, the cache must not keep a statement
+// with the old columns.
 func TestPrepareDuringAlter(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
@@ -251,8 +250,8 @@ func TestPreparedStatementsAreListed(t *testing.T) {
 }
 
 // TestUseWarning checks that a client of Cassandra 5.0 receives one warning about a statement that depends on USE. The
-// warning is sent when the client prepares such a statement, or executes such a statement that was prepared in a
-// different keyspace. Batches and qualified names cause no warning.
+// client must receive the warning when it prepares the statement, or when it executes a statement that was prepared in
+// a different keyspace. Batches and qualified names must cause no warning.
 func TestUseWarning(t *testing.T) {
 	w := newFixture(t, Options{Release: compat.Cassandra50})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

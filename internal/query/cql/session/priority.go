@@ -11,11 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// PriorityPayload is the key of the custom payload that sets the priority of a request. Requests with the value "low"
-// are rejected first. The other value is "normal", which Cosmos DB calls "high".
+// PriorityPayload is the key of the custom payload that sets the priority of a request. The value is "low" or "normal".
+// Requests with the value "low" are rejected first. Cosmos DB uses the name "high" for normal priority.
 const PriorityPayload = "Priority"
 
-// IsLow parses the value of a PriorityPayload. It reports whether the priority is low.
+// IsLow reports whether the value of a PriorityPayload specifies low priority. It returns an error if the value is
+// invalid.
 func IsLow(value []byte) (bool, error) {
 	switch strings.ToLower(string(value)) {
 	case "low":
@@ -26,7 +27,7 @@ func IsLow(value []byte) (bool, error) {
 	return false, dberr.Invalidf("Unknown priority %q: expected low or normal", value)
 }
 
-// Identity returns the role of the client, or its address if it has no role.
+// Identity returns the role of the client, or the client's address if the client has no role.
 func (c *Client) Identity() string {
 	if c.User == "" {
 		return c.Remote.Addr().String()
@@ -34,14 +35,15 @@ func (c *Client) Identity() string {
 	return c.User
 }
 
-// Claimant identifies the client when resources are shared fairly: by its role, or by its address if it has no role.
-// The value is the same on all nodes.
+// Claimant identifies the client for fair sharing of resources. The value is derived from Identity and is the same on
+// all nodes.
 func (c *Client) Claimant() fairshare.Principal {
 	of := func(s string) uint32 { return uint32(token.Hash([]byte(s))) }
 	return fairshare.Principal{User: of(c.Identity()), Connection: of(c.Remote.String())}
 }
 
-// claimantOf returns the claimant of a call if one of its tables has provisioned throughput, or the zero value.
+// claimantOf returns the claimant of a call if a table has provisioned throughput. Otherwise, it returns the zero
+// value.
 func (i *identity) claimantOf(c *Call, tables []*schema.Table) fairshare.Principal {
 	if !(*i.engine.metered.Load()).hasAny(tables) {
 		return fairshare.Principal{}

@@ -10,23 +10,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// The pauses before a SELECT is restarted. An election takes longer than the minimum, and a client should not wait
-// longer than the maximum.
+// A SELECT is restarted after a pause between these limits. An election takes longer than the minimum. A client should
+// not wait longer than the maximum.
 const (
 	restartPauseMin = time.Millisecond
 	restartPauseMax = 50 * time.Millisecond
 )
 
-// readRestart restarts one SELECT. The coordinator requests a restart with coordinator.ErrRepeat if a replica could not
-// confirm rows that were already passed on. The replica may have lost its leadership, so the rows may lack newer
-// writes.
+// readRestart restarts one SELECT. The coordinator returns coordinator.ErrRepeat if a replica could not confirm rows
+// that the SELECT has already received. The rows may lack recent writes because the replica may have lost its
+// leadership.
 type readRestart struct {
 	engine *Engine
 	began  time.Time
 	pause  time.Duration
 }
 
-// wait waits until the SELECT can be restarted, or returns the error with which the SELECT ends.
+// wait waits until the SELECT can be restarted, or returns the final error of the SELECT.
 func (r *readRestart) wait(ctx context.Context, level dberr.Consistency) error {
 	left := r.engine.opts.ReadTimeout - r.engine.opts.Clock.Wall().Sub(r.began)
 	if left <= 0 {

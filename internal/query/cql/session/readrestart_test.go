@@ -23,11 +23,11 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// unsteady is a reader that loses its leadership at given positions.
+// unsteady is a reader whose replica loses its leadership at given positions.
 type unsteady struct {
 	read.Reader
-	// passed counts the partitions and rows passed on by all reads. A read fails before the item with the index
-	// places[0], or before the command after the last item.
+	// passed counts the partitions and rows that all reads have returned. A read fails before the item with the index
+	// places[0].
 	passed int
 	places []int
 	failed int
@@ -44,12 +44,12 @@ func (u *unsteady) lost() bool {
 func (u *unsteady) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	err := u.Reader.Read(ctx, r, &relay{u, v})
 	if err == nil && u.lost() {
-		err = coordinator.ErrRepeat // all rows were passed on but could not be confirmed
+		err = coordinator.ErrRepeat // the read returned all rows but could not confirm them
 	}
 	return err
 }
 
-// relay counts the items that it passes on.
+// relay counts the items that it forwards.
 type relay struct {
 	u *unsteady
 	v command.Visitor
@@ -71,7 +71,7 @@ func (r *relay) Row(clustering []byte, found *row.Row) (command.Step, error) {
 	return r.v.Row(clustering, found)
 }
 
-// page is a result in the form that a client receives.
+// page is a result page in the form that a client receives.
 type page struct {
 	Cells, State string
 	Rows         int
@@ -79,7 +79,7 @@ type page struct {
 	Err          error
 }
 
-// fetch executes a statement on a reader in the same way as a worker.
+// fetch executes a statement on a reader, like a worker.
 func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	stored := st.reader
 	st.reader = reader
@@ -93,8 +93,8 @@ func (w *fixture) fetch(st *statement, reader read.Reader, r Request) page {
 	return page{string(res.Cells), string(res.PagingState), res.RowCount, res.Warnings, res.Err}
 }
 
-// TestReadRestart checks (SE5): the coordinator may request restarts at any position, once or several times. The client
-// must receive the same rows, aggregates, groups, warnings, and next page. The test tries every position of every page.
+// TestReadRestart checks (SE5) at every position of every page. After one or several restarts, the client must receive
+// the same rows, aggregates, groups, warnings, and next page.
 func TestReadRestart(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, s int static, v int, x text, PRIMARY KEY (k, c))")
@@ -161,7 +161,7 @@ func TestReadRestart(t *testing.T) {
 	}
 }
 
-// disturb fetches a page with interruptions at each position and compares the results.
+// disturb interrupts the read of a page at each position and compares the results.
 func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, places int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, uint64(places)))
@@ -180,8 +180,8 @@ func (w *fixture) disturb(t *testing.T, st *statement, r Request, want page, pla
 	}
 }
 
-// TestReadRestartEnds checks that a read is not restarted indefinitely. After the read timeout, the client must receive
-// a timeout error. A read whose connection has closed must end immediately.
+// TestReadRestartEnds checks that restarts end. After the read timeout, the client must receive a timeout error. If the
+// connection closes, the read must end immediately.
 func TestReadRestartEnds(t *testing.T) {
 	var clock atomic.Int64
 	w := newFixture(t, Options{Limits: Limits{ReadTimeout: time.Minute}, Clock: fakeclock.Func(func() time.Time {
@@ -210,7 +210,7 @@ func TestReadRestartEnds(t *testing.T) {
 	}
 }
 
-// never is a reader that never has a leader.
+// never is a reader whose partition has no leader.
 type never struct{ called func() }
 
 func (n never) Read(context.Context, *command.Read, command.Visitor) error {
@@ -220,8 +220,8 @@ func (n never) Read(context.Context, *command.Read, command.Visitor) error {
 	return coordinator.ErrRepeat
 }
 
-// TestReadRestartInline checks that the goroutine of a connection does not wait for an election. The request must be
-// passed to a worker, and no partial result may remain.
+// TestReadRestartInline checks that a connection's goroutine does not wait for an election. A worker must execute the
+// request, and the result must contain no rows of the first attempt.
 func TestReadRestartInline(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -267,7 +267,7 @@ func TestReadRestartIsTraced(t *testing.T) {
 	}
 }
 
-// outdated is a reader whose first read passes on some partitions and then finds that its index was dropped.
+// outdated is a reader whose first read returns some partitions and then fails because the index was dropped.
 type outdated struct {
 	read.Reader
 	drop func()
@@ -286,8 +286,8 @@ func (o *outdated) Read(ctx context.Context, r *command.Read, v command.Visitor)
 	return coordinator.ErrStaleSchema
 }
 
-// TestRebindRead checks (SE5): a SELECT whose index is dropped during the read is bound again. It must return all rows,
-// or the error for a SELECT that requires filtering.
+// TestRebindRead checks (SE5) for a SELECT whose index is dropped during the read. The SELECT must be bound again and
+// must return all rows, or the error for a SELECT that requires filtering.
 func TestRebindRead(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"SELECT count(*) FROM ks.t WHERE x = 'x' ALLOW FILTERING", ""},

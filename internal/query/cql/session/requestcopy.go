@@ -2,22 +2,22 @@
 
 package session
 
-// requestCopy holds a copy of the data that a request refers to. A modification needs the copy if it may be sent again
-// after the method that received the request has returned. The memory of the copy is reused.
+// requestCopy holds a copy of a request's data. The copy is required for modifications that may be sent again after the
+// method that received the request has returned. The memory of the copy is reused.
 type requestCopy struct {
 	active bool
 	arena  []byte
 	lists  [][]byte
-	// The original fields of the request.
+	// These are the original fields of the request.
 	values, names [][]byte
 	statements    []BatchStatement
 	keyspace      []byte
 }
 
-// requestCopyBytesMax limits the memory that is retained for the next request, in bytes.
+// requestCopyBytesMax limits the memory in bytes that is retained for the next request.
 const requestCopyBytesMax = 64 << 10
 
-// copyRequest makes a request refer to copies.
+// copyRequest copies the data of a request and makes the request refer to the copies.
 func (k *requestCopy) copyRequest(r *Request) {
 	k.active, k.values, k.names, k.statements, k.keyspace = true, r.Values, r.Names, r.Statements, r.Keyspace
 	size, count := len(r.Keyspace), len(r.Values)+len(r.Names)
@@ -54,7 +54,7 @@ func sizeOf(list [][]byte) (n int) {
 	return n
 }
 
-// copyList copies a list. A nil list or element remains nil.
+// copyList copies a list. Nil lists and nil elements remain nil.
 func (k *requestCopy) copyList(list [][]byte) [][]byte {
 	if list == nil {
 		return nil
@@ -75,7 +75,7 @@ func (k *requestCopy) copyBytes(b []byte) []byte {
 	return k.arena[begin:len(k.arena):len(k.arena)]
 }
 
-// restore makes a request refer to its original data.
+// restore makes a request refer to its original data again.
 func (k *requestCopy) restore(r *Request) {
 	if !k.active {
 		return

@@ -16,8 +16,9 @@ import (
 // Column describes a bind marker or a column of a result.
 type Column = expr.Column
 
-// Metadata describes the columns of a result. NewMetadata creates it once for each prepared statement and once for each
-// unprepared request. It is immutable and may be shared. Protocol servers cache their encoded form in its slots.
+// Metadata describes the columns of a result. NewMetadata is called once for each prepared statement and once for each
+// unprepared request. Metadata is immutable and safe for concurrent use. Protocol servers can cache encoded forms of
+// the metadata in its slots.
 type Metadata struct {
 	Columns []Column
 	// ID is a digest of the columns. A client that has cached a different ID receives the new columns.
@@ -60,7 +61,7 @@ func hashType(h hash.Hash, t *cqltype.Type) {
 	}
 }
 
-// Encoded returns the encoded form in slot i (0 to 3), or nil if it has not been stored.
+// Encoded returns the encoded form in slot i (0 to 3), or nil if the slot is empty.
 func (m *Metadata) Encoded(i int) []byte {
 	if p := m.slots[i].Load(); p != nil {
 		return *p
@@ -68,14 +69,14 @@ func (m *Metadata) Encoded(i int) []byte {
 	return nil
 }
 
-// SetEncoded stores an encoded form. If two goroutines store it at the same time, either form may be kept, because the
-// forms are equal.
+// SetEncoded stores an encoded form in slot i. If two goroutines store the form at the same time, either value may be
+// kept, because both values are equal.
 func (m *Metadata) SetEncoded(i int, b []byte) { m.slots[i].Store(&b) }
 
 // Kind is the kind of a result.
 type Kind uint8
 
-// The kinds of results.
+// These are the kinds of results.
 const (
 	Void Kind = iota
 	Rows
@@ -84,13 +85,13 @@ const (
 	PreparedStatement
 )
 
-// SchemaChange describes the effect of a DDL statement. It is the result of the statement and the event for all other
-// clients.
+// SchemaChange describes the effect of a DDL statement. The client receives the change as the statement's result. All
+// other clients receive the change as an event.
 type SchemaChange struct {
 	Change   string // CREATED, UPDATED, DROPPED
 	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, AGGREGATE
 	Keyspace string
-	// Name is the name of the table, type, function, or aggregate. It is empty for a keyspace.
+	// Name is the name of the table, type, function, or aggregate. Name is empty for a keyspace.
 	Name string
 	// Args holds the argument types of a function or aggregate.
 	Args []string
@@ -99,43 +100,43 @@ type SchemaChange struct {
 // Prepared describes a prepared statement.
 type Prepared struct {
 	ID [16]byte
-	// Bind describes the markers.
+	// Bind describes the bind markers.
 	Bind []Column
-	// PKIndexes holds the positions in Bind of the partition key components, in key order. It is nil unless all
+	// PKIndexes holds the indexes in Bind of the partition key components, in key order. PKIndexes is nil unless all
 	// components are bound.
 	PKIndexes []uint16
-	// Result describes the rows. It is nil for statements without rows, and for conditional statements, whose columns
-	// depend on the outcome.
+	// Result describes the result columns. Result is nil for statements that return no rows. Result is also nil for
+	// conditional statements, because their columns depend on the outcome.
 	Result *Metadata
 }
 
-// Result is the result of a call, independent of the protocol. If Err is not nil, only Err, Warnings, Payload, and the
-// trace ID are valid.
+// Result is the result of a call in a protocol-independent form. If Err is not nil, only Err, Warnings, Payload, and
+// the trace ID are valid.
 type Result struct {
 	Err  error
 	Kind Kind
 
-	// Metadata, Cells, RowCount, and PagingState hold the rows. Cells contains the values of all rows, row by row. Each
-	// value is a 32-bit big-endian length (-1 for null) followed by that number of bytes. A session appends to
-	// Cells[:0] to reuse the capacity of Cells.
+	// Metadata, Cells, RowCount, and PagingState hold the rows. Cells contains the values of all rows in row order.
+	// Each value consists of a 32-bit big-endian length and the bytes of the value. The length -1 represents null. A
+	// session appends to Cells[:0] to reuse the capacity of Cells.
 	Metadata *Metadata
 	Cells    []byte
 	RowCount int
-	// PagingState is nil on the last page. It is valid until the response has been encoded.
+	// PagingState is nil on the last page. Otherwise, PagingState is valid until the response has been encoded.
 	PagingState []byte
-	// AlwaysMetadata sends the columns even to a client that asked to omit them. It is set for conditional statements
-	// and for tables whose columns have changed.
+	// AlwaysMetadata reports whether the response must contain the columns even if the client requested their omission.
+	// It is true for conditional statements and for tables whose columns have changed.
 	AlwaysMetadata bool
 
-	// Keyspace is the new keyspace of the session, for SetKeyspace.
+	// Keyspace is the new keyspace of the session if Kind is SetKeyspace.
 	Keyspace string
-	// Change is the schema change, for SchemaChanged.
+	// Change is the schema change if Kind is SchemaChanged.
 	Change SchemaChange
-	// Prepared is the prepared statement, for PreparedStatement.
+	// Prepared describes the prepared statement if Kind is PreparedStatement.
 	Prepared *Prepared
 
 	Warnings []string
-	// TraceID is the ID of the trace, if HasTrace is true.
+	// TraceID is the ID of the trace. TraceID is valid only if HasTrace is true.
 	TraceID  [16]byte
 	HasTrace bool
 	Payload  []Payload
@@ -145,10 +146,10 @@ type Result struct {
 	chargeBytes [8]byte
 }
 
-// Reset makes the result Void and keeps the capacity of Cells and Payload.
+// Reset sets the result to its zero value, but keeps the capacity of Cells and Payload.
 func (r *Result) Reset() { *r = Result{Cells: r.Cells[:0], Payload: r.Payload[:0]} }
 
-// Fail makes err the result.
+// Fail sets Err to err and returns Done.
 func (r *Result) Fail(err error) Status {
 	r.Err = err
 	return Done

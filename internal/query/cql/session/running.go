@@ -11,7 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/slowlog"
 )
 
-// recordSlow records a slow request. It does not access the bound values, which are not valid after a write completes.
+// recordSlow records a slow request. It does not access the bound values, because they become invalid when a write
+// completes.
 func (s *Session) recordSlow(c *Call, text string, tables []*schema.Table, took time.Duration) {
 	s.engine.opts.Slow.Record(took, func() slowlog.Request {
 		r := slowlog.Request{Statement: slowlog.Redact(text), User: s.client.User, Client: s.client.Remote.String(),
@@ -47,14 +48,14 @@ func outcomeName(err error) string {
 	return "failed"
 }
 
-// setRunning makes Running return this statement. st is nil for a batch message.
+// setRunning sets the statement and the start time that Running returns. For a batch message, st is nil.
 func (c *Call) setRunning(st *statement, began time.Time) {
 	c.statement.Store(st)
 	c.began.Store(began.UnixNano())
 }
 
-// Running returns the display text of the statement that the call executes, and its start time. If no statement is
-// known, it returns an empty text and the zero time. It is safe for concurrent use.
+// Running returns the display text and the start time of the running statement. If no statement is running, Running
+// returns an empty text and the zero time. Running is safe for concurrent use.
 func (c *Call) Running() (text string, since time.Time) {
 	began := c.began.Load()
 	if began == 0 {
@@ -67,7 +68,7 @@ func (c *Call) Running() (text string, since time.Time) {
 	return "BATCH", since
 }
 
-// ClearRunning makes Running return no statement. It is called when the call is complete.
+// ClearRunning removes the running statement. It is called when the call is complete.
 func (c *Call) ClearRunning() {
 	if c.began.Load() != 0 {
 		c.began.Store(0)

@@ -11,28 +11,24 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/read"
 )
 
-// maxScanShapes limits the number of scan kinds counted per table. A new kind replaces the kind with the lowest cost. A
-// replaced kind is not counted until its statement is bound again.
+// maxScanShapes limits the number of scan kinds counted per table. A new kind replaces the kind with the lowest total
+// cost. A replaced kind is not counted until a statement of this kind is bound again.
 const maxScanShapes = 16
 
-// ScanShape is a kind of read that scans a token range or filters the rows of partitions, with its counters since the
-// node started.
+// ScanShape describes a kind of scan or filtered read and its counters since the node started.
 type ScanShape struct {
 	read.Shape
-	// Count is the number of reads, Pages is the number of pages that they returned, and Rows is the number of returned
-	// rows.
+	// Count is the number of reads. Pages and Rows are the numbers of returned pages and rows.
 	Count, Pages, Rows uint64
 	Units              ru.Units
 }
 
-// scanCount counts the reads of one kind.
 type scanCount struct {
 	shape              read.Shape
 	count, pages, rows atomic.Uint64
 	units              atomic.Int64
 }
 
-// record counts a page of a read.
 func (c *scanCount) record(first bool, rows int, u ru.Units) {
 	if first {
 		c.count.Add(1)
@@ -48,7 +44,7 @@ type scanCounts struct {
 	tables map[uint32]map[string]*scanCount
 }
 
-// counter returns the counter for a kind of scan of a table.
+// counter returns the counter for scans of a table with a given shape.
 func (s *scanCounts) counter(table uint32, shape read.Shape) *scanCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +73,7 @@ func (s *scanCounts) counter(table uint32, shape read.Shape) *scanCount {
 	return c
 }
 
-// keep removes the tables that a schema does not have.
+// keep removes the counters of tables that the schema does not contain.
 func (s *scanCounts) keep(sch *schema.Schema) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +84,7 @@ func (s *scanCounts) keep(sch *schema.Schema) {
 	}
 }
 
-// Scans returns the kinds of scans of a table that clients have sent to this node, in no particular order.
+// Scans returns the kinds of scans of a table that this node has served, in no particular order.
 func (e *Engine) Scans(table uint32) (out []ScanShape) {
 	s := &e.scans
 	s.mu.Lock()

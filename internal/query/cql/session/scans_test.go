@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/read"
 )
 
-// TestScansAreBounded checks that only the most expensive of many kinds of scans are kept and that dropped tables are
-// removed.
+// TestScansAreBounded checks that only the most expensive kinds of scans are kept and that the counters of dropped
+// tables are removed.
 func TestScansAreBounded(t *testing.T) {
 	e := &Engine{}
 	for i := range 10 * maxScanShapes {

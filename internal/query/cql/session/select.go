@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// selection is one execution of a SELECT, with its memory. Selections are pooled.
+// selection holds the state of one execution of a SELECT. Selections are pooled.
 type selection struct {
 	session  *Session
 	call     *Call
@@ -32,7 +32,7 @@ type selection struct {
 
 var selections = sync.Pool{New: func() any { return new(selection) }}
 
-// newSelection returns an execution of a SELECT, which the caller must release.
+// newSelection returns a selection. The caller must release the selection.
 func (s *Session) newSelection(c *Call, st *statement, began time.Time) *selection {
 	x := selections.Get().(*selection)
 	x.session, x.call, x.st, x.began = s, c, st, began
@@ -46,9 +46,9 @@ func (x *selection) release() {
 }
 
 const (
-	// inlineRowsMax is the maximum number of rows of a page that is read on the goroutine of a connection.
+	// inlineRowsMax is the maximum number of rows in a page that a connection's goroutine reads.
 	inlineRowsMax = 5000
-	// pageBytesMax is the size in bytes at which a page ends, regardless of its number of rows.
+	// pageBytesMax is the size in bytes at which a page ends, regardless of the number of rows.
 	pageBytesMax = 8 << 20
 )
 
@@ -58,13 +58,13 @@ type resultMemory struct {
 	clients Pressure // may be nil
 }
 
-// Pressure reports whether clients have so many unread responses that pages must end early.
+// Pressure reports memory pressure from unread responses. Under pressure, pages end early.
 type Pressure interface {
 	Pressed() bool
 }
 
-// Spare implements read.Memory. It reserves half of the memory for unpaged results, which are rejected when no memory
-// is left.
+// Spare implements read.Memory. It leaves half of the memory to unpaged results, because they are rejected when no
+// memory is left.
 func (m *resultMemory) Spare(n int) bool {
 	if m.clients != nil && m.clients.Pressed() {
 		return false
@@ -114,8 +114,7 @@ func (s *Session) runRead(ctx context.Context, c *Call, st *statement, began tim
 	return Done
 }
 
-// begin sets the values and the options. It then checks the permissions and guardrails that depend on the values and
-// options.
+// begin sets the values and the options. Then it checks the permissions and guardrails that depend on them.
 func (x *selection) begin() error {
 	s, c, st := x.session, x.call, x.st
 	if err := s.bindingsFor(&x.bindings, st, &c.Request, x.began); err != nil {
@@ -135,8 +134,8 @@ func (x *selection) begin() error {
 	return checkSelectGuardrails(&x.check, st, &c.Request)
 }
 
-// read reads a page. It restarts the SELECT if its rows could not be confirmed, and binds it again if a schema change
-// made it stale. offload reports whether the SELECT must be executed on a worker because it may have to wait.
+// read reads a page. If rows could not be confirmed, read restarts the SELECT. If the schema has changed, read binds
+// the SELECT again. If the SELECT may have to wait, offload is true and the SELECT must be executed on a worker.
 func (x *selection) read(ctx context.Context) (offload bool, err error) {
 	e, c := x.session.engine, x.call
 	before := len(x.check.Warnings)
@@ -151,9 +150,9 @@ func (x *selection) read(ctx context.Context) (offload bool, err error) {
 			return false, err
 		}
 		if !c.MayBlock {
-			return true, nil // the worker restarts the SELECT and may wait
+			return true, nil // a worker restarts the SELECT and may wait
 		}
-		if stale { // this attempt used an index that has been dropped
+		if stale { // the attempt used a dropped index
 			x.check.Warnings = x.check.Warnings[:before]
 			err = x.rebind(ctx)
 		} else {
@@ -165,29 +164,29 @@ func (x *selection) read(ctx context.Context) (offload bool, err error) {
 	}
 }
 
-// fill makes the page the result.
+// fill copies the page to the result.
 func (x *selection) fill(r *Result) {
 	request := &x.call.Request
 	if x.st.scans != nil {
 		x.st.scans.record(len(request.PagingState) == 0, x.page.Rows, x.page.Charge)
 	}
 	r.Kind, r.Metadata, r.RowCount = Rows, x.st.result, x.page.Rows
-	// A client of version 5 detects changed columns. Unless it receives the columns again, an older client decodes the
-	// rows by the columns that it has cached.
+	// Clients of version 5 detect changed columns. Older clients use cached columns to decode the rows unless the
+	// response contains the columns.
 	r.AlwaysMetadata = !x.st.stable && request.Version < 5
 	if len(x.page.PagingState) > 0 {
-		// The memory may be reused before the response has been encoded.
+		// The memory of the page may be reused before the response has been encoded.
 		r.PagingState = append([]byte(nil), x.page.PagingState...)
 	}
 }
 
-// rebind waits for the schema change that made the SELECT stale, and binds the SELECT again.
+// rebind waits for the schema change that made the SELECT stale. Then it binds the SELECT again.
 func (x *selection) rebind(ctx context.Context) error {
 	s, r := x.session, &x.call.Request
 	s.engine.awaitChange(ctx, x.st.tables)
 	next, err := s.engine.parse([]byte(x.st.text), x.st.keyspace)
 	if err == nil {
-		err = s.check(next) // a different table may have the name now
+		err = s.check(next) // a different table may have this name now
 	}
 	if err == nil && next.read == nil {
 		err = coordinator.ErrStaleSchema
@@ -205,7 +204,7 @@ func (x *selection) rebind(ctx context.Context) error {
 	return err
 }
 
-// throttled reports whether a request was rejected because its partition has used up its throughput.
+// throttled reports whether a request was rejected because it exceeded the throughput of a partition.
 func throttled(err error) bool {
 	busy, ok := errors.AsType[*dberr.Overloaded](err)
 	return ok && busy.RetryAfter > 0
@@ -224,8 +223,8 @@ func (s *Session) readOptions(r *Request, began time.Time) read.Options {
 	return o
 }
 
-// limitEvaluation sets the limits for evaluating the SELECT. If the SELECT is not a scan, its evaluation is limited by
-// the read timeout.
+// limitEvaluation sets the limits for evaluating the SELECT. The read timeout limits the evaluation unless the SELECT
+// is a scan.
 func (x *selection) limitEvaluation() {
 	e := x.session.engine
 	x.options.Evaluation = read.Evaluation{Pool: e.results.Pool, Bytes: e.results.Max() / evaluationParts,
@@ -238,11 +237,11 @@ func (x *selection) limitEvaluation() {
 	}
 }
 
-// evaluationParts divides the memory for results and evaluations. One evaluation may use up to 1/evaluationParts of the
-// memory.
+// evaluationParts limits the memory of one evaluation. The limit is 1/evaluationParts of the memory for results and
+// evaluations.
 const evaluationParts = 2
 
-// servesLocally reports whether this node can serve a SELECT of one partition without another node.
+// servesLocally reports whether this node can serve a SELECT of one partition without contacting another node.
 func (s *Session) servesLocally(c *Call, st *statement) bool {
 	if s.engine.opts.Routing == nil || st.computed {
 		return true
@@ -252,7 +251,7 @@ func (s *Session) servesLocally(c *Call, st *statement) bool {
 	return ok && s.engine.opts.Routing.ServesLocally(table, t, r.Consistency, s.claimantOf(c, st.tables))
 }
 
-// bindingsFor sets the values of a request for its statement.
+// bindingsFor assigns the values of a request to the markers of its statement.
 func (s *Session) bindingsFor(b *expr.Bindings, st *statement, r *Request, began time.Time) error {
 	b.Now, b.UUIDs = began, s.engine.uuids
 	return st.bindings(b, r)

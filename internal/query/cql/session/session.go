@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package session is the entry point for executing CQL. A Session holds the state of one client. An Engine holds the
-// state that all sessions share. Protocol servers convert a message into a Call and receive a Result. Both are
-// independent of the protocol.
+// state that all sessions share. Protocol servers convert a message into a Call and receive a Result. Call and Result
+// are independent of the protocol.
 //
 // Guarantees:
 //
-//   - (SE1) A prepared statement is executed on the table revision to which it is bound, or it is not executed.
+//   - (SE1) A prepared statement is executed only on the table revision to which it is bound.
 //   - (SE2) Executing a prepared single-partition statement allocates no memory in this package.
-//   - (SE3) Work that may wait for anything except a processor is not done on a goroutine that must not block
-//     (Offload).
-//   - (SE4) A schema change is published to the listeners of the catalog, which announce it to the other clients, before
-//     its client receives the response.
+//   - (SE3) A goroutine that must not block never waits for anything except a processor (Offload).
+//   - (SE4) The engine publishes a schema change to the listeners of the catalog before the client receives the
+//     response. The listeners announce the change to the other clients.
 //   - (SE5) The result of a restarted read contains no rows of an earlier attempt.
-//   - (SE6) No statement is executed for a client whose role lacks the permission in the current state of the roles.
+//   - (SE6) The engine does not execute a statement if the client's role currently lacks the required permission.
 //   - (SE7) While the leader of the meta partition responds, no statement is rejected because the schema or the roles
-//     of this node are outdated. The schema and the roles must contain every change that any node acknowledged earlier.
-//     If no leader exists, an unknown keyspace or table is not reported as missing.
+//     of this node are outdated. The schema and the roles contain every change that any node acknowledged before the
+//     statement. If the meta partition has no leader, an unknown keyspace or table is not reported as missing.
 //
 // Start reading at Session.Execute.
 package session
@@ -52,7 +51,7 @@ func (s *Session) inKeyspace(r *Request) string {
 	return s.Keyspace()
 }
 
-// inlineTextMax is the longest statement that is parsed on the goroutine of a connection, in bytes.
+// inlineTextMax is the maximum length in bytes of a statement that a connection's goroutine parses.
 const inlineTextMax = 64 << 10
 
 // Query executes an unprepared statement.
@@ -77,7 +76,7 @@ func (s *Session) Query(ctx context.Context, c *Call) Status {
 		return c.Result.Fail(err)
 	}
 	if !st.modifies() {
-		defer s.engine.texts.release(st.reserved) // a modification releases the memory when it is complete
+		defer s.engine.texts.release(st.reserved) // modifications release their memory on completion
 	}
 	return s.start(ctx, c, st, traceQuery, began)
 }
@@ -100,7 +99,7 @@ func (s *Session) query(c *Call) (*statement, error) {
 	return st, nil
 }
 
-// Prepare binds a statement and caches it under its ID.
+// Prepare binds a statement and caches the statement.
 func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 	if !c.MayBlock && len(c.Request.Text) > inlineTextMax {
 		return Offload
@@ -115,7 +114,7 @@ func (s *Session) Prepare(ctx context.Context, c *Call) Status {
 	return s.runPrepare(ctx, c, &shown)
 }
 
-// runPrepare prepares a statement. It sets shown to the display text if the request is traced or audited.
+// runPrepare prepares a statement. If the request is traced or audited, runPrepare sets shown to the display text.
 func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status {
 	st, err := s.prepare(c)
 	verdict, err := s.engine.recheck(ctx, c, err)
@@ -139,7 +138,7 @@ func (s *Session) runPrepare(ctx context.Context, c *Call, shown *string) Status
 	return Done
 }
 
-// prepare sets the result of Prepare.
+// prepare prepares a statement and sets the result of the call.
 func (s *Session) prepare(c *Call) (*statement, error) {
 	if _, err := s.subject(); err != nil {
 		return nil, err
@@ -167,7 +166,7 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	}
 	if s.warned.preparedElsewhere(s.engine, st, s.Keyspace()) {
 		if !c.MayBlock {
-			return Offload // the worker adds the warning so that it is sent only once
+			return Offload // a worker adds the warning, so that the warning is sent only once
 		}
 		s.warned.addUse(c, s.engine, st, s.Keyspace(), c.Request.ID)
 	}
@@ -175,7 +174,7 @@ func (s *Session) Execute(ctx context.Context, c *Call) Status {
 	return s.start(ctx, c, st, traceExecute, began)
 }
 
-// start executes a statement, with a trace if the client requested one.
+// start executes a statement. It stores a trace if the client requested tracing.
 func (s *Session) start(ctx context.Context, c *Call, st *statement, request string, began time.Time) Status {
 	if c.MayBlock {
 		c.setRunning(st, began)
@@ -183,7 +182,7 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 	if c.Request.Tracing {
 		info := traceInfo{request: request, text: st.display}
 		return s.traced(ctx, c, &info, func(ctx context.Context, c *Call) Status {
-			if st.read != nil && st.display == st.text { // a plan repeats constants
+			if st.read != nil && st.display == st.text { // plans contain the constants of the statement
 				lines := strings.Split(strings.TrimSpace(st.read.Explain()), "\n")
 				trace.From(ctx).Add("Plan: " + strings.Join(lines, "; "))
 			}
@@ -193,8 +192,7 @@ func (s *Session) start(ctx context.Context, c *Call, st *statement, request str
 	return s.run(ctx, c, st, began)
 }
 
-// run executes a bound statement. It records the latency unless the statement is pending. The latency of a pending
-// statement is recorded when the statement completes.
+// run executes a bound statement. It records the latency unless the statement is pending.
 func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Time) Status {
 	var status Status
 	err := c.readPayload()
@@ -231,7 +229,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 			return Offload
 		}
 		status = s.runCIDRGroups(ctx, c, st, began)
-	case st.virtual == deletedCacheKeys: // return the result of a deletion
+	case st.virtual == deletedCacheKeys: // these deletions have no effect
 	case st.modifies():
 		return s.runModify(ctx, c, st, began)
 	case !c.MayBlock && st.mayBlock():
@@ -265,7 +263,7 @@ func (s *Session) run(ctx context.Context, c *Call, st *statement, began time.Ti
 	return status
 }
 
-// finished records a request that has a result, and returns its duration.
+// finished records a completed request and returns the duration of the request.
 func (s *Session) finished(c *Call, kind StatementKind, tables []*schema.Table, began time.Time) time.Duration {
 	switch {
 	case errors.Is(c.Result.Err, coordinator.ErrUnknownTable):

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
-// TestValues checks how values are assigned to markers: by position or by name, null or unset. An incorrect number of
-// values must be rejected.
+// TestValues checks the assignment of values to markers by position and by name, including null and unset values. A
+// request with an incorrect number of values must be rejected.
 func TestValues(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, a text, b text)")
@@ -108,7 +108,7 @@ func TestKeyspaceOfTheRequest(t *testing.T) {
 	if err := w.try("USE nope"); err == nil || err.Error() != "Keyspace 'nope' does not exist" {
 		t.Errorf("USE of what is not there: %v", err)
 	}
-	w.query(t, "SELECT * FROM t") // still in ks
+	w.query(t, "SELECT * FROM t") // the session's keyspace is still ks
 }
 
 // TestNow checks that a request's current time (protocol 5) determines expiry for reads and writes.
@@ -137,7 +137,7 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestBatches checks batch messages: statements by text and ID, the values of each statement, and rejections.
+// TestBatches checks batch messages with texts, statement IDs, and values. It also checks which batches are rejected.
 func TestBatches(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -178,7 +178,7 @@ func TestBatches(t *testing.T) {
 }
 
 // TestTraces checks that queries, prepared statements, batches, PREPARE, DDL, and failed requests leave complete
-// traces. A trace must consist of a session with a duration and of events in order.
+// traces. Each trace must consist of a session with a duration and ordered events.
 func TestTraces(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
@@ -289,8 +289,8 @@ func TestWarningsWithErrors(t *testing.T) {
 	}
 }
 
-// TestUnpagedBound checks that the size of unpaged results, including the results of DESCRIBE, is limited and that
-// paged reads return the same results.
+// TestUnpagedBound checks that the size of unpaged results is limited, including the results of DESCRIBE. Paged reads
+// must return the same rows.
 func TestUnpagedBound(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{ResultBytesMax: 4000}})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -328,7 +328,7 @@ func TestUnpagedBound(t *testing.T) {
 	}
 }
 
-// TestResultsBound checks that all unpaged results together are limited and that their memory is released in all cases.
+// TestResultsBound checks that the total size of unpaged results is limited and that the memory is always released.
 func TestResultsBound(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{ResultBytesMax: 64 << 20, ResultsBytesMax: 20 << 20}})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))")
@@ -354,8 +354,8 @@ func TestResultsBound(t *testing.T) {
 	}
 }
 
-// TestDescribePages checks that the pages of DESCRIBE form the whole result, and that a request for a page of an older
-// schema is rejected.
+// TestDescribePages checks that the pages of DESCRIBE contain the complete result. A request for a page of an older
+// schema must be rejected.
 func TestDescribePages(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")
@@ -383,8 +383,8 @@ func TestDescribePages(t *testing.T) {
 	}
 }
 
-// TestInline checks SE3: the goroutine of a connection executes only short requests and passes all other requests to a
-// worker.
+// TestInline checks (SE3). A connection's goroutine must execute only short requests. Workers must execute all other
+// requests.
 func TestInline(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, n list<int>, PRIMARY KEY (k, c))")
@@ -419,7 +419,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// TestAnnouncements checks SE4, and that only effective changes are published.
+// TestAnnouncements checks (SE4). Schema changes without an effect must not be published.
 func TestAnnouncements(t *testing.T) {
 	w := newFixture(t, Options{})
 	var published []SchemaChange
@@ -444,8 +444,8 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// TestWritesDuringAlter checks that writes succeed while their table changes. Unprepared writes must never fail, and
-// prepared writes may fail only with Unprepared.
+// TestWritesDuringAlter checks that writes succeed while the table changes. Unprepared writes must never fail. Prepared
+// writes may fail only with the error Unprepared.
 func TestWritesDuringAlter(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))")
@@ -507,8 +507,8 @@ func TestWritesDuringAlter(t *testing.T) {
 	}
 }
 
-// TestLatency checks that every statement, including each failed statement, is counted once under its kind and in the
-// correct bucket.
+// TestLatency checks that every successful or failed statement is counted once under its kind and in the correct
+// bucket.
 func TestLatency(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

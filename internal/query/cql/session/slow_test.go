@@ -75,8 +75,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestFastRequestsAllocateNothing checks (SW2) and (SE2): with a slow-query log, a fast prepared read allocates no
-// memory.
+// TestFastRequestsAllocateNothing checks (SW2) and (SE2). If the slow-query log is enabled, a fast prepared read must
+// not allocate memory.
 func TestFastRequestsAllocateNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector makes pools drop items")
@@ -97,8 +97,8 @@ func TestFastRequestsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestRunning checks that a running call, including a batch, returns its statement and start time, and no statement
-// after ClearRunning.
+// TestRunning checks that Running returns the statement and the start time of a call. After ClearRunning, Running must
+// return no statement.
 func TestRunning(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY)")

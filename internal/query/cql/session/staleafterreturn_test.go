@@ -17,14 +17,14 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// lateCoordinator rejects writes as stale after their method has returned and the client's buffer has been overwritten.
-// The field stale is the number of writes to reject. The schema changes between the writes.
+// lateCoordinator rejects writes as stale after the method has returned and the client's buffer has been overwritten.
+// The field stale is the number of writes to reject. The schema changes before each retry.
 type lateCoordinator struct {
 	write.Coordinator
 	mu       sync.Mutex
 	stale    int
 	change   func()
-	returned chan struct{} // closed when the method has returned
+	returned chan struct{} // closed after the method has returned
 }
 
 func (l *lateCoordinator) refuses(done func(error)) bool {
@@ -56,8 +56,8 @@ func (l *lateCoordinator) ConditionalWrite(ctx context.Context, c *command.Condi
 	}
 }
 
-// TestStaleAfterReturn checks (SE1) with remote replicas: a write that is rejected as stale after its method has
-// returned is bound and sent again. The write must contain the client's values, even though the buffer of these values
+// TestStaleAfterReturn checks (SE1) with remote replicas. A write that is rejected as stale after the method has
+// returned must be bound and sent again. The write must contain the original values, even though the client's buffer
 // has been reused.
 func TestStaleAfterReturn(t *testing.T) {
 	for _, test := range []struct {
@@ -154,8 +154,8 @@ func TestStaleAfterReturn(t *testing.T) {
 	}
 }
 
-// TestRequestCopyKeepsNulls checks that an empty value remains empty and a null remains null, even if there is no other
-// data to copy.
+// TestRequestCopyKeepsNulls checks that an empty value remains empty and a null remains null, even if the request
+// contains no other data.
 func TestRequestCopyKeepsNulls(t *testing.T) {
 	k := new(requestCopy)
 	r := Request{Values: [][]byte{{}, nil}}
@@ -169,7 +169,7 @@ func TestRequestCopyKeepsNulls(t *testing.T) {
 }
 
 // TestTableDroppedDuringRequest checks that a request whose table is dropped during its execution receives the same
-// error as a later request. Routes are changed before the catalog.
+// error as a later request. A node updates its routes before its catalog.
 func TestTableDroppedDuringRequest(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.t (k text PRIMARY KEY, v text)")

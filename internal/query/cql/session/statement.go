@@ -18,10 +18,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/call"
 )
 
-// statement is a parsed statement, bound to the revisions of its tables. It is immutable except for used.
+// statement is a parsed statement that is bound to the revisions of its tables. All fields except used are immutable.
 type statement struct {
 	text, keyspace string
-	// display is the text for storage and display. See func display.
+	// display is the result of func display.
 	display string
 	// qualified reports whether every table of a SELECT, modification, or batch is named with its keyspace.
 	qualified bool
@@ -30,9 +30,9 @@ type statement struct {
 	markers   []parser.BindMarker
 
 	plans
-	// computed reports whether the catalog computes the rows.
+	// computed reports whether the statement reads a virtual table.
 	computed bool
-	// scans counts the cost of a SELECT that scans or filters. It is nil for other statements.
+	// scans counts the cost of a SELECT that scans or filters. For other statements, scans is nil.
 	scans *scanCount
 	// result describes the rows of a SELECT. stable is false if clients may have cached different columns (see
 	// Engine.alteredTables).
@@ -42,11 +42,11 @@ type statement struct {
 	pkIndexes []uint16
 	// tables holds the table revisions to which the statement is bound.
 	tables []*schema.Table
-	// evaluates reports whether a modification calls functions or reads JSON.
+	// evaluates reports whether a modification calls functions or decodes JSON.
 	evaluates bool
-	// functions holds the user-defined functions that the statement calls, at the time of binding.
+	// functions holds the user-defined functions that the statement calls. The functions are resolved at binding.
 	functions expr.Calls
-	// reserved is the memory reserved for a large unprepared statement. The request releases it.
+	// reserved is the memory reserved for a large unprepared statement. The request releases this memory.
 	reserved int64
 	requirements
 	// virtual is the kind of modification of a virtual table, or storedTable.
@@ -55,15 +55,15 @@ type statement struct {
 	used atomic.Int64
 }
 
-// plans holds the plan of a statement. At most one field is set. All fields are nil for statements that are bound
-// during execution.
+// plans holds the plan of a statement. At most one plan is not nil. For statements that are bound during execution, all
+// plans are nil.
 type plans struct {
 	read *read.Plan
-	// reader reads the rows of read.
+	// reader reads the rows for the plan read.
 	reader read.Reader
 	write  *write.Plan
 	batch  *write.Batch
-	// transaction is a BEGIN TRANSACTION. It is executed as a modification.
+	// transaction is a BEGIN TRANSACTION. The session executes a transaction as a modification.
 	transaction *transaction.Plan
 	call        *call.Plan
 	// explains is the statement of an EXPLAIN.
@@ -73,9 +73,9 @@ type plans struct {
 // requirements holds the permissions that a statement requires.
 type requirements struct {
 	required []requiredPermission
-	// locked is an error if the statement writes to a table that clients must not modify.
+	// locked is the error for writing to a table that clients must not modify, or nil.
 	locked error
-	// traces is the trace table that a SELECT reads, or nil if the statement reads no trace table. See checkTraces.
+	// traces is the trace table that a SELECT reads, or nil. See checkTraces.
 	traces *schema.Table
 	// maskedUses lists the masked columns that restrictions and conditions use.
 	maskedUses []maskedUse
@@ -85,13 +85,13 @@ type requirements struct {
 type virtualWrite uint8
 
 const (
-	storedTable virtualWrite = iota // not a virtual table, or a table that clients must not modify
+	storedTable virtualWrite = iota // a stored table, or a table that clients must not modify
 	cidrGroups
-	// deletedCacheKeys is the deletion of keys of a cache that Ilion does not have.
+	// deletedCacheKeys is the deletion of cache keys. It has no effect because Ilion lacks these caches.
 	deletedCacheKeys
 )
 
-// modifies reports whether the statement is executed as a modification, which may be pending.
+// modifies reports whether the statement is executed as a modification.
 func (st *statement) modifies() bool {
 	return (st.write != nil || st.batch != nil || st.transaction != nil) && st.virtual == storedTable
 }
@@ -148,7 +148,7 @@ func (e *Engine) bind(st *statement) error {
 	return nil
 }
 
-// allQualified reports whether a statement names all its tables with their keyspaces.
+// allQualified reports whether a statement specifies the keyspaces of all its tables.
 func allQualified(s parser.Statement) bool {
 	switch s := s.(type) {
 	case *parser.Select:
@@ -218,12 +218,11 @@ func keyspaceOf(n parser.QualifiedName, session string) string {
 	return session
 }
 
-// describe returns the result of PREPARE.
 func (st *statement) describe(id [16]byte) *Prepared {
 	return &Prepared{ID: id, PKIndexes: st.pkIndexes, Result: st.result, Bind: st.variables}
 }
 
-// bindings puts the values of a request in the order of the markers. It finds named values by their names.
+// bindings assigns the values of a request to the markers, by position or by name.
 func (st *statement) bindings(b *expr.Bindings, r *Request) error {
 	b.Values, b.Unset = r.Values, r.Unset
 	if r.Names == nil {
@@ -252,7 +251,7 @@ func valuesByName(r *Request) map[string]int {
 	return named
 }
 
-// checkAmount rejects an unprepared statement whose number of values differs from its number of markers.
+// checkAmount rejects an unprepared statement if the number of values differs from the number of markers.
 func (st *statement) checkAmount(r *Request) error {
 	n := len(r.Values)
 	if r.Names != nil {
@@ -270,7 +269,7 @@ func (st *statement) checkAmount(r *Request) error {
 	return nil
 }
 
-// keyspaceExists checks the keyspace of USE.
+// keyspaceExists returns an error if a keyspace does not exist.
 func (e *Engine) keyspaceExists(name string) error {
 	if e.catalog.Snapshot().Keyspace(name) == nil {
 		return dberr.Missingf("Keyspace '%s' does not exist", name)

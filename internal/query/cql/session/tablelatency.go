@@ -15,7 +15,7 @@ import (
 // Operation is a kind of operation on a table.
 type Operation uint8
 
-// The operations. A Read specifies the partition keys to read; a Scan does not.
+// These are the operations. A Read specifies partition keys, whereas a Scan does not.
 const (
 	Read Operation = iota
 	Scan
@@ -31,8 +31,8 @@ type LatencySummary struct {
 	PerSecond float64
 }
 
-// A histogram has one bucket per microsecond up to 8 us, and then four buckets per power of two up to 2^26 us. The last
-// bucket has no upper bound. The relative error is at most 19 %.
+// A histogram has one bucket per microsecond up to 8 us and four buckets per power of two from 8 us to 2^26 us. The
+// last bucket has no upper bound. The relative error is at most 19 %.
 const (
 	exactBuckets     = 8
 	histogramBuckets = exactBuckets + 4*23 + 1
@@ -42,8 +42,8 @@ const (
 type latencyHistogram struct {
 	buckets [histogramBuckets]atomic.Uint64
 	slowest atomic.Int64 // us
-	// minute is the most recent minute with a recorded duration. thisMinute is the count in that minute, and lastMinute
-	// is the count in the preceding minute.
+	// minute is the most recent minute with a recorded duration. thisMinute is the count for this minute. lastMinute is
+	// the count for the preceding minute.
 	minute                 atomic.Int64
 	thisMinute, lastMinute atomic.Int64
 }
@@ -83,9 +83,9 @@ func (s *latencyHistogram) record(took time.Duration, at time.Time) {
 
 // LatencyHistogram is a histogram in the format that nodes exchange.
 type LatencyHistogram struct {
-	// Counts holds the counts by bucket. Empty buckets are omitted.
+	// Counts maps buckets to counts. Empty buckets are omitted.
 	Counts map[int]uint64 `json:"counts,omitempty"`
-	// Slowest is in microseconds. PerSecond is the mean rate over the last minute.
+	// Slowest is the longest duration in microseconds. PerSecond is the mean rate over the last minute.
 	Slowest   int64   `json:"slowest,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"`
 }
@@ -101,7 +101,7 @@ func (s *LatencyHistogram) Add(o *LatencyHistogram) {
 	s.Slowest, s.PerSecond = max(s.Slowest, o.Slowest), s.PerSecond+o.PerSecond
 }
 
-// Summary returns the quantiles. It ignores buckets that this build does not know.
+// Summary returns the latency summary. It ignores unknown buckets.
 func (s *LatencyHistogram) Summary() (out LatencySummary) {
 	var counts [histogramBuckets]uint64
 	for i := range counts {
@@ -144,7 +144,7 @@ func (s *latencyHistogram) export(at time.Time) LatencyHistogram {
 	return out
 }
 
-// tableHistograms holds the histograms of a table. Each histogram is created on first use.
+// tableHistograms holds the histograms of a table. record creates a histogram for the first operation.
 type tableHistograms [operations]atomic.Pointer[latencyHistogram]
 
 // tableLatencies holds the histograms of all tables with recorded operations.
@@ -153,7 +153,7 @@ type tableLatencies struct {
 	tables map[uint32]*tableHistograms
 }
 
-// record records an operation for each of the tables.
+// record adds an operation to the histogram of each table.
 func (l *tableLatencies) record(tables []*schema.Table, op Operation, took time.Duration, at time.Time) {
 	for _, t := range tables {
 		of := l.find(t.ID)
@@ -189,7 +189,7 @@ func (l *tableLatencies) add(table uint32) *tableHistograms {
 	return of
 }
 
-// keep removes the tables that a schema does not have.
+// keep removes the histograms of tables that the schema does not contain.
 func (l *tableLatencies) keep(s *schema.Schema) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +200,8 @@ func (l *tableLatencies) keep(s *schema.Schema) {
 	}
 }
 
-// TableHistogram returns the latencies of an operation on a table, for the requests that this node has coordinated.
+// TableHistogram returns the latencies of an operation on a table. The histogram covers the requests that this node has
+// coordinated.
 func (e *Engine) TableHistogram(table uint32, op Operation) LatencyHistogram {
 	of := e.tableLatencies.find(table)
 	if of == nil || of[op].Load() == nil {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLatencyHistogram checks that the end of each duration's bucket exceeds the duration by at most a fifth. Quantiles
-// have the same accuracy, and no quantile exceeds the slowest duration.
+// TestLatencyHistogram checks the accuracy of buckets and quantiles. The end of a bucket must not exceed any duration
+// in the bucket by more than a fifth. A quantile must not exceed the slowest duration.
 func TestLatencyHistogram(t *testing.T) {
 	for i := range histogramBuckets - 1 {
 		if end := bucketEnd(i); bucketOf(end) != i || bucketOf(end+1) != i+1 {
@@ -40,7 +40,8 @@ func TestLatencyHistogram(t *testing.T) {
 	})
 }
 
-// TestPerSecond checks that the rate is the mean of the last minute at any time and becomes 0 when no requests arrive.
+// TestPerSecond checks that the rate is always the mean of the last minute. If no requests arrive, the rate must become
+// 0.
 func TestPerSecond(t *testing.T) {
 	var s latencyHistogram
 	at := time.Unix(6e8, 0)

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Tablet is the location of a token range of a table, as in the protocol extension tablets-routing-v1.
+// Tablet is the location of a token range of a table, as defined by the protocol extension tablets-routing-v1.
 type Tablet struct {
-	// First is the token before the first token of the range. Last is the last token.
+	// First is the token before the first token of the range. Last is the last token of the range.
 	First, Last token.Token
 	// Replicas holds the host IDs of the nodes that store the range. The leader comes first.
 	Replicas []schema.UUID
@@ -22,17 +22,17 @@ type Tablet struct {
 
 // Routing locates data.
 type Routing interface {
-	// Tablet returns the range that contains a token of a table. ok is false if no location must be sent, because this
-	// node has a replica or the table is unknown. Tablet is called once for each EXECUTE from a client that requested
+	// Tablet returns the range of a table that contains a token. If this node has a replica or does not know the table,
+	// ok is false and the client receives no location. Tablet is called for each EXECUTE from a client that supports
 	// tablets-routing-v1.
 	Tablet(table uint32, t token.Token) (tablet Tablet, ok bool)
 	LocalReads
 }
 
-// LocalReads decides which reads are executed on the goroutine of a connection.
+// LocalReads decides which reads a connection's goroutine executes.
 type LocalReads interface {
-	// ServesLocally reports whether this node can serve a read of a partition immediately, without another node. It is
-	// called for each read of one partition and must be fast.
+	// ServesLocally reports whether this node can serve a read of a partition immediately, without contacting another
+	// node. ServesLocally is called for each single-partition read and must be fast.
 	ServesLocally(table uint32, t token.Token, level dberr.Consistency, who fairshare.Principal) bool
 }
 
@@ -40,15 +40,15 @@ type LocalReads interface {
 const tabletsPayload = "tablets-routing-v1"
 
 // addTabletPayload adds the location of a prepared statement's partition to its result if this node is not a replica
-// and the client supports tablets-routing-v1. As in ScyllaDB, a client that contacts any of the replicas is not
-// redirected. addTabletPayload is called before the request is executed, while the bound values are valid.
+// and the client supports tablets-routing-v1. Like ScyllaDB, Ilion does not redirect clients that contact a replica.
+// addTabletPayload must be called before the request is executed, while the bound values are valid.
 func (s *Session) addTabletPayload(c *Call, st *statement) {
 	routing := s.engine.opts.Routing
 	if routing == nil || !s.client.Tablets {
 		return
 	}
 	if len(st.tables) > 0 && st.tables[0].Container != nil {
-		return // containers use a different partition hash than the client
+		return // containers and clients use different partition hashes
 	}
 	table, t, ok := st.token(&c.Request)
 	if !ok {
@@ -59,8 +59,8 @@ func (s *Session) addTabletPayload(c *Call, st *statement) {
 	}
 }
 
-// token returns the token of the partition key that a request binds. ok is false unless the statement accesses one
-// stored table and binds all components of the key.
+// token returns the token of the bound partition key. ok is false unless the statement accesses one stored table and
+// the request binds all components of the partition key.
 func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 	if st.pkIndexes == nil || st.computed || r.Names != nil {
 		return 0, 0, false
@@ -80,8 +80,9 @@ func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 	return st.tables[0].ID, st.tables[0].Token(key), true
 }
 
-// append appends the wire format: tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is the shard number of
-// ScyllaDB, which is always 0 in Ilion.
+// >. The int is the shard number of ScyllaDB, which is always 0 in Ilion. >> append appends the wire format of
+// tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is ScyllaDB's shard number, which is always 0 in Ilion.>>>.
+// The int is the shard number of ScyllaDB, which is always 0 in Ilion.
 func (t *Tablet) append(dst []byte) []byte {
 	const replicaSize = 4 + 16 + 4 + 4
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, 8), uint64(t.First))
@@ -96,14 +97,14 @@ func (t *Tablet) append(dst []byte) []byte {
 	return dst
 }
 
-// TopologyRouting implements Routing using the topology of physical partitions.
+// TopologyRouting implements Routing with the topology of physical partitions.
 type TopologyRouting struct {
 	Coordinator interface {
 		LocalReads
 		// Topology returns the current topology.
 		Topology() *topology.Snapshot
 	}
-	// Node is this node.
+	// Node is the ID of this node.
 	Node topology.NodeID
 	// Leaders returns the leader of a partition. ok is false if the leader is unknown.
 	Leaders interface {
@@ -131,10 +132,10 @@ func (m *TopologyRouting) Tablet(table uint32, t token.Token) (tablet Tablet, ok
 		tablet.First = token.AtPosition(tokens.Begin - 1)
 	}
 	if len(p.Span.Limit.Key) > 0 {
-		tablet.Last-- // the partition contains only part of this token
+		tablet.Last-- // the partition contains only part of the last token
 	}
 	if tablet.First >= tablet.Last {
-		return tablet, false // a part of one token is not a token range
+		return tablet, false // part of a single token is not a token range
 	}
 	leader, known := m.Leaders.Leader(p.ID)
 	for _, set := range p.Sets {

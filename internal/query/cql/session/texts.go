@@ -10,9 +10,9 @@ import (
 )
 
 // statementMemory limits the memory of all large unprepared statements in execution. The memory of a statement depends
-// on its number of tokens. The syntax tree of a statement with many short terms is a hundred times as large as the
-// text. The syntax tree of a statement with a few long terms is about as large as the text. Short texts are not
-// counted, because the limit on the bytes of requests in flight covers them.
+// on the number of tokens. If a statement contains many short terms, the syntax tree is about a hundred times as large
+// as the text. Short texts are not counted, because the limit on the total size of in-flight requests covers short
+// texts.
 type statementMemory struct {
 	max  int64
 	used atomic.Int64
@@ -21,13 +21,12 @@ type statementMemory struct {
 const (
 	// tokenBytes is the estimated memory of a token in a syntax tree and a plan, in bytes.
 	tokenBytes = 200
-	// countedTextMin is the minimum length of texts that are counted, in bytes. Texts of this length are parsed on
-	// workers.
+	// countedTextMin is the minimum length in bytes of counted texts. Workers parse texts of this length.
 	countedTextMin = inlineTextMax
 )
 
-// reserve reserves the memory of one statement, or of the statements of a batch, and returns its size. release releases
-// it.
+// reserve reserves memory for one statement or for the statements of a batch. It returns the number of reserved bytes,
+// which the caller must release.
 func (m *statementMemory) reserve(texts ...[]byte) (int64, error) {
 	size := 0
 	for _, t := range texts {

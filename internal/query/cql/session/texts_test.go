@@ -12,7 +12,7 @@ import (
 )
 
 // TestTextMemory checks that a statement with very many short terms is rejected before it is parsed. A statement of the
-// same length with a single term must be accepted. The reserved memory is released in all cases.
+// same length with a single term must be accepted. The reserved memory must always be released.
 func TestTextMemory(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{TextBytesMax: 8 << 20}})
 	w.query(t, "CREATE TABLE ks.texts (k int PRIMARY KEY, l list<int>, b blob)")
@@ -65,8 +65,8 @@ func TestTextMemory(t *testing.T) {
 	})
 }
 
-// TestPreparedOfWideTables checks that the size of a prepared statement includes the columns to which it is bound:
-// SELECT * of a wide table is a short text.
+// TestPreparedOfWideTables checks that the estimated size of a prepared statement includes the bound columns. The text
+// of a SELECT * of a wide table is short.
 func TestPreparedOfWideTables(t *testing.T) {
 	w := newFixture(t, Options{Limits: Limits{PreparedBytesMax: 4 << 20}})
 	columns := make([]string, 1000)
@@ -83,8 +83,8 @@ func TestPreparedOfWideTables(t *testing.T) {
 	}
 }
 
-// TestDeletionsAreBounded checks that a DELETE in many partitions is rejected like a DELETE of many rows. The
-// combinations of its IN relations are also counted for ranges.
+// TestDeletionsAreBounded checks that a DELETE of too many partitions or rows is rejected. The limit also applies to
+// range deletions with IN relations.
 func TestDeletionsAreBounded(t *testing.T) {
 	w := newFixture(t, Options{})
 	w.query(t, "CREATE TABLE ks.ranges (k int, a int, b int, PRIMARY KEY (k, a, b))")

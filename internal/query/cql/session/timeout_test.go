@@ -21,7 +21,7 @@ func TestTimeoutClause(t *testing.T) {
 		now = now.Add(step)
 		return now
 	})})
-	now = time.Now() // replicas use the machine's clock
+	now = time.Now() // replicas use the system clock
 	w.query(t, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)")
 	for _, text := range []string{
 		"INSERT INTO ks.t (k, v) VALUES (1, 2) USING TIMEOUT 5s AND TTL 100",

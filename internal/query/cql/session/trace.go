@@ -26,7 +26,7 @@ type tracer struct {
 	session, event *statement
 }
 
-// The kinds of requests in system_traces.sessions.
+// These are the request kinds in system_traces.sessions.
 const (
 	traceQuery   = "Execute CQL3 query"
 	traceExecute = "Execute CQL3 prepared query"
@@ -36,7 +36,7 @@ const (
 
 const tracesKeyspace = "system_traces"
 
-// traceTTL is the time to live of traces in seconds. It is Cassandra's default.
+// traceTTL is the time to live of traces in seconds. The value is Cassandra's default.
 const traceTTL = "86400"
 
 func (t *tracer) init(e *Engine) (err error) {
@@ -51,23 +51,24 @@ func (t *tracer) init(e *Engine) (err error) {
 	return err
 }
 
-// completionChannel receives completions. Its capacity must be at least the number of completions.
+// completionChannel receives completions. The capacity must be at least the number of completions.
 type completionChannel chan struct{}
 
 // Completed implements Completer.
 func (d completionChannel) Completed() { d <- struct{}{} }
 
-// Written implements write.Completion. It ignores errors: a trace that cannot be stored does not fail its request.
+// Written implements write.Completion. It ignores errors, because a request must not fail if its trace cannot be
+// stored.
 func (d completionChannel) Written(*write.Outcome) { d <- struct{}{} }
 
 // traceInfo describes a traced request.
 type traceInfo struct {
-	// request is the request kind that is stored in system_traces.sessions. text is the display text of the statement.
-	// It is empty for a batch message.
+	// request is the request kind in system_traces.sessions. text is the display text of the statement, or empty for a
+	// batch message.
 	request, text string
 }
 
-// traced executes a request and stores its trace before the response is sent, so that the client finds the trace.
+// traced executes a request. It stores the trace before the response is sent, so that the client can find the trace.
 func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 	run func(context.Context, *Call) Status) Status {
 	if !c.MayBlock {
@@ -89,8 +90,8 @@ func (s *Session) traced(ctx context.Context, c *Call, info *traceInfo,
 	return Done
 }
 
-// traceID returns a new trace ID. If authentication is on, the last six bytes identify the role, so that every node can
-// determine the owner of a trace.
+// traceID returns a new trace ID. If authentication is on, the last six bytes identify the role. Every node can
+// therefore determine the owner of a trace.
 func (i *identity) traceID() [16]byte {
 	id := i.engine.uuids.Next(i.engine.opts.Clock.Wall().UnixNano())
 	if tag, ok := i.traceTag(); ok {
@@ -99,8 +100,8 @@ func (i *identity) traceID() [16]byte {
 	return id
 }
 
-// traceTag returns the part of a trace ID that identifies the session's role record or account key. ok is false if
-// authentication is off. The multicast bit is set, as in a node ID of a time UUID that is not a hardware address.
+// traceTag returns the part of a trace ID that identifies the session's role record or account key. If authentication
+// is off, ok is false. The multicast bit marks a node ID that is not a hardware address.
 func (i *identity) traceTag() (tag [6]byte, ok bool) {
 	kind := "role"
 	if i.account != nil {
@@ -135,7 +136,7 @@ func (i *identity) checkTraces(st *statement, b *expr.Bindings) error {
 	return err
 }
 
-// store writes a trace. The trace is complete when store returns, because clients consider a session with a duration
+// store writes a trace. It writes the session's duration last, because clients consider a session with a duration
 // complete.
 func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, client Client, r *Request) {
 	source := client.Local
@@ -147,7 +148,7 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, cl
 	done := make(completionChannel, len(events)+1)
 	last := time.Microsecond
 	for _, ev := range events {
-		// The value must not be 0, which cqlsh treats as unknown.
+		// The duration must not be 0, because cqlsh treats 0 as unknown.
 		last = max(last, ev.At.Sub(tr.Started))
 		id := t.engine.uuids.Next(ev.At.UnixNano())
 		t.write(ctx, t.event, done, [][]byte{tr.ID[:], id[:], []byte(ev.Activity), address(source.Addr()),
@@ -163,7 +164,6 @@ func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, cl
 	}
 }
 
-// parameters returns the parameters of a request for its trace, sorted by name.
 func parameters(info *traceInfo, r *Request) (p [][2]string) {
 	prepare := info.request == tracePrepare
 	if !prepare {
@@ -181,7 +181,7 @@ func parameters(info *traceInfo, r *Request) (p [][2]string) {
 	return p
 }
 
-// write starts to store a row. done receives the completion.
+// write starts to store a row. done receives the completion of the write.
 func (t *tracer) write(ctx context.Context, st *statement, done completionChannel, values [][]byte) {
 	var r write.Request
 	r.Values, r.Level = values, dberr.One
@@ -197,7 +197,7 @@ func address(a netip.Addr) []byte {
 	return a.Unmap().AsSlice()
 }
 
-// textMap returns the wire format of a map<text, text>. The entries must be sorted by key.
+// textMap returns the wire format of a map<text, text>. The caller must sort the entries by key.
 func textMap(entries [][2]string) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(entries)))
 	for _, e := range entries {

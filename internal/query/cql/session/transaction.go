@@ -12,7 +12,6 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
 
-// bindTransaction binds BEGIN TRANSACTION.
 func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	names := tableNames{e, e.catalog.Snapshot(), st.keyspace}
 	p, err := transaction.Prepare(s, st.text, st.keyspace, names, len(st.markers))
@@ -40,10 +39,10 @@ func (e *Engine) bindTransaction(st *statement, s *parser.Transaction) error {
 	return nil
 }
 
-// Programs returns the programs that execute transactions on partitions whose leader is this node.
+// Programs returns the programs that execute the transactions of the partitions that this node leads.
 func (e *Engine) Programs() *transaction.Programs { return e.programs }
 
-// currentSchema provides the current schema of an engine's catalog. It implements transaction.Schemas.
+// currentSchema implements transaction.Schemas with the engine's catalog.
 type currentSchema struct{ *Engine }
 
 // Names implements transaction.Schemas.
