@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// instant is a local or remote replica that succeeds immediately without any work.
+// instant is a local or remote replica whose methods succeed immediately.
 type instant struct{ *fake }
 
 var unlimited partition.Throughput
@@ -33,9 +33,9 @@ func (instant) Read(context.Context, *command.Read, command.Visitor) error { ret
 
 func (instant) ReadHere(context.Context, *command.Read, command.Visitor) error { return nil }
 
-// TestClusterAllocations checks that the coordinator allocates nothing for a write in a cluster, regardless of whether
-// the leader is local. A read allocates only its deadline, and a forwarded read also allocates the deadline of its
-// first response. Each deadline consists of a context and a timer of fixed size.
+// TestClusterAllocations checks that the coordinator does not allocate memory for a write in a cluster, regardless of
+// whether the leader is local. A read may allocate only one deadline. A forwarded read may also allocate the deadline
+// for the first response.
 func TestClusterAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("pools forget under the race detector")
@@ -72,7 +72,7 @@ func TestClusterAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkClusterWrite measures the CPU time of the coordinator itself for a write in a cluster.
+// BenchmarkClusterWrite measures the coordinator's CPU time for a write in a cluster.
 func BenchmarkClusterWrite(b *testing.B) {
 	f := newFleet()
 	c := f.join(b, mapOf(b, 4), Options{})

@@ -15,15 +15,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// reset prepares the request for the next partition and clears the state of the previous partition.
+// reset clears the state of the previous partition.
 func (e *routedRequest) reset() {
 	e.pause, e.localRefused, e.nextVoter, e.timeouts, e.immediateRetries = 0, false, 0, 0, 0
 	none := topology.NodeID{}
 	e.leaderHint, e.exclude, e.unreachable, e.relay = none, none, none, none
 }
 
-// read makes one attempt. An attempt on another node is abandoned if no data arrives by its attempt deadline. Once data
-// has arrived, the read may continue until the request's deadline.
+// read makes one attempt. An attempt on another node ends if no data arrives before the attempt's deadline. After data
+// has arrived, the attempt may continue until the request's deadline.
 func (e *routedRequest) read(ctx context.Context, t *target, q *command.Read, r *readRelay) error {
 	switch {
 	case t.follower, e.anyReplica && !t.remote:
@@ -45,9 +45,8 @@ func (e *routedRequest) read(ctx context.Context, t *target, q *command.Read, r 
 	return err
 }
 
-// readFor calls read. If the read goes to the leader and a follower on this node could serve reads of the table, it
-// also requests the follower's share of the budget. If this node has no such follower, it pays the debt of this node to
-// the partition.
+// readFor calls read. If the read is sent to another node, readFor also requests a share of the budget for the follower
+// on this node. If this node has no follower, readFor pays this node's debt to the partition.
 func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read, r *readRelay) error {
 	switch {
 	case !t.remote:
@@ -72,13 +71,13 @@ func (e *routedRequest) readFor(ctx context.Context, t *target, q *command.Read,
 }
 
 // readContext is a replacement for context.WithDeadline. Most reads never wait on their context. A timer, a channel,
-// and an entry among the children of the connection's context would cost as much as a read. readContext creates them
-// only for the first waiter. The transport enforces the deadlines itself.
+// and an entry in the parent context would cost as much as a read, so readContext creates them only for the first
+// waiter. The transport enforces the deadlines.
 type readContext struct {
 	context.Context
 	sched *sched.Scheduler
 	until time.Time
-	// first, if not zero, is the deadline that applies until data has been received.
+	// first is the deadline that applies until data has been received, or zero.
 	first    time.Time
 	received *atomic.Bool
 
@@ -93,7 +92,7 @@ func (c *readContext) Bounds() (parent context.Context, until, first time.Time) 
 	return c.Context, c.until, c.first
 }
 
-// Deadline implements context.Context, as do the methods below.
+// Deadline and the methods below implement context.Context.
 func (c *readContext) Deadline() (time.Time, bool) { return c.until, true }
 
 func (c *readContext) Done() <-chan struct{} {
@@ -120,8 +119,8 @@ func (c *readContext) Err() error {
 	return nil
 }
 
-// end releases the resources. No goroutine may wait on the context. It reports whether no goroutine has ever waited. In
-// that case, no other goroutine has a reference to the context.
+// end releases the resources. The caller must ensure that no goroutine waits on the context. end returns true if no
+// goroutine has ever waited on the context, and therefore no other goroutine can refer to the context.
 func (c *readContext) end() (alone bool) {
 	if c.close == nil {
 		return true

@@ -19,36 +19,37 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// batch is an atomic write in progress. It runs on its own goroutine. If all of its parts are in one physical
-// partition, it is one entry of that partition's log. If they are in several partitions (RFC 0007), it has four steps:
+// batch is an atomic write in progress. Each batch runs on a separate goroutine. If all parts belong to one physical
+// partition, the batch is one entry in the partition's log. If the parts belong to several partitions (RFC 0007), the
+// batch has four steps:
 //
-//  1. The coordinator tries the updates on the current rows, and asks the participants for their highest timestamps.
-//     The timestamp of the batch is above all of them.
-//  2. It writes all parts to the batch log table. From then on the batch is applied, even if an error occurs.
-//  3. The leader of each partition applies its part once, and assigns a timestamp as for any write (batchlog_parts.go).
+//  1. The coordinator tries the updates on the current rows and requests the highest timestamp of each participant. The
+//     timestamp of the batch exceeds all these timestamps.
+//  2. The coordinator writes all parts to the batch log table. After this step, the batch will be applied, even if an
+//     error occurs.
+//  3. The leader of each partition assigns a timestamp and applies its part once (batchlog_parts.go).
 //  4. The coordinator removes the entry from the batch log asynchronously.
 //
-// A batch that fails before step 2 changes nothing, and its error states this. After step 2, ReplayBatches finishes the
-// batch if the coordinator does not. The write timeout applies up to step 2 and again to step 3, because two leader
-// elections may be necessary, one after the other.
+// A batch that fails before step 2 changes nothing and returns a corresponding error. After step 2, ReplayBatches
+// finishes the batch if the coordinator does not. The write timeout applies separately to steps 1 and 2 and to step 3,
+// because the batch may have to wait for two leader elections.
 type batch struct {
 	c        *Coordinator
 	w        *write
 	trace    *trace.Trace
 	deadline time.Time
-	// mutations and updates are encoded in the form in which they were received.
+	// mutations and updates contain the encoded parts of the batch.
 	mutations, updates [][]byte
-	// who is the principal of the batch.
-	who fairshare.Principal
+	who                fairshare.Principal
 }
 
-// errSeparate is returned if the parts of a batch are not all in one physical partition.
+// errSeparate is returned if the parts of a batch belong to several physical partitions.
 var errSeparate = errors.New("the parts of the batch are in several physical partitions")
 
-// writeTypeBatchLog is the write type of errors before the batch log entry is known to be stored.
+// writeTypeBatchLog is the write type of errors that occur before the batch log entry is known to be stored.
 const writeTypeBatchLog = "BATCH_LOG"
 
-// batch copies its arguments and runs the batch on another goroutine. w is notified exactly once.
+// batch copies its arguments and runs the batch on another goroutine. batch notifies w exactly once.
 func (c *Coordinator) batch(tr *trace.Trace, ms []command.Mutation, updates []*command.Conditional, w *write) {
 	b := &batch{c: c, w: w, trace: tr, deadline: c.sched.Now().Add(c.opts.writeTime(w.timeout))}
 	for i := range ms {
@@ -75,14 +76,13 @@ func (b *batch) run() {
 	b.w.tell(command.Failed(err))
 }
 
-// newRequest returns a request for a step of the batch.
 func (b *batch) newRequest() routedRequest {
 	e := b.c.newRequest(b.w.level, b.c.opts.writeTime(b.w.timeout))
 	e.deadline, e.who, e.bootStart = b.deadline, b.who, b.c.sched.Boot()
 	return e
 }
 
-// parts decodes new copies of the parts, because applying them may set their timestamps.
+// parts decodes new copies of the parts. Each attempt needs new copies because leaders may set timestamps in place.
 func (b *batch) parts() ([]partition.Part, error) {
 	parts := make([]partition.Part, 0, len(b.mutations)+len(b.updates))
 	for _, src := range b.mutations {
@@ -102,9 +102,9 @@ func (b *batch) parts() ([]partition.Part, error) {
 	return parts, nil
 }
 
-// applyTogether writes a batch of one physical partition as one entry. It returns errSeparate without any effect if the
-// parts are in several partitions. If the outcome of an attempt is unknown, it cannot be determined once the parts are
-// in several partitions. applyTogether then returns a timeout.
+// applyTogether writes a batch of one physical partition as one log entry. If the parts belong to several partitions,
+// it returns errSeparate and changes nothing. If an attempt with an unknown outcome precedes a split of the partition,
+// applyTogether returns a timeout.
 func (b *batch) applyTogether(ctx context.Context) error {
 	id := b.c.cluster.nextID()
 	e := b.newRequest()
@@ -182,8 +182,8 @@ func (b *batch) applySeparately(ctx context.Context) {
 	_ = c.removeBatch(b.trace, r)
 }
 
-// nextBatch returns a new batch ID in the form of a UUID. It consists of the node ID, with the sequence number of the
-// command mixed into the second half.
+// nextBatch returns a new batch ID. The ID is a UUID that is derived from the node ID and the sequence number of the
+// command.
 func (cl *cluster) nextBatch() [16]byte {
 	id := cl.nextID()
 	b := [16]byte(id.Coordinator)
@@ -192,7 +192,7 @@ func (cl *cluster) nextBatch() [16]byte {
 	return b
 }
 
-// prepare returns the batch log entry of the batch. It returns an error if an update is not possible on the current
+// prepare returns the batch log entry of the batch. It returns an error if an update cannot be applied to the current
 // rows.
 func (b *batch) prepare(ctx context.Context) (*batchlogEntry, error) {
 	parts, err := b.parts()
@@ -217,13 +217,13 @@ func (b *batch) prepare(ctx context.Context) (*batchlogEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The timestamp is chosen after the reads, so it is higher than the timestamps of all data that they have seen.
+	// The timestamp is chosen after the reads, so it exceeds the timestamps of all data that was read.
 	r.stamp, err = b.stamp(ctx, parts)
 	r.issued = r.stamp
 	return r, err
 }
 
-// stamp returns a timestamp that is higher than the timestamps assigned by the participants.
+// stamp returns a timestamp that exceeds all timestamps that the participants have assigned.
 func (b *batch) stamp(ctx context.Context, parts []partition.Part) (int64, error) {
 	v := b.c.view.Load()
 	asked := map[topology.PartitionID]bool{}
@@ -260,8 +260,8 @@ func locator(m *command.Mutation) func(*view) *topology.Partition {
 	return func(v *view) *topology.Partition { return v.snapshot.Locate(m.Table, m.Token, m.Key) }
 }
 
-// putMutation writes a mutation with fixed timestamps and retries until it succeeds. The mutation has no dedupe ID.
-// Writing it again has no further effect, but a forgotten ID would be rejected.
+// putMutation writes a mutation with fixed timestamps and retries until it succeeds. The mutation has no dedupe ID,
+// because repeated writes of the mutation have no effect and a replica would reject a forgotten ID.
 func (e *routedRequest) putMutation(ctx context.Context, what string, m *command.Mutation) error {
 	encoded := command.AppendMutation(nil, m)
 	return e.run(ctx, what, locator(m), func(ctx context.Context, t *target, p *topology.Partition) error {
@@ -278,12 +278,11 @@ func (e *routedRequest) putMutation(ctx context.Context, what string, m *command
 	})
 }
 
-// removeGrace is the time for which Close waits until the batch log entries of completed batches have been removed. An
-// entry that remains is applied again later. The batch could then overwrite data that has been deleted permanently, for
-// example by a TRUNCATE.
+// removeGrace limits the time that Close waits for the removal of the batch log entries of completed batches. A
+// remaining entry is applied again later. The batch could then restore data that was deleted permanently, for example
+// by a TRUNCATE.
 const removeGrace = 500 * time.Millisecond
 
-// removeBatch removes a batch log entry.
 func (c *Coordinator) removeBatch(tr *trace.Trace, r *batchlogEntry) error {
 	ctx, cancel := c.sched.WithTimeout(trace.With(context.WithoutCancel(c.tasks.ctx), tr), c.opts.WriteTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// spread returns mutations of n keys that are in n partitions of a fleet of 16.
+// spread returns mutations of n keys in n different partitions. The fleet must have 16 partitions.
 func spread(c *Coordinator, n int) []command.Mutation {
 	var ms []command.Mutation
 	seen := map[uint64]bool{}
@@ -36,7 +36,7 @@ func spread(c *Coordinator, n int) []command.Mutation {
 	return ms
 }
 
-// written returns the number of rows in the test's table. left returns the number of remaining batch records.
+// written returns the number of rows in the test's table and the number of remaining batch records.
 func (f *fleet) written() (n, left int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +52,8 @@ func (f *fleet) written() (n, left int) {
 	return n, left
 }
 
-// TestBatchOfOnePartition checks that a batch of one physical partition is one entry, with the same ID in all attempts.
+// TestBatchOfOnePartition checks that a batch of one physical partition is a single log entry and that all attempts use
+// the same ID.
 func TestBatchOfOnePartition(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(a *asked) *verdict {
@@ -76,7 +77,7 @@ func TestBatchOfOnePartition(t *testing.T) {
 }
 
 // TestBatchOverPartitions checks that a batch of several partitions is recorded before any of its parts is applied.
-// Every part must be applied under a separate ID, and the record must be removed afterward.
+// Every part must have a separate ID. The record must be removed after all parts have been applied.
 func TestBatchOverPartitions(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		lost := map[uint64]bool{}
@@ -90,7 +91,7 @@ func TestBatchOverPartitions(t *testing.T) {
 		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // in virtual time; the record is removed during that time
+		time.Sleep(time.Second) // virtual time, during which the record is removed
 		if n, left := f.written(); n != 3 || left != 0 || c.Stats().Batches != 1 {
 			t.Errorf("%d rows, %d records", n, left)
 		}
@@ -114,8 +115,8 @@ func TestBatchOverPartitions(t *testing.T) {
 	})
 }
 
-// TestCloseRemovesRecords checks that a closing coordinator removes the records of all successful batches, even if this
-// takes more than one attempt. Close must not wait long if no replica accepts the removal.
+// TestCloseRemovesRecords checks that a closing coordinator removes the records of all successful batches, even if a
+// removal requires several attempts. If no replica accepts a removal, Close must not wait long.
 func TestCloseRemovesRecords(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -132,7 +133,7 @@ func TestCloseRemovesRecords(t *testing.T) {
 			if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 				t.Fatal(err)
 			}
-			began := time.Now() // in virtual time
+			began := time.Now() // virtual time
 			c.Close()
 			if _, left := f.written(); left > 0 && !dead {
 				t.Errorf("%d records are left", left)
@@ -161,7 +162,7 @@ func TestTruncateFinishesBatches(t *testing.T) {
 		if err := writeNow(c, WriteOptions{Atomic: true, Type: "BATCH"}, spread(c, 3)...); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second) // in virtual time; the removal is abandoned during that time
+		time.Sleep(10 * time.Second) // virtual time, during which the coordinator abandons the removal
 		f.change(func() { f.script = nil })
 		if n, left := f.written(); n != 3 || left != 1 {
 			t.Fatalf("%d rows, %d records: the test proves nothing", n, left)
@@ -169,7 +170,7 @@ func TestTruncateFinishesBatches(t *testing.T) {
 		if err := c.Truncate(t.Context(), table); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour) // in virtual time
+		time.Sleep(time.Hour) // virtual time
 		p := c.Topology().Partitions(batchTable)[0]
 		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
 		if _, err := c.ReplayBatches(t.Context(), time.Second); err != nil {
@@ -181,11 +182,11 @@ func TestTruncateFinishesBatches(t *testing.T) {
 	})
 }
 
-// TestBatchOutlivesTwoElections checks that a batch survives a leader election before it is recorded and another
-// election afterward, although both together exceed the timeout of one write.
+// TestBatchOutlivesTwoElections checks that a batch succeeds despite one leader election before the batch is recorded
+// and one leader election afterward. The total duration of both elections exceeds the timeout of one write.
 func TestBatchOutlivesTwoElections(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
-		began := time.Now() // in virtual time
+		began := time.Now() // virtual time
 		f.script = func(a *asked) *verdict {
 			if a.what != "write" && a.what != "decide" {
 				return nil
@@ -208,9 +209,9 @@ func TestBatchOutlivesTwoElections(t *testing.T) {
 	})
 }
 
-// TestBatchIsAtomic stops a coordinator at every possible write, whether or not that write arrives. The batch must
-// eventually be applied completely or not at all, because the leader of the record's partition completes recorded
-// batches. An acknowledged batch must be visible immediately.
+// TestBatchIsAtomic checks (O3) by stopping a coordinator at every possible write. The last write may or may not
+// arrive. The batch must eventually be applied completely or not at all. An acknowledged batch must be visible
+// immediately.
 func TestBatchIsAtomic(t *testing.T) {
 	for dies := 0; ; dies++ {
 		done := false
@@ -275,8 +276,8 @@ func TestBatchIsAtomic(t *testing.T) {
 	}
 }
 
-// TestReplayKeepsOrder checks that a replay skips recent batches and batches in partitions with a leader on another
-// node. It must not change data that was written after the batch.
+// TestReplayKeepsOrder checks that a replay skips recent batches and batches in partitions that another node leads. A
+// replay must not change data that was written after the batch.
 func TestReplayKeepsOrder(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -293,7 +294,7 @@ func TestReplayKeepsOrder(t *testing.T) {
 		time.Sleep(time.Second)
 		f.change(func() { f.script = nil })
 		keep.Key, keep.Token = ms[0].Key, ms[0].Token
-		// Leaders take the timestamp of the batch into account.
+		// The timestamps of later writes exceed the timestamp of the batch.
 		if err := writeNow(c, WriteOptions{}, keep); err != nil {
 			t.Fatal(err)
 		}
@@ -318,8 +319,8 @@ func TestReplayKeepsOrder(t *testing.T) {
 	})
 }
 
-// TestBatchOfAnOldRevision checks a part of a recorded batch that was planned for an old revision. It must be planned
-// again as soon as this node has the new revision, whether or not other parts have been applied.
+// TestBatchOfAnOldRevision checks a recorded batch with a part that was planned for an old table revision. The part
+// must be planned again when this node has the new revision, even if other parts have already been applied.
 func TestBatchOfAnOldRevision(t *testing.T) {
 	for _, some := range []bool{false, true} {
 		inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -347,8 +348,8 @@ func TestBatchOfAnOldRevision(t *testing.T) {
 	}
 }
 
-// TestBatchWithUpdates checks that no part of a batch is applied if one of its updates cannot be evaluated. An update
-// that can be evaluated must be applied with its part.
+// TestBatchWithUpdates checks that no part of a batch is applied if one of its updates cannot be evaluated. Otherwise,
+// the updates must be applied together with their parts.
 func TestBatchWithUpdates(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -384,8 +385,8 @@ func TestBatchWithUpdates(t *testing.T) {
 	})
 }
 
-// TestBatchOfLoggedParts checks that a part whose changes are only logged causes no read before the batch is recorded.
-// A read without rows would read the whole logical partition.
+// TestBatchOfLoggedParts checks that the coordinator does not read rows for a part whose changes are only logged. Such
+// a read would cover the whole logical partition.
 func TestBatchOfLoggedParts(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -406,7 +407,7 @@ func TestBatchOfLoggedParts(t *testing.T) {
 }
 
 // TestReplayOfAnAbandonedBatch checks the completion of a batch that its coordinator has abandoned. Values that clients
-// have written since then must remain, and all other cells must get the values of the batch.
+// have written in the meantime must remain. All other cells must have the values of the batch.
 func TestReplayOfAnAbandonedBatch(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.next = time.Now().UnixMicro()
@@ -427,7 +428,7 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 		if err := writeNow(c, WriteOptions{}, later); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute) // in virtual time
+		time.Sleep(time.Minute) // virtual time
 		p := c.Topology().Partitions(batchTable)[0]
 		f.change(func() { f.here[p.ID], f.leader[p.ID] = true, node(1) })
 		if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 1 || err != nil {
@@ -443,11 +444,11 @@ func TestReplayOfAnAbandonedBatch(t *testing.T) {
 }
 
 // TestBatchHasTheAgreedTime checks that the record of a batch contains the cluster's time, independent of the node's
-// own clock. If the timestamp is too low, other nodes complete the batch while it is in progress. If the timestamp is
-// too high, they complete the batch too late.
+// own clock. If the timestamp is too low, other nodes replay the batch while it is in progress. If the timestamp is too
+// high, other nodes replay the batch too late.
 func TestBatchHasTheAgreedTime(t *testing.T) {
 	for _, agreed := range []time.Duration{-3 * time.Minute, 3 * time.Minute} {
-		// The node's own clock is off by the same amount in the opposite direction.
+		// The error of the node's own clock has the opposite sign.
 		now := fakeclock.Func(func() time.Time { return time.Now().Add(agreed) })
 		inFleetWith(t, 16, Options{Clock: now}, func(t *testing.T, f *fleet, c *Coordinator) {
 			f.script = func(a *asked) *verdict {
@@ -472,7 +473,7 @@ func TestBatchHasTheAgreedTime(t *testing.T) {
 			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 0 || err != nil {
 				t.Errorf("replayed %d recent batches: %v", n, err)
 			}
-			time.Sleep(10 * time.Second) // in virtual time
+			time.Sleep(10 * time.Second) // virtual time
 			if n, err := c.ReplayBatches(t.Context(), 10*time.Second); n != 1 || err != nil {
 				t.Errorf("replayed %d that were left: %v", n, err)
 			}
@@ -480,11 +481,11 @@ func TestBatchHasTheAgreedTime(t *testing.T) {
 	}
 }
 
-// TestReplayOfABatchUnderWay checks a batch whose coordinator may still acknowledge it. Another node that completes it
-// must not use the batch's own timestamp for its parts, even if the clocks of the nodes differ by the allowed maximum.
+// TestReplayOfABatchUnderWay checks the replay of a batch that its own coordinator may still acknowledge. The replaying
+// node must not use the timestamp of the batch for the parts, even if the clock skew has the maximum value.
 func TestReplayOfABatchUnderWay(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
-		began := time.Now() // in virtual time
+		began := time.Now() // virtual time
 		f.next = began.UnixMicro()
 		f.script = func(a *asked) *verdict {
 			slow := 3500 * time.Millisecond
@@ -524,8 +525,8 @@ func TestReplayOfABatchUnderWay(t *testing.T) {
 	})
 }
 
-// TestUpdateThatIsGone checks an update of an element that has been removed since the batch was recorded. The update
-// must be skipped, the other updates must be applied, and the batch must succeed.
+// TestUpdateThatIsGone checks a batch that updates a list element. The element is removed after the batch has been
+// recorded. The update must be skipped, and the rest of the batch must be applied.
 func TestUpdateThatIsGone(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		ms := spread(c, 2)
@@ -549,8 +550,8 @@ func TestUpdateThatIsGone(t *testing.T) {
 				update(command.ListPut, 1, []byte("path"), []byte("v")),
 			},
 		}
-		// The list contains an element while the batch is prepared, but the fake leader finds no element when the batch
-		// is applied.
+		// The list contains an element when the batch is prepared. The fake leader finds no element when the batch is
+		// applied.
 		var b row.Builder
 		b.Reset(1)
 		b.Cell(7, []byte("old"), []byte("x"), 0, row.NoExpiry)
@@ -579,7 +580,8 @@ func TestUpdateThatIsGone(t *testing.T) {
 	})
 }
 
-// TestRecordEncoding checks that batch records survive their encoding, and that other bytes are rejected.
+// TestRecordEncoding checks that decoding an encoded batch record returns the original record and that decoding rejects
+// invalid bytes.
 func TestRecordEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &batchlogEntry{id: [16]byte{1}, stamp: rapid.Int64().Draw(t, "stamp")}

@@ -10,20 +10,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// batchlogEntryVersion is the format version of batch log entries written by this build.
+// batchlogEntryVersion is the format version of batch log entries.
 const batchlogEntryVersion = 2
 
-// batchlogEntry is the stored form of an atomic batch in the batch log.
+// batchlogEntry is the batch log entry of an atomic batch.
 type batchlogEntry struct {
 	id [16]byte
-	// stamp is higher than all timestamps that the participants had assigned when the batch was recorded, in
-	// microseconds since the epoch.
+	// stamp is the batch's timestamp in microseconds since the epoch. stamp exceeds all timestamps that the
+	// participants had assigned when the batch was recorded.
 	stamp int64
 	// issued is the time of the batch, in microseconds since the epoch. A leader uses the age of the batch to determine
-	// whether the dedupe record of a part may have been swept. It equals stamp, except for a batch of another cluster.
+	// whether the dedupe record of a part may have been swept. For a batch of this cluster, issued equals stamp.
 	issued int64
-	// parts have no conditions, and their Unstamped operands have no timestamps yet. Their order never changes, because
-	// the index of a part is half of its dedupe ID.
+	// parts have no conditions, and the Unstamped operands of the parts have no timestamps yet. The order of the parts
+	// never changes, because the index of a part is half of the part's dedupe ID.
 	parts []*command.Conditional
 }
 
@@ -38,7 +38,7 @@ func (r *batchlogEntry) append(dst []byte) []byte {
 	return w
 }
 
-// decodeBatchlogEntry decodes an entry encoded by append. The parts contain references to src.
+// decodeBatchlogEntry decodes an entry encoded by append. The returned parts refer to the memory of src.
 func decodeBatchlogEntry(id [16]byte, src []byte) (*batchlogEntry, error) {
 	r := codec.NewReader(src, fmt.Errorf("batchlog entry: %w", command.ErrMalformed))
 	if r.Byte() != batchlogEntryVersion {
@@ -60,7 +60,6 @@ func decodeBatchlogEntry(id [16]byte, src []byte) (*batchlogEntry, error) {
 	return out, r.End()
 }
 
-// writesTo reports whether a part writes to a table.
 func (r *batchlogEntry) writesTo(table uint32) bool {
 	return slices.ContainsFunc(r.parts, func(u *command.Conditional) bool { return u.Mutation.Table == table })
 }

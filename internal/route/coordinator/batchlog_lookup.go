@@ -20,7 +20,7 @@ const recordedMax = 1 << 16
 
 var errManyBatches = fmt.Errorf("the batchlog contains more than %d batches", recordedMax)
 
-// Recorded reports whether an atomic batch is in the batch log. It implements partition.Batches.
+// Recorded reports whether an atomic batch is in the batch log.
 func (c *Coordinator) Recorded(ctx context.Context, batch [16]byte) (bool, error) {
 	if c.cluster.Batches == nil {
 		return false, nil
@@ -39,8 +39,8 @@ func (c *Coordinator) Recorded(ctx context.Context, batch [16]byte) (bool, error
 	return err == nil && len(found.ids) > 0, err
 }
 
-// RecordedBatches returns the IDs of all batches in the batch log. It includes every batch that is in the log both when
-// it is called and when it returns.
+// RecordedBatches returns the IDs of all batches in the batch log. The result includes every batch that remains in the
+// log for the whole duration of the call.
 func (c *Coordinator) RecordedBatches(ctx context.Context) (map[[16]byte]bool, error) {
 	all := map[[16]byte]bool{}
 	if c.cluster.Batches == nil {
@@ -70,7 +70,7 @@ func (c *Coordinator) RecordedBatches(ctx context.Context) (map[[16]byte]bool, e
 	return all, err
 }
 
-// batchIDs is a visitor that collects the IDs of batch log entries.
+// batchIDs is a visitor that collects batch IDs.
 type batchIDs struct {
 	span topology.Span
 	key  [16]byte

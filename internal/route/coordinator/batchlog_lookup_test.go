@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestRecorded checks that Recorded returns true from the insertion of a batch's record until its removal. A removal
-// before a late attempt to insert the record must also be effective.
+// TestRecorded checks that Recorded returns true from the insertion of a batch record until the removal of the record.
+// A removal must also take effect if a late attempt inserts the record again.
 func TestRecorded(t *testing.T) {
 	c := newCluster4(t, 1)[0].Coordinator
 	log := c.cluster.Batches

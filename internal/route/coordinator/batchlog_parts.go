@@ -16,38 +16,37 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// partsAtOnce is the number of parts of a batch that are applied concurrently.
+// partsAtOnce is the maximum number of batch parts that are applied concurrently.
 const partsAtOnce = 8
 
 // stampSource determines the timestamps of the parts of a batch log entry.
 type stampSource bool
 
 const (
-	// leaderStamp is used by the batch's own coordinator. The leader assigns a timestamp when it applies a part, as for
-	// any other write. The batch is therefore not hidden by a write to the same key in between.
+	// leaderStamp is used by the batch's own coordinator. The leader assigns the timestamp when it applies a part. An
+	// earlier write to the same key therefore cannot hide the batch.
 	leaderStamp stampSource = false
-	// batchStamp is used for a batch whose coordinator has abandoned it. No client has received a success response for
-	// the batch, and clients may have written other values since then. These later writes are preserved because the
-	// timestamp of the batch is lower.
+	// batchStamp is used for a batch whose coordinator has abandoned it. The batch has not been acknowledged, and
+	// clients may have written new values in the meantime. The low timestamp of the batch preserves these values.
 	batchStamp stampSource = true
 )
 
-// ackWindow is the time after its timestamp for which a batch may be acknowledged by its own coordinator. The time is
-// measured with a clock that includes suspension. Both the time from the timestamp to the batch log entry and the time
-// from the batch log entry to the end of the batch are at most WriteTimeout.
+// ackWindow returns the maximum time between a batch's timestamp and its acknowledgment. Writing the batch log entry
+// takes at most WriteTimeout, and applying the parts takes at most WriteTimeout. The clock that measures both times
+// includes the time during which the machine is suspended.
 func (o *Options) ackWindow() time.Duration { return 2*o.WriteTimeout + time.Second }
 
-// clockSkewMax is an upper bound for the difference between the clocks of two nodes, each of which is within a second
-// of a quorum's clocks.
+// clockSkewMax is the maximum difference between the clocks of two nodes. Each clock differs from the clocks of a
+// quorum by at most one second.
 const clockSkewMax = 3 * time.Second
 
-// abandoned reports whether the batch's own coordinator has certainly abandoned it.
+// abandoned reports whether the batch is so old that its own coordinator must have abandoned it.
 func (o *Options) abandoned(r *batchlogEntry) bool {
 	return o.Clock.Wall().UnixMicro()-r.stamp > (o.ackWindow() + clockSkewMax).Microseconds()
 }
 
-// applyParts applies all parts of a batch log entry that have not been applied. It uses a copy of request e for each
-// part. If charge is not nil, it is called with the cost of each part.
+// applyParts applies all parts of a batch log entry that have not been applied. Each part uses a copy of the request e.
+// If charge is not nil, applyParts calls it with the cost of each part.
 func (c *Coordinator) applyParts(ctx context.Context, r *batchlogEntry, e routedRequest, by stampSource,
 	charge func(ru.Units)) error {
 	return inParallel(c.sched, partsAtOnce, len(r.parts), func(i int) error {
@@ -56,8 +55,8 @@ func (c *Coordinator) applyParts(ctx context.Context, r *batchlogEntry, e routed
 	})
 }
 
-// applyPart applies a part exactly once. The replica that applies it stores the ID of the part with its rows. A part
-// that was planned for an older schema is planned again, so that it includes the entries of new indexes.
+// applyPart applies a part exactly once. The replica stores the ID of the part together with the rows. If the schema
+// has changed, applyPart plans the part again, so that the part includes the entries of new indexes.
 func (e *routedRequest) applyPart(ctx context.Context, r *batchlogEntry, i int, by stampSource,
 	charge func(ru.Units)) error {
 	u := *r.parts[i]
@@ -107,7 +106,7 @@ func setTimestamp(u *command.Conditional, stamp int64) {
 	}
 }
 
-// conditionalWrite sends a conditional write to its leader and retries as often as necessary.
+// conditionalWrite sends a conditional write to the partition's leader and retries if necessary.
 func (e *routedRequest) conditionalWrite(ctx context.Context, u *command.Conditional) (d *command.CASResult,
 	err error) {
 	encoded := command.AppendConditional(nil, u)
@@ -131,9 +130,8 @@ func (e *routedRequest) conditionalWrite(ctx context.Context, u *command.Conditi
 	return d, err
 }
 
-// dropMissing removes the updates of a part that are no longer possible. Such an update addresses a list element that
-// existed when the batch was recorded and has been removed since. The result is the same as if the element had been
-// removed after the batch.
+// dropMissing removes the updates of list elements that were removed after the batch was recorded. The result is the
+// same as if the elements had been removed after the batch.
 func (e *routedRequest) dropMissing(ctx context.Context, u *command.Conditional) error {
 	found, err := e.findRows(ctx, u)
 	if err != nil {

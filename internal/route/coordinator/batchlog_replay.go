@@ -24,10 +24,10 @@ const (
 	replayedBytesMax = 16 << 20
 )
 
-// ReplayBatches finishes atomic batches that their coordinators have not finished. It considers entries in partitions
-// whose leader is on this node, with timestamps older than olderThan. olderThan must be well above
-// Options.WriteTimeout. It processes some of these entries and returns their number. The caller should call it every
-// few seconds. If a batch fails, its entry remains for the next call.
+// ReplayBatches finishes atomic batches that their coordinators have not finished. It processes a limited number of
+// entries that are older than olderThan and are in partitions that this node leads. It returns the number of processed
+// entries. olderThan must be much longer than Options.WriteTimeout. If a batch fails, the entry of the batch remains
+// for the next call. The caller should call ReplayBatches every few seconds.
 func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration) (int, error) {
 	if c.cluster == nil || c.cluster.Batches == nil {
 		return 0, nil
@@ -58,8 +58,8 @@ func (c *Coordinator) ReplayBatches(ctx context.Context, olderThan time.Duration
 	return done, errors.Join(failures...)
 }
 
-// pendingBatches is a visitor that collects batch log entries. If table is not 0, it collects only entries of batches
-// that write to table. full reports whether more entries may exist.
+// pendingBatches is a visitor that collects batch log entries. If table is not 0, it collects only the entries of
+// batches that write to table. full is true if more entries may exist.
 type pendingBatches struct {
 	before  int64
 	span    topology.Span
@@ -101,9 +101,9 @@ func (l *pendingBatches) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// finishBatches finishes all batches in progress that write to a table, regardless of their age. The entry of a
-// completed batch may still exist. Such an entry would be replayed if its coordinator stopped, which must not happen
-// after the table has been truncated.
+// finishBatches finishes all batches in progress that write to a table, regardless of their age. The batch log may
+// contain entries of completed batches. If the coordinator stopped, these entries would be replayed. After a TRUNCATE,
+// a replay would restore removed rows.
 func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	log := c.cluster.Batches
 	if log == nil || table == log.Table() || len(c.Topology().Partitions(log.Table())) == 0 {
@@ -127,8 +127,8 @@ func (c *Coordinator) finishBatches(ctx context.Context, table uint32) error {
 	return nil
 }
 
-// pendingEverywhere returns the batch log entries of batches that write to a table. Some entries may be returned twice
-// if the topology has changed.
+// pendingEverywhere returns the batch log entries of batches that write to a table. If the topology changes, it may
+// return an entry twice.
 func (c *Coordinator) pendingEverywhere(ctx context.Context, table uint32) ([]*pendingBatches, error) {
 	var mu sync.Mutex
 	var all []*pendingBatches
@@ -152,7 +152,7 @@ func (c *Coordinator) pendingEverywhere(ctx context.Context, table uint32) ([]*p
 	return all, err
 }
 
-// replay applies a batch log entry and then removes it. Parts that have already been applied are not applied again.
+// replay applies a batch log entry and then removes the entry. It skips parts that have already been applied.
 func (c *Coordinator) replay(ctx context.Context, r *batchlogEntry) error {
 	ctx, cancel := c.sched.WithTimeout(ctx, c.opts.WriteTimeout)
 	defer cancel()

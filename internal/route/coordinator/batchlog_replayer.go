@@ -9,30 +9,30 @@ import (
 )
 
 const (
-	// replayEvery is the interval at which a node looks for atomic batches without a coordinator. replayAfter is the
-	// minimum age of such batches.
+	// replayEvery is the interval between two searches for unfinished atomic batches. replayAfter is the minimum age of
+	// the batches that a node replays.
 	replayEvery = 5 * time.Second
 	replayAfter = 10 * time.Second
 )
 
-// Replayer finishes atomic batches whose coordinators have stopped or have abandoned them. Its fields must be set
+// Replayer finishes atomic batches whose coordinators have stopped or have abandoned them. All fields must be set
 // before use.
 type Replayer struct {
 	Coordinator *Coordinator
 	Log         *slog.Logger
 }
 
-// Run finishes such batches every few seconds until ctx ends.
+// Run replays batches every few seconds until ctx ends.
 func (r *Replayer) Run(ctx context.Context) {
 	for r.Coordinator.sched.Sleep(ctx, replayEvery) == nil {
 		r.finish(ctx, replayAfter)
 	}
 }
 
-// FinishOwn finishes the batches that the previous process left unfinished, before clients connect. Only a node in a
-// cluster without other nodes knows that it has created all batches.
+// FinishOwn finishes the batches that the previous process has not finished. It must be called before clients connect.
+// Only the single node of a cluster may call FinishOwn, because only this node has certainly created all batches.
 func (r *Replayer) FinishOwn(ctx context.Context) {
-	const whateverItsStamp = -24 * time.Hour // timestamps may be ahead of the clock
+	const whateverItsStamp = -24 * time.Hour // batch timestamps may be ahead of the clock
 	for r.finish(ctx, whateverItsStamp) > 0 && ctx.Err() == nil {
 	}
 }

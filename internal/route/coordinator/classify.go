@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// retryReason classifies the outcome of an attempt for the retry decision.
+// retryReason classifies the outcome of an attempt. The retry decision depends on this classification.
 type retryReason uint8
 
-// Attempts that end with notLeader, moved, unreachable, busy, or dedupeUnknown have had no effect. Attempts that end
+// An attempt that ends with notLeader, moved, unreachable, busy, or dedupeUnknown had no effect. An attempt that ends
 // with unknown may have had an effect. final means that the error is returned to the client.
 const (
 	final retryReason = iota
@@ -31,15 +31,15 @@ const (
 	reasonCount
 )
 
-// RetryReasons counts retries by the reason for the failure of the previous attempt.
+// RetryReasons counts failed attempts by reason.
 type RetryReasons struct {
 	// NotLeader counts attempts on replicas that were not the leader. Moved counts attempts on replicas that were
 	// removed or that contain another range. Unreachable counts attempts on nodes that could not be reached. Busy
 	// counts attempts rejected because a replica or a connection was at a limit. DedupeUnknown counts attempts on
-	// replicas that did not know whether the command had been applied before. None of these attempts has had an effect.
+	// replicas that did not know whether the command had been applied before. These attempts had no effect.
 	NotLeader, Moved, Unreachable, Busy, DedupeUnknown uint64
-	// Unconfirmed counts reads that could not be confirmed and whose rows were discarded. Unknown counts attempts with
-	// an unknown outcome.
+	// Unconfirmed counts reads whose rows could not be confirmed and were discarded. Unknown counts attempts with an
+	// unknown outcome.
 	Unconfirmed, Unknown uint64
 	// Throttled counts attempts on partitions that had exceeded their throughput. These attempts had no effect.
 	Throttled uint64
@@ -54,7 +54,7 @@ func (s *stats) retryReasons() RetryReasons {
 	}
 }
 
-// classify returns the meaning of a replica's error, and the leader that the error names.
+// classify returns the class of a replica's error and the leader that the error contains.
 func classify(err error) (retryReason, topology.NodeID) {
 	if e, ok := errors.AsType[*partition.NotLeader](err); ok {
 		return notLeader, e.Leader
@@ -89,11 +89,11 @@ func classifySentinel(err error) retryReason {
 	return final
 }
 
-// ErrRepeat is returned for a read that has delivered rows and cannot be continued, or whose rows have turned out to be
-// invalid. The caller must discard the rows and restart the read.
+// ErrRepeat is returned for a read that has delivered invalid rows, or that has delivered rows and cannot continue. The
+// caller must discard the rows and restart the read.
 var ErrRepeat = errors.New("the read must be restarted")
 
-// quorum returns the number of voters of a replica set that a read or write needs. For a nil set, it returns one.
+// quorum returns the number of voters in a replica set that a read or write needs. For a nil set, quorum returns one.
 func quorum(set *topology.ReplicaSet) int {
 	if set == nil {
 		return 1
@@ -101,7 +101,7 @@ func quorum(set *topology.ReplicaSet) int {
 	return topology.Quorum(set.Voters())
 }
 
-// alive returns the number of voters of a replica set, which may be nil, that are up.
+// alive returns the number of voters in a replica set that are up. set may be nil.
 func (cl *cluster) alive(set *topology.ReplicaSet) int {
 	if set == nil {
 		return 0

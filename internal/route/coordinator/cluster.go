@@ -18,23 +18,24 @@ import (
 
 // Cluster gives a coordinator access to the other nodes.
 type Cluster struct {
-	// Node is the ID of this node. It is also the first half of the dedupe IDs of its writes.
+	// Node is the ID of this node. The node ID is also the first half of the dedupe IDs of this node's writes.
 	Node topology.NodeID
-	// Network reaches the other nodes, and Peers knows their state. Both are nil if the cluster has no other nodes.
+	// Network sends requests to the other nodes. Peers provides the state of the other nodes. Both are nil if the
+	// cluster has no other nodes.
 	Network Network
 	Peers   Peers
-	// Relays reaches a node through an intermediate node. Nil disables relaying.
+	// Relays sends requests through an intermediate node. If Relays is nil, requests are not relayed.
 	Relays Relays
-	// Sequence is the second half of the first dedupe ID; later IDs count up. A node must never use a number twice, and
-	// must not use lower numbers after a restart, because replicas would treat a lower number as an ID that they have
-	// forgotten. 0 selects the clock in nanoseconds, which suffices if no replica remembers the previous process.
+	// Sequence is the second half of the first dedupe ID. The number increases with each ID. After a restart, a node
+	// must use higher numbers than before, because replicas treat lower numbers as forgotten IDs. If Sequence is 0, the
+	// number starts at the current time in nanoseconds, which suffices if no replica remembers the previous process.
 	Sequence uint64
-	// Batches is the batch log for atomic batches over several physical partitions. Without it, such batches are
+	// Batches is the batch log for atomic batches of several physical partitions. If Batches is nil, these batches are
 	// rejected.
 	Batches BatchLog
 }
 
-// Network reaches the replicas on other nodes.
+// Network provides access to the replicas on other nodes.
 type Network interface {
 	// Replica returns the replica of a partition on another node.
 	Replica(node topology.NodeID, id topology.PartitionID) Member
@@ -42,21 +43,21 @@ type Network interface {
 	Address(node topology.NodeID) string
 }
 
-// Relays reaches the replicas on other nodes through intermediate nodes.
+// Relays provides access to the replicas on other nodes through intermediate nodes.
 type Relays interface {
-	// Via returns the replica of a partition on a node.
+	// Via returns the replica of a partition on node. Requests are sent through the node via.
 	Via(via, node topology.NodeID, id topology.PartitionID) Member
 }
 
-// Peers knows the state of the other nodes. It is a *peers.Peers.
+// Peers provides the state of the other nodes. *peers.Peers implements it.
 type Peers interface {
-	// Alive reports whether a node is believed to be up. It must be fast.
+	// Alive reports whether a node is believed to be up. Alive must be fast.
 	Alive(node topology.NodeID) bool
-	// Memory returns the newest dedupe epoch (see partition.Host.DedupeEpoch) that another node had reported before the
-	// given time, or 0 if none exists.
+	// Memory returns the newest dedupe epoch that another node had reported before the given time, or 0 if the epoch is
+	// unknown. See partition.Host.DedupeEpoch.
 	Memory(node topology.NodeID, before time.Time) uint64
-	// SendAcknowledged notifies the other nodes which log indexes of partitions have been acknowledged, so that their
-	// local reads include them. It returns when all reachable nodes have received the indexes.
+	// SendAcknowledged sends the acknowledged log indexes of partitions to the other nodes. The local reads of these
+	// nodes then include the indexes. SendAcknowledged returns after all reachable nodes have received the indexes.
 	SendAcknowledged(ctx context.Context, to map[topology.PartitionID]uint64)
 }
 
@@ -72,7 +73,7 @@ type Member interface {
 // Local is a replica on this node.
 type Local interface {
 	Member
-	// Leader returns the node of the leader, according to the replica's information.
+	// Leader returns the leader that is known to the replica.
 	Leader() (topology.NodeID, bool)
 	// Leading reports whether the replica is the leader.
 	Leading() bool
@@ -80,14 +81,15 @@ type Local interface {
 	Throughput() *partition.Throughput
 	// Spend charges a principal for evaluating the rows of a read.
 	Spend(who fairshare.Principal, t token.Token, key []byte, u ru.Units)
-	// ReadHere reads at any consistency level from a replica that need not be the leader. For levels above ONE, the
-	// replica asks the leader for the index that it must have applied.
+	// ReadHere reads from this replica at any consistency level, even if the replica is not the leader. For levels
+	// above ONE, the replica first requests a log index from the leader and waits until it has applied this index.
 	ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error
-	// NoteAcknowledged records that index has been acknowledged to this node. Local reads must include that index.
+	// NoteAcknowledged records that index has been acknowledged to this node. Subsequent local reads must include the
+	// index.
 	NoteAcknowledged(index uint64)
 }
 
-// cluster is a Cluster with its current state.
+// cluster holds a Cluster and its current state.
 type cluster struct {
 	Cluster
 	sequence atomic.Uint64
@@ -96,12 +98,11 @@ type cluster struct {
 
 // localHost holds the replicas on this node.
 type localHost interface {
-	// Replica returns the replica of a partition, or nil if none exists.
+	// Replica returns the replica of a partition, or nil if this node has no replica.
 	Replica(id topology.PartitionID) Local
 	DedupeEpoch() uint64
 }
 
-// hostReplicas implements localHost.
 type hostReplicas struct{ *partition.Host }
 
 // Replica implements localHost.
@@ -130,8 +131,8 @@ func newCluster(o *Cluster, host *partition.Host, s *sched.Scheduler) *cluster {
 // isAlive reports whether a node is believed to be up.
 func (cl *cluster) isAlive(node topology.NodeID) bool { return cl.Peers == nil || cl.Peers.Alive(node) }
 
-// singleNode reports whether the cluster has no other nodes. A request to a local replica cannot get lost, so it is
-// sent only once.
+// singleNode reports whether the cluster has no other nodes. Requests to a local replica cannot be lost, so a single
+// node sends each request only once.
 func (cl *cluster) singleNode() bool { return cl.Network == nil }
 
 // nextID returns a new dedupe ID.
@@ -139,39 +140,39 @@ func (cl *cluster) nextID() command.DedupeID {
 	return command.DedupeID{Coordinator: cl.Node, Sequence: cl.sequence.Add(1)}
 }
 
-// BatchLog is the batch log table. It has one row per atomic batch in progress. The partition key is the batch ID; one
-// column holds the encoded batch.
+// BatchLog is the batch log table. The table contains one row for each atomic batch in progress. The partition key is
+// the batch ID. One column holds the encoded batch.
 type BatchLog interface {
 	// Table returns the ID of the table.
 	Table() uint32
-	// Record returns the mutation that inserts the row of a batch. Remove returns the mutation that deletes it. All
-	// operands have the given timestamp.
+	// Record returns the mutation that inserts the row of a batch. Remove returns the mutation that deletes the row.
+	// All operands have the timestamp stamp.
 	Record(id [16]byte, stamp int64, encoded []byte) command.Mutation
 	Remove(id [16]byte, stamp int64) command.Mutation
-	// Replan plans a part again for the current schema: it derives the index entries of the part and sets its
-	// SchemaVersion. It returns ErrUnknownTable if the table was dropped.
+	// Replan plans a part again for the current schema. It derives the index entries of the part and sets the part's
+	// SchemaVersion. If the table was dropped, Replan returns ErrUnknownTable.
 	Replan(part *command.Conditional) error
 }
 
-// route holds routing hints for a partition, in addition to the topology.
 type route struct {
 	// leader is the last known leader, or nil.
 	leader atomic.Pointer[topology.NodeID]
 	// cached is the most recently used remote replica.
 	cached atomic.Pointer[cachedMember]
-	// relayHint is the relay through which an unreachable leader was last reached, or nil.
+	// relayHint is the last successful relay to an unreachable leader, or nil.
 	relayHint atomic.Pointer[relayHint]
-	// leaderElected is created by the first waiter and closed when a node becomes the leader.
+	// leaderElected is closed when a node becomes the leader. The first waiter creates the channel.
 	leaderElected atomic.Pointer[chan struct{}]
 }
 
-// relayHint records that node was reached through via. Until the hint expires, the direct connection is not tried.
+// relayHint records that node was reached through via. Until the hint expires, requests do not use the direct
+// connection.
 type relayHint struct {
 	node, via topology.NodeID
 	until     time.Time
 }
 
-// relayHintTTL is the time for which a relay is used before the direct connection is tried again.
+// relayHintTTL is the time after which a relay hint expires.
 const relayHintTTL = 5 * time.Second
 
 type cachedMember struct {
@@ -179,8 +180,8 @@ type cachedMember struct {
 	member Member
 }
 
-// LeaderChanged informs the coordinator of the node that leads a partition. A zero NodeID means that no node leads it.
-// Requests that wait for the partition are retried immediately.
+// LeaderChanged notifies the coordinator that node leads a partition. A zero NodeID means that the partition has no
+// leader. Requests that wait for a leader are retried immediately.
 func (c *Coordinator) LeaderChanged(id topology.PartitionID, node topology.NodeID) {
 	if r := c.view.Load().routes[id]; r != nil {
 		r.learn(node)
@@ -213,7 +214,7 @@ func (r *route) wake() {
 	}
 }
 
-// learn stores the leader of the partition. It allocates only if the leader has changed.
+// learn stores the leader of the partition. It allocates memory only if the leader has changed.
 func (r *route) learn(node topology.NodeID) {
 	old := r.leader.Load()
 	switch {
@@ -237,7 +238,7 @@ func (cl *cluster) member(r *route, node topology.NodeID, id topology.PartitionI
 	return m
 }
 
-// routesOf returns the routes for a topology. It keeps existing routes.
+// routesOf returns the routes for a topology. Existing routes are reused.
 func routesOf(s *topology.Snapshot, old map[topology.PartitionID]*route) map[topology.PartitionID]*route {
 	out := make(map[topology.PartitionID]*route, s.Len()+1)
 	for p := range s.All() {

@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// inFleet runs a test with a fleet in virtual time. Requests are sent to node 1, and node 2 leads every partition.
+// inFleet runs a test with a fleet in virtual time. Node 1 is the coordinator, and node 2 leads every partition.
 func inFleet(t *testing.T, partitions int, f func(t *testing.T, f *fleet, c *Coordinator)) {
 	inFleetWith(t, partitions, Options{}, f)
 }
@@ -48,8 +48,8 @@ func inFleetWith(t *testing.T, partitions int, o Options, f func(t *testing.T, f
 }
 
 // TestForwardTargets checks the targets of requests. The target is the leader known to the local replica, the leader
-// named in the last response, or the first replica in the topology. A read at ONE goes to the local replica. It goes to
-// the leader if the local replica rejects it or does not exist.
+// named in the last response, or the first replica in the topology. A read at ONE goes to the local replica. If the
+// local replica rejects the read or does not exist, the read goes to the leader.
 func TestForwardTargets(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		ok := func(err error) {
@@ -58,28 +58,28 @@ func TestForwardTargets(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		// Node 1 is the first node in the topology, but it has no replica, so node 2 comes next.
+		// Node 1 is the first node in the topology but has no replica. Therefore, the target is node 2.
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 1)))
 		f.is(t, "write 1 at 2")
-		// The leader has changed. The old leader names the new leader, which is remembered.
+		// The leader has changed. The old leader returns the new leader, and the coordinator stores it.
 		f.leader[1] = node(4)
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 2)))
 		f.is(t, "write 1 at 2", "write 1 at 4")
 		ok(writeNow(c, WriteOptions{}, put("k", "c", 3)))
 		f.is(t, "write 1 at 4")
-		// A response names the current leader.
+		// A response contains the current leader.
 		f.leader[1] = node(3)
 		c.LeaderChanged(1, node(3))
 		_, err := readNow(t.Context(), c, dberr.One, "k")
 		ok(err)
 		f.is(t, "read(QUORUM) 1 at 3")
-		// A local replica takes precedence over a hint, although the local replica would not query the leader.
+		// A local replica takes precedence over a hint.
 		f.here[1] = true
 		f.leader[1] = node(2)
 		_, err = readNow(t.Context(), c, dberr.Quorum, "k")
 		ok(err)
 		f.is(t, "read(QUORUM) 1 at 2")
-		// At ONE, the local replica gets the request, and may reject it.
+		// At ONE, the local replica receives the request and may reject the request.
 		_, err = readNow(t.Context(), c, dberr.LocalOne, "k")
 		ok(err)
 		f.is(t, "read(LOCAL_ONE) 1 at 1", "read(QUORUM) 1 at 2")
@@ -95,14 +95,14 @@ func TestForwardTargets(t *testing.T) {
 	})
 }
 
-// TestOneIsServedHereOrByTheLeader checks a read at ONE that the local replica rejects. Only a leader may serve it,
-// because another follower does not know which writes this node has acknowledged.
+// TestOneIsServedHereOrByTheLeader checks a read at ONE that the local replica rejects. Only a leader may serve the
+// read, because other followers do not know which writes this node has acknowledged.
 func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1] = true
 		f.leader[1] = node(4)
 		f.script = func(a *asked) *verdict {
-			if a.n < 2 { // no replica knows the leader at first
+			if a.n < 2 { // initially, no replica knows the leader
 				return &verdict{err: &partition.NotLeader{}}
 			}
 			return nil
@@ -114,8 +114,8 @@ func TestOneIsServedHereOrByTheLeader(t *testing.T) {
 	})
 }
 
-// TestLeaderThatHasMoved checks a node that is remembered as the leader after its replica has been moved. Such a node
-// must not get requests indefinitely. Other nodes must get the requests and name the leader.
+// TestLeaderThatHasMoved checks the case in which the replica of the stored leader has moved to another node. The
+// coordinator must stop sending requests to the old node and find the leader through other nodes.
 func TestLeaderThatHasMoved(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(4)
@@ -138,7 +138,7 @@ func TestLeaderThatHasMoved(t *testing.T) {
 	})
 }
 
-// TestTraceNamesNodes checks that the trace names the node that served the request.
+// TestTraceNamesNodes checks that the trace names the node that has served the request.
 func TestTraceNamesNodes(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(3)
@@ -160,12 +160,12 @@ func TestTraceNamesNodes(t *testing.T) {
 	})
 }
 
-// TestRetries checks that a write that fails temporarily is sent again with the same ID and the same bytes. If the
-// first attempt may have arrived, the retry must contain its age. The write must be applied only once.
+// TestRetries checks that a write is retried with the same ID and the same bytes after a temporary failure. If the
+// first attempt may have arrived, the retry must contain the age of the attempt. The write must be applied only once.
 func TestRetries(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first verdict
-		again bool // the second attempt must state that an earlier attempt exists
+		again bool // the second attempt must contain that an earlier attempt exists
 	}{
 		"not leader":       {first: verdict{err: &partition.NotLeader{}}},
 		"not leader later": {first: verdict{err: &partition.NotLeader{}, async: true}},
@@ -196,7 +196,7 @@ func TestRetries(t *testing.T) {
 						decided := make(result, 1)
 						cond := &command.Conditional{Mutation: ms[0]}
 						c.ConditionalWrite(t.Context(), cond, WriteOptions{}, decided)
-						clear(cond.Mutation.Ops[0].Operand) // the memory belongs to the caller again
+						clear(cond.Mutation.Ops[0].Operand) // the caller may reuse the memory
 						if err := <-decided; err != nil {
 							t.Fatal(err)
 						}
@@ -204,7 +204,7 @@ func TestRetries(t *testing.T) {
 						done := make(result, 1)
 						c.Write(t.Context(), ms, WriteOptions{}, done)
 						if !tc.first.applied {
-							clear(ms[0].Ops[0].Operand) // the memory belongs to the caller again
+							clear(ms[0].Ops[0].Operand) // the caller may reuse the memory
 						}
 						if err := <-done; err != nil {
 							t.Fatal(err)
@@ -237,7 +237,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// stamping is a leader on this node that sets timestamps in place and then fails.
+// stamping is a local leader that sets timestamps in place and then fails.
 type stamping struct {
 	*fake
 	err   error
@@ -257,9 +257,8 @@ func (r stamping) Write(ctx context.Context, m *command.Mutation, done command.C
 	return r.err
 }
 
-// TestStampsDoNotOutliveTheirLeader checks that a timestamp set by a failed local leader does not affect the next
-// attempt. The timestamp may be lower than the timestamp of a write that an unknown newer leader acknowledged before
-// this write began.
+// TestStampsDoNotOutliveTheirLeader checks that the timestamp of a failed local leader does not affect the next
+// attempt. The old timestamp may be lower than the timestamp of a write that a newer leader has already acknowledged.
 func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
@@ -274,7 +273,7 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 				f.leader[1] = node(3)
 				return nil
 			}
-			f.last[1], f.next = 100, 100 // the timestamp that node 3 has assigned and acknowledged
+			f.last[1], f.next = 100, 100 // timestamp of a write that node 3 has acknowledged
 			ms := []command.Mutation{put("k", "c", 1)}
 			if err := writeNow(c, WriteOptions{}, ms...); err != nil {
 				t.Fatal(err)
@@ -283,7 +282,7 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 			if err := command.DecodeMutation(&second, f.sent[1]); err != nil || !second.Sent {
 				t.Fatalf("sent: %t, %v", second.Sent, err)
 			}
-			second.Sent, second.Known = false, 0 // the first attempt did not contain these fields
+			second.Sent, second.Known = false, 0 // the first attempt does not contain these fields
 			if ts := row.Timestamp(second.Ops[0].Operand); ts != row.Unstamped || second.Timestamp != 0 ||
 				!bytes.Equal(f.sent[0], command.AppendMutation(nil, &second)) {
 				t.Errorf("async %v: timestamp %d in the second attempt", async, ts)
@@ -297,9 +296,9 @@ func TestStampsDoNotOutliveTheirLeader(t *testing.T) {
 	}
 }
 
-// TestReadsAtTheFollowerHere checks that a follower on the coordinator's node serves a read at QUORUM after it has
-// asked the leader. If the follower rejects the read, the leader must get the next attempt. The node that served a read
-// must not be treated as the leader for writes.
+// TestReadsAtTheFollowerHere checks that a local follower serves a read at QUORUM after it has contacted the leader. If
+// the follower rejects the read, the next attempt must go to the leader. The coordinator must not treat the node that
+// served a read as the leader for writes.
 func TestReadsAtTheFollowerHere(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.here[1], f.asks[1], f.leader[1] = true, true, node(3)
@@ -330,8 +329,7 @@ func TestReadsAtTheFollowerHere(t *testing.T) {
 	})
 }
 
-// TestSilentNode checks that a node that accepts requests without responding delays a request by a third of its time
-// limit.
+// TestSilentNode checks that a node that does not respond delays a request by only a third of the request's time limit.
 func TestSilentNode(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.leader[1] = node(3)
@@ -350,8 +348,8 @@ func TestSilentNode(t *testing.T) {
 	})
 }
 
-// TestSilentLeaderIsReplaced checks that other nodes get the requests while the leader is silent, although they still
-// name the silent leader. The newly elected leader must be found immediately.
+// TestSilentLeaderIsReplaced checks that requests go to other nodes while the leader does not respond, although these
+// nodes still report the old leader. The coordinator must find the newly elected leader immediately.
 func TestSilentLeaderIsReplaced(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		hold := time.Now().Add(900 * time.Millisecond)
@@ -373,8 +371,8 @@ func TestSilentLeaderIsReplaced(t *testing.T) {
 }
 
 // TestTruthOfErrors checks the errors that clients receive. If too few replicas are alive and the request had no
-// effect, the error must be UNAVAILABLE, returned immediately. If the outcome is unknown or the request could still
-// have succeeded, it must be a timeout at the deadline.
+// effect, the coordinator must return UNAVAILABLE immediately. If the outcome is unknown or the request could still
+// have succeeded, the coordinator must return a timeout at the deadline.
 func TestTruthOfErrors(t *testing.T) {
 	type fixture func(f *fleet)
 	down := func(nodes ...int) fixture {
@@ -502,8 +500,8 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// TestUnconfirmedReads checks that the session must repeat a read that has delivered rows and could not be confirmed.
-// If no row of the current physical partition was delivered, the coordinator must retry the read itself.
+// TestUnconfirmedReads checks reads that cannot be confirmed. If rows of the current physical partition have been
+// delivered, the session must restart the read. Otherwise, the coordinator must retry the read.
 func TestUnconfirmedReads(t *testing.T) {
 	inFleet(t, 4, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -547,10 +545,10 @@ func TestUnconfirmedReads(t *testing.T) {
 	})
 }
 
-// TestSentIsAttested checks that a replica can detect duplicates of forwarded writes. A forwarded write may arrive
-// after later attempts, at a process that does not know these attempts. The write therefore contains the dedupe epoch
-// of the replica. A replica that cannot decide returns its current epoch. If no attempt may have been applied, the
-// write must be sent again immediately with this epoch.
+// TestSentIsAttested checks that a replica can detect duplicates of forwarded writes. A forwarded write must contain
+// the dedupe epoch of the replica, because the write may arrive after later attempts, at a process that does not know
+// these attempts. A replica that cannot detect a duplicate returns its current epoch. If no attempt can have been
+// applied, the coordinator must send the write again immediately with this epoch.
 func TestSentIsAttested(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		c.cluster.Peers = fleetPeers{f, 5}
@@ -598,8 +596,8 @@ func TestSeenAtHome(t *testing.T) {
 	})
 }
 
-// TestTruncateInCluster checks that TRUNCATE removes the rows of every partition, and that it is retried like any other
-// command.
+// TestTruncateInCluster checks that TRUNCATE removes the rows of every partition and that the coordinator retries
+// TRUNCATE.
 func TestTruncateInCluster(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -630,7 +628,7 @@ func TestTruncateInCluster(t *testing.T) {
 }
 
 // TestWholeOfPartitions checks that TRUNCATE and Require reach every row of a table whose partitions split at the same
-// time. A request that was planned with the old topology must be rejected and planned again.
+// time. A command that was planned with the old topology must be rejected and planned again.
 func TestWholeOfPartitions(t *testing.T) {
 	inFleet(t, 2, func(t *testing.T, f *fleet, c *Coordinator) {
 		for k := range 20 {
@@ -638,8 +636,8 @@ func TestWholeOfPartitions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The first partition splits. The rows of its right half now belong to the new partition. The topology is
-		// updated later.
+		// The first partition splits. The rows of the right half belong to the new partition. The topology is updated
+		// later.
 		old := c.Topology()
 		first := old.Partitions(table)[0]
 		halves, err := split(old, first.ID, topology.Position{Ring: 1 << 62})
@@ -664,7 +662,7 @@ func TestWholeOfPartitions(t *testing.T) {
 		if err := c.Truncate(t.Context(), table); err != nil || len(f.rows) != 0 {
 			t.Errorf("truncated: %v, %d rows are left", err, len(f.rows))
 		}
-		// The partitions are merged again for the other command.
+		// The partitions are merged again before the other command runs.
 		merged, err := halves.BeginMerge(first.ID, right.ID, topology.ByOperator, time.Now())
 		if err == nil {
 			for _, m := range right.Sets[0].Replicas {
@@ -697,8 +695,8 @@ func TestWholeOfPartitions(t *testing.T) {
 	})
 }
 
-// TestClose checks that Close ends waiting requests, reports their outcome as unknown, and leaves no goroutines
-// running.
+// TestClose checks that Close ends waiting requests and leaves no goroutines running. The outcome of the waiting
+// requests must be unknown.
 func TestClose(t *testing.T) {
 	inFleet(t, 16, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(*asked) *verdict { return &verdict{err: partition.ErrUncertain, async: true} }

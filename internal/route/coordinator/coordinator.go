@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package coordinator routes commands to the replicas that hold their data. It finds the physical partition of a key or
-// a range, sends the command to a replica, and retries elsewhere if the topology has changed.
+// a range and sends the command to a replica. If the topology has changed, it sends the command to another replica.
 //
 // Guarantees:
 //
-//   - (O1) A range read visits every partition that it intersects once, in ring order, regardless of the number of
+//   - (O1) A range read visits every intersecting logical partition once and in ring order, regardless of the number of
 //     physical partitions.
-//   - (O2) A client never sees that a partition has moved, only that a deadline has passed.
+//   - (O2) A client never receives an error because a partition has moved. The client can only receive a timeout.
 //   - (O3) An atomic batch is applied completely or not at all.
 //   - (O4) At most Options.RequestsMax requests are in flight.
-//   - (O5) A write that may have been applied never fails with an error stating that it was not applied.
+//   - (O5) If a write may have been applied, the error never states that the write was not applied.
 //
-// The package does not depend on CQL and evaluates no conditions. On a node without other nodes, the only replica
-// serves all consistency levels in the same way. Reads see every previously acknowledged write. The session determines
-// whether a statement may use a consistency level.
+// The package does not depend on CQL and evaluates no conditions. In a single-node cluster, all consistency levels are
+// equivalent, and reads return every previously acknowledged write. The session checks whether a statement may use a
+// consistency level.
 //
 // Start reading at Coordinator, then read read.go and write.go.
 package coordinator
@@ -34,29 +34,31 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Options configure a Coordinator. The zero value is ready for use.
+// Options configure a Coordinator. The zero value selects the defaults.
 type Options struct {
 	// RequestsMax is the maximum number of requests in flight. The default is 16384.
 	RequestsMax int
 	// ReadTimeout is the timeout of a read. The default is 5 s.
 	ReadTimeout time.Duration
-	// WriteTimeout is the time for which a write may wait for its turn and for a topology change. The default is 2 s.
+	// WriteTimeout is the timeout of a write, including the time that the write waits for other writes. The default is
+	// 2 s.
 	WriteTimeout time.Duration
-	// ThrottledWait is the time for which a request waits when its partition has exceeded its throughput. With 0, the
-	// request is rejected immediately. ThrottledMax is the maximum number of waiting requests. The default is 1024.
-	// ThrottledReadsMax is the maximum number of waiting reads, each of which blocks a goroutine. The default is 8. A
-	// request never waits longer than nine tenths of its timeout.
+	// ThrottledWait is the maximum time that a request waits if its partition has exceeded its throughput. If
+	// ThrottledWait is 0, the request is rejected immediately. ThrottledMax is the maximum number of waiting requests.
+	// The default is 1024. ThrottledReadsMax is the maximum number of waiting reads, each of which blocks a goroutine.
+	// The default is 8. A request never waits longer than nine tenths of its timeout.
 	ThrottledWait                   time.Duration
 	ThrottledMax, ThrottledReadsMax int
 	// TruncateTimeout is the timeout of a TRUNCATE. The default is 60 s.
 	TruncateTimeout time.Duration
-	// Tables returns the names of tables for traces, in the form ks.t. If it is nil, table ID is used.
+	// Tables returns table names of the form ks.t for traces. If Tables is nil, traces contain the table ID.
 	Tables interface {
 		TableName(id uint32) string
 	}
-	// Cluster gives access to the other nodes. A zero Cluster means that the cluster has no other nodes.
+	// Cluster provides access to the other nodes. If Cluster is the zero value, the cluster has no other nodes.
 	Cluster *Cluster
-	// Clock differs from the clocks of other nodes by less than a second. If it is nil, Scheduler is used.
+	// Clock must differ from the clocks of other nodes by less than a second. If Clock is nil, the clock of Scheduler
+	// is used.
 	Clock sched.Clock
 	// Scheduler is nil outside simulations.
 	Scheduler *sched.Scheduler
@@ -103,11 +105,11 @@ type Coordinator struct {
 
 	view       atomic.Pointer[view]
 	viewMu     sync.Mutex // serializes calls of SetTopology
-	writes     sync.Pool  // pool of *write
-	readRelays sync.Pool  // pool of *readRelay
+	writes     sync.Pool  // contains *write
+	readRelays sync.Pool  // contains *readRelay
 
 	cluster       *cluster
-	writeRequests sync.Pool // pool of *writeRequest
+	writeRequests sync.Pool // contains *writeRequest
 	deadlines     deadlineList
 	tasks         tasks
 	queues        queues
@@ -117,7 +119,7 @@ type Coordinator struct {
 	stats    stats
 }
 
-// view is a topology with a channel that is closed when a newer topology is available.
+// view holds a topology and a channel that is closed when a newer topology is available.
 type view struct {
 	snapshot *topology.Snapshot
 	changed  chan struct{}
@@ -130,22 +132,21 @@ type stats struct {
 	readRestarts, batches, replayed                                                      atomic.Uint64
 }
 
-// Stats holds counters since the Coordinator was created.
+// Stats holds counters since the creation of the Coordinator.
 type Stats struct {
 	Reads, Writes, ConditionalWrites uint64
 	// Touched is the total number of physical partitions accessed by requests. A request for one partition key accesses
 	// one physical partition.
 	Touched uint64
 	// Retries counts requests that were retried because the topology had changed. Overloaded counts requests rejected
-	// at Options.RequestsMax.
+	// because of Options.RequestsMax.
 	Retries, Overloaded uint64
-	// Forwarded counts the requests sent to other nodes. Misrouted counts the forwarded requests whose partition has no
-	// replica on this node.
+	// Forwarded counts the requests sent to other nodes. Misrouted counts forwarded requests for partitions that have
+	// no replica on this node.
 	Forwarded, Misrouted uint64
-	// RetryReasons counts retries by reason.
-	RetryReasons RetryReasons
-	// ReadRestarts counts the reads that ended with ErrRepeat. Batches counts the atomic batches over several physical
-	// partitions. Replayed counts the batches that were finished on behalf of another coordinator.
+	RetryReasons         RetryReasons
+	// ReadRestarts counts the reads that ended with ErrRepeat. Batches counts the atomic batches of several physical
+	// partitions. Replayed counts the batches that this node has replayed.
 	ReadRestarts, Batches, Replayed uint64
 	// InFlight is the number of requests in flight.
 	InFlight int64
@@ -176,8 +177,8 @@ func (c *Coordinator) tableName(id uint32) string {
 	return c.opts.Tables.TableName(id)
 }
 
-// SetTopology replaces the topology unless the current one is newer. The replicas of new partitions must already be
-// open.
+// SetTopology replaces the topology unless the current topology is newer. The replicas of new partitions must be open
+// before the call.
 func (c *Coordinator) SetTopology(s *topology.Snapshot) {
 	c.viewMu.Lock()
 	defer c.viewMu.Unlock()
@@ -201,7 +202,7 @@ func (c *Coordinator) Stats() Stats {
 	}
 }
 
-// admit counts a request. Every successful call must be followed by leave.
+// admit counts a request. The caller must call leave after each successful call of admit.
 func (c *Coordinator) admit() error {
 	if c.inFlight.Add(1) <= int64(c.opts.RequestsMax) {
 		return nil
@@ -216,7 +217,7 @@ func (c *Coordinator) leave() {
 	invariant.Check(n >= 0, "O4: %d requests are in flight", n)
 }
 
-// These are the delays between attempts while the topology does not change.
+// These constants define the delay before a retry.
 const (
 	retryPauseMin = time.Millisecond
 	retryPauseMax = 50 * time.Millisecond

@@ -44,7 +44,7 @@ type testingT interface {
 	Error(...any)
 }
 
-// fixture is a node with a store in memory, a host, and a coordinator.
+// fixture is a node with an in-memory store, a host, and a coordinator.
 type fixture struct {
 	*Coordinator
 	store *storage.Store
@@ -71,7 +71,7 @@ func newFixture(t testingT, s *topology.Snapshot, o Options, ho partition.Option
 	return &fixture{New(host, s, o), store, host}
 }
 
-// close closes the coordinator first, as a node does, because a batch may still have to remove its batch log entry.
+// close closes the coordinator before the host, because the coordinator may still have to remove batch log entries.
 func (w *fixture) close(t testingT) {
 	w.Close()
 	if err := errors.Join(w.host.Close(), w.store.Close()); err != nil {
@@ -128,7 +128,7 @@ func (w *fixture) write(ms []command.Mutation, o WriteOptions) error {
 	return <-done
 }
 
-// log is a visitor that records its calls and returns the results of its step function.
+// log is a visitor that records its calls. The step function determines the results of the calls.
 type log struct {
 	lines []string
 	step  func(n int) command.Step
@@ -163,7 +163,7 @@ func (w *fixture) read(t testingT, q command.Read, step func(int) command.Step) 
 	}
 }
 
-// flaky is a replica that becomes unavailable during reads, with decreasing frequency.
+// flaky is a replica that becomes unavailable during reads. The frequency of the failures decreases.
 type flaky struct {
 	Local
 	after int
@@ -177,7 +177,7 @@ func (f flaky) Read(ctx context.Context, q *command.Read, v command.Visitor) err
 	return f.Local.Read(ctx, q, &cutting{Visitor: v, left: f.after})
 }
 
-// cutting is a visitor that fails instead of accepting its (left+1)th call.
+// cutting is a visitor that accepts left calls and then fails.
 type cutting struct {
 	command.Visitor
 	left int
@@ -199,7 +199,7 @@ func (c *cutting) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return c.Visitor.Row(clustering, r)
 }
 
-// stopper is a visitor that stops when a read has passed many keys, and records the position.
+// stopper is a visitor that stops after a read has passed many keys. It records the last position.
 type stopper struct {
 	log
 	tok token.Token
@@ -211,8 +211,8 @@ func (s *stopper) Passed(tok token.Token, key []byte, _ int) (command.Step, erro
 	return command.Stop, nil
 }
 
-// TestReadStopsOverNothing checks a read over thousands of deleted keys in several partitions. It must be able to stop
-// at any position, and another command with its own deadline must be able to resume there.
+// TestReadStopsOverNothing checks a read of thousands of deleted keys in several partitions. The visitor must be able
+// to stop the read at any position. Another command must be able to resume the read at this position.
 func TestReadStopsOverNothing(t *testing.T) {
 	w := newFixture(t, tableOf(t, 3), Options{}, partition.Options{})
 	defer w.close(t)
@@ -250,9 +250,8 @@ func TestReadStopsOverNothing(t *testing.T) {
 	}
 }
 
-// TestManyPartitionsAreOne checks that a table with 16 partitions, some of them split between keys, returns the same
-// results as a table with one partition. This also applies if replicas leave during a read and the read continues on
-// other nodes.
+// TestManyPartitionsAreOne checks that a table with 16 partitions returns the same results as a table with one
+// partition. Some partition boundaries are between keys with the same token. Replicas may leave during a read.
 func TestManyPartitionsAreOne(t *testing.T) {
 	var all [][]byte
 	for k := range 12 {
@@ -287,7 +286,7 @@ func TestManyPartitionsAreOne(t *testing.T) {
 		reads, after := 0, rapid.IntRange(0, 6).Draw(t, "cut after")
 		for range 8 {
 			q := drawRead(t, all)
-			// The steps depend on the number of rows seen, as in LIMIT and PER PARTITION LIMIT.
+			// Like LIMIT and PER PARTITION LIMIT, the steps depend on the number of rows.
 			stop, next := rapid.IntRange(1, 40).Draw(t, "stop"), rapid.IntRange(2, 9).Draw(t, "next")
 			step := func(n int) command.Step {
 				switch {
@@ -316,7 +315,7 @@ func TestManyPartitionsAreOne(t *testing.T) {
 	})
 }
 
-// drawRead draws a read of a key or of a range, from the beginning or from another position.
+// drawRead draws a read of a key or a range from a random start position.
 func drawRead(t *rapid.T, all [][]byte) command.Read {
 	q := command.Read{Table: table, Now: 1, Statics: rapid.Bool().Draw(t, "statics"),
 		Reversed: rapid.Bool().Draw(t, "reversed")}
@@ -343,8 +342,8 @@ func drawRead(t *rapid.T, all [][]byte) command.Read {
 	return q
 }
 
-// TestTraceAndTouched checks that a request for one partition key accesses one physical partition, which its trace
-// names, and that a scan accesses all partitions.
+// TestTraceAndTouched checks that a request for one partition key accesses one physical partition and that the trace
+// contains this partition. A scan must access all partitions.
 func TestTraceAndTouched(t *testing.T) {
 	w := newFixture(t, tableOf(t, 16), Options{Tables: tableNames{}}, partition.Options{})
 	defer w.close(t)
@@ -380,8 +379,8 @@ func TestTraceAndTouched(t *testing.T) {
 	}
 }
 
-// TestOldMap checks that a request with an old topology waits for the new topology and succeeds. Without a new
-// topology, it must end at its deadline without effect.
+// TestOldMap checks that a request with an old topology waits for the new topology and succeeds. If no new topology
+// arrives, the request must time out without effect.
 func TestOldMap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := tableOf(t, 1)
@@ -422,7 +421,7 @@ func TestOldMap(t *testing.T) {
 		go func() { errs <- w.Read(t.Context(), &command.Read{Table: table}, &log{}) }()
 		time.Sleep(time.Second)
 		w.SetTopology(now)
-		w.SetTopology(old) // has no effect, because the current topology is newer
+		w.SetTopology(old) // no effect, because the current topology is newer
 		for _, err := range []error{<-done, <-done, <-decided, <-errs} {
 			if err != nil {
 				t.Errorf("after the new topology: %v", err)
@@ -440,7 +439,8 @@ func TestOldMap(t *testing.T) {
 	})
 }
 
-// TestAdmission checks that requests above the limit are rejected, and that a slot is released when a request ends.
+// TestAdmission checks that requests above the limit are rejected, and that each request releases its slot when it
+// ends.
 func TestAdmission(t *testing.T) {
 	w := newFixture(t, tableOf(t, 2), Options{RequestsMax: 1}, partition.Options{})
 	defer w.close(t)
@@ -479,7 +479,7 @@ func (f visitorFunc) Partition(token.Token, []byte, *row.Row) (command.Step, err
 }
 func (f visitorFunc) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
 
-// TestVisitorError checks that an error of the visitor is returned unchanged.
+// TestVisitorError checks that Read returns visitor errors unchanged.
 func TestVisitorError(t *testing.T) {
 	w := newFixture(t, tableOf(t, 4), Options{}, partition.Options{})
 	defer w.close(t)
@@ -492,8 +492,7 @@ func TestVisitorError(t *testing.T) {
 	}
 }
 
-// TestWritesOverPartitions checks batches of many partitions, counters, and truncation, over 16 partitions and under
-// concurrency.
+// TestWritesOverPartitions checks concurrent batches, counter updates, and truncation on 16 partitions.
 func TestWritesOverPartitions(t *testing.T) {
 	for _, mode := range []partition.Durability{partition.Periodic, partition.Synced} {
 		w := newFixture(t, tableOf(t, 16), Options{}, partition.Options{Durability: mode})
@@ -537,8 +536,8 @@ func TestWritesOverPartitions(t *testing.T) {
 	}
 }
 
-// TestFailures checks that a write error of the store reaches the client with its reason, as a failure of the correct
-// type.
+// TestFailures checks that the client receives a write error of the store as a failure of the correct type. The failure
+// must contain the reason.
 func TestFailures(t *testing.T) {
 	e := &routedRequest{level: dberr.One}
 	for _, tc := range []struct {
@@ -578,13 +577,13 @@ func (blind) Partition(token.Token, []byte, *row.Row) (command.Step, error) { re
 
 func (blind) Row([]byte, *row.Row) (command.Step, error) { return command.More, nil }
 
-// doneChan is a completion for which a test can wait.
+// doneChan is a completion that a test can wait for.
 type doneChan chan error
 
 func (d doneChan) Done(o command.Outcome) { d <- o.Err }
 
-// TestAllocations checks that the coordinator and the replica do not allocate for a write or a read of one key. The
-// remaining allocations are in the store.
+// TestAllocations checks that the coordinator and the replica do not allocate memory for a write or a read of one key.
+// Only the store may allocate memory.
 func TestAllocations(t *testing.T) {
 	if raceEnabled || invariant.Enabled {
 		t.Skip("pools forget under the race detector, and checks allocate")
@@ -611,8 +610,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkWrite and BenchmarkRead measure the CPU time of requests through the coordinator, the replica, and the store
-// in memory.
+// BenchmarkWrite and BenchmarkRead measure the CPU time of requests in the coordinator, the replica, and the in-memory
+// store.
 func BenchmarkWrite(b *testing.B) {
 	w := newFixture(b, tableOf(b, 16), Options{}, partition.Options{})
 	defer w.close(b)
@@ -641,7 +640,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// split splits a partition in the same way as its log.
+// split splits a partition, like the split entry in a partition's log.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
 	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {

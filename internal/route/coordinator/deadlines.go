@@ -9,10 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// deadlineList ends write requests at their deadlines. A leader on this node that is disconnected from its peers cannot
-// determine the outcome of a write, and does not enforce a deadline. The list is ordered by deadline. This is nearly
-// always the order of arrival, because only requests with client timeouts have different limits. One timer is set for
-// the first request.
+// deadlineList ends write requests at their deadlines. A local leader that is disconnected from its peers cannot
+// determine the outcome of a write, and does not enforce deadlines. The list is ordered by deadline. This order nearly
+// always equals the order of arrival, because only client timeouts differ. A single timer is set for the first request.
 type deadlineList struct {
 	mu          sync.Mutex
 	first, last *writeRequest
@@ -21,7 +20,6 @@ type deadlineList struct {
 	armed       bool
 }
 
-// add adds a request to the list.
 func (w *deadlineList) add(s *writeRequest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +54,7 @@ func (w *deadlineList) arm(at time.Time) {
 	w.timer.Reset(wait)
 }
 
-// drop removes a request. It may be called twice.
+// drop removes a request. A second call has no effect.
 func (w *deadlineList) drop(s *writeRequest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,8 +85,8 @@ func (w *deadlineList) expire() {
 	for w.first != nil && !w.first.deadline.After(now) {
 		s := w.first
 		w.unlink(s)
-		// The request must be marked under the mutex. A completion that drops the request first owns the request and
-		// may reuse it immediately.
+		// The request must be marked while the mutex is held. Otherwise, the completion of the request could reuse the
+		// request before expire is called.
 		if s.expire() {
 			late = append(late, s)
 		}

@@ -10,20 +10,22 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// errNoReplica is returned if the topology contains no replica that this node can reach. The topology may change.
+// errNoReplica is returned if the topology contains no replica that this node can reach. A retry may succeed after a
+// change of the topology.
 var errNoReplica = errors.New("no replica is reachable")
 
-// ErrStaleSchema is returned for a write that was planned for an older revision of its table, and for a read that uses
-// a dropped index. The write had no effect. A read may already have delivered some of its rows. The session plans the
-// statement again and repeats it.
+// ErrStaleSchema is returned for a write that was planned for an older table revision, and for a read that uses a
+// dropped index. The write had no effect, but the read may have delivered rows. The session plans the statement again
+// and retries it.
 var ErrStaleSchema = partition.ErrStaleSchema
 
-// noReplica reports whether err means that no replica was available for the request. Such a request had no effect.
+// noReplica reports whether err means that no replica was available. If noReplica returns true, the request had no
+// effect.
 func noReplica(err error) bool {
 	return errors.Is(err, errNoReplica) || errors.Is(err, partition.ErrClosed)
 }
 
-// isClientError reports whether clients see err unchanged.
+// isClientError reports whether clients receive err unchanged.
 func isClientError(err error) bool {
 	switch err.(type) { //nolint:errorlint // a wrapped client error is reported as a failure
 	case *dberr.Invalid, *dberr.Overloaded, *dberr.Server, *dberr.Unavailable, *dberr.WriteTimeout, *dberr.WriteFailure,
@@ -34,9 +36,9 @@ func isClientError(err error) bool {
 	return false
 }
 
-// nothingDone reports whether a client error means that the request had no effect. This refers only to the last
-// attempt. An earlier attempt without a response may have been applied, or may be applied later. For a dropped table,
-// it always returns true, because any data that an attempt has written was dropped with the table.
+// nothingDone reports whether a client error means that the last attempt had no effect. An earlier attempt without a
+// response may have been applied or may be applied later. For ErrUnknownTable, nothingDone returns false, because
+// an attempt may have written data before the table was dropped.
 func nothingDone(err error) bool {
 	if errors.Is(err, ErrUnknownTable) {
 		return false
@@ -53,8 +55,8 @@ func timedOut(err error) bool {
 	return errors.As(err, &latch) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// ErrUnknownTable is returned for a request whose table was dropped while the request was in flight. The coordinator
-// does not know the name of the table.
+// ErrUnknownTable is returned for a request whose table was dropped while the request was in flight. The error does not
+// contain the table name, because the coordinator does not know the name.
 var ErrUnknownTable error = &dberr.Invalid{Message: "unconfigured table"}
 
 // writeError returns the error that a client receives for a failed write.

@@ -25,29 +25,28 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// batchTable is the batch log table of the fakes.
+// batchTable is the ID of the fleet's batch log table.
 const batchTable = keys.FirstTable + 100
 
-// fleet is a set of replica sets, as seen by a coordinator on node 1. Each replica set is one set of rows, which the
-// leader serves. Scripts control the behavior of nodes.
+// fleet simulates the replica sets that a coordinator on node 1 uses. Each replica set consists of one set of rows,
+// which the leader serves. Scripts control the behavior of the nodes.
 type fleet struct {
 	mu     sync.Mutex
 	leader map[topology.PartitionID]topology.NodeID
 	here   map[topology.PartitionID]bool // a replica exists on node 1
-	asks   map[topology.PartitionID]bool // the replica reads at any level after asking the leader
+	asks   map[topology.PartitionID]bool // the local replica contacts the leader and serves reads at any level
 	down   map[topology.NodeID]bool      // the node refuses connections, and Alive returns false
-	// script runs before a node processes a request. A result other than nil ends the attempt.
+	// script runs before a node processes a request. A non-nil result ends the attempt.
 	script func(a *asked) *verdict
 	log    []string
 	rows   map[string]stored
 	ids    map[command.DedupeID]bool
 	seen   map[topology.PartitionID]uint64
-	// sent holds the encoded mutations that have arrived.
+	// sent holds the encoded mutations that the nodes have received.
 	sent [][]byte
 	last map[topology.PartitionID]int64
 	next int64
-	// epochs holds the epochs of partitions, which are 1 by default. required holds the revisions that Require has
-	// sent.
+	// epochs holds the epochs of partitions. The default is 1. required holds the revisions that Require has sent.
 	epochs, required map[topology.PartitionID]uint64
 	// revision is the revision of the test's table on the coordinator.
 	revision uint64
@@ -62,7 +61,7 @@ type stored struct {
 	row       string
 }
 
-// asked is one attempt.
+// asked describes one attempt.
 type asked struct {
 	node topology.NodeID
 	id   topology.PartitionID
@@ -71,13 +70,13 @@ type asked struct {
 	m    *command.Mutation
 }
 
-// verdict ends an attempt. err is returned, or passed to the completion later if async is set. If applied is set, the
-// write is applied in spite of err. If hang is set, the attempt never ends.
+// verdict is the result of an attempt. The attempt returns err, or passes err to the completion later if async is set.
+// If applied is set, the write is applied despite the error. If hang is set, the attempt never ends.
 type verdict struct {
 	err         error
 	async, hang bool
 	applied     bool
-	// slow is the duration of an asynchronous failure.
+	// slow is the delay of an asynchronous failure.
 	slow time.Duration
 }
 
@@ -91,7 +90,7 @@ func newFleet() *fleet {
 		epochs: map[topology.PartitionID]uint64{}, required: map[topology.PartitionID]uint64{}}
 }
 
-// mapOf returns a topology that places the partitions of a table, and a partition of the batch log, on nodes 1 to 4.
+// mapOf returns a topology of nodes 1 to 4 that contains the partitions of a table and one partition of the batch log.
 func mapOf(t testingT, n int) *topology.Snapshot {
 	places := []topology.Place{{Region: "here", Nodes: []topology.NodeID{node(1), node(2), node(3), node(4)}}}
 	s, err := topology.New().AddTable(table, n, places)
@@ -120,12 +119,12 @@ func (f *fleet) join(t testingT, s *topology.Snapshot, o Options) *Coordinator {
 	return c
 }
 
-// tableNames names all tables ks.t.
+// tableNames returns the name ks.t for all tables.
 type tableNames struct{}
 
 func (tableNames) TableName(uint32) string { return "ks.t" }
 
-// localReplicas are the replicas on a node with the dedupe epoch 1.
+// localReplicas implements localHost for a node with the dedupe epoch 1.
 type localReplicas func(id topology.PartitionID) Local
 
 func (l localReplicas) Replica(id topology.PartitionID) Local { return l(id) }
@@ -135,13 +134,14 @@ func (localReplicas) DedupeEpoch() uint64                     { return 1 }
 func (f *fleet) Replica(n topology.NodeID, id topology.PartitionID) Member { return &fake{f, n, id} }
 func (f *fleet) Address(n topology.NodeID) string                          { return fmt.Sprintf("10.0.0.%d", n[0]) }
 
-// sameMember is a network that leads to the same replica from every node.
+// sameMember is a network that returns the same replica for every node.
 type sameMember struct{ Member }
 
 func (m sameMember) Replica(topology.NodeID, topology.PartitionID) Member { return m.Member }
 func (sameMember) Address(topology.NodeID) string                         { return "" }
 
-// fleetPeers knows the nodes of a fleet. The dedupe epoch of every node is epoch, or its number if epoch is 0.
+// fleetPeers implements Peers for a fleet. The dedupe epoch of every node is epoch. If epoch is 0, the dedupe epoch of
+// a node is the node's number.
 type fleetPeers struct {
 	f     *fleet
 	epoch uint64
@@ -197,7 +197,7 @@ func (r *fake) ask(what string, m *command.Mutation) *verdict {
 // Change implements Member.
 func (r *fake) Change(context.Context, command.Records) (uint64, error) { return 7, r.noted("change") }
 
-// noted records an attempt that has no effect.
+// noted records an attempt without an effect.
 func (r *fake) noted(what string) error {
 	if v := r.ask(what, nil); v != nil {
 		return v.err
@@ -205,7 +205,7 @@ func (r *fake) noted(what string) error {
 	return nil
 }
 
-// carry ends an attempt with its verdict. work runs if the verdict is nil.
+// carry ends an attempt with the verdict v. If v is nil, carry calls work.
 func (r *fake) carry(v *verdict, work func(), done func(error)) error {
 	switch {
 	case v == nil:
@@ -232,7 +232,7 @@ func (r *fake) carry(v *verdict, work func(), done func(error)) error {
 	return v.err
 }
 
-// apply merges a mutation by timestamp, like a store. A mutation whose ID has been applied is not applied again.
+// apply merges a mutation by timestamp, like a store. A mutation is not applied if its ID has already been applied.
 func (f *fleet) apply(id topology.PartitionID, m *command.Mutation) {
 	if m.Dedupe != (command.DedupeID{}) {
 		if f.ids[m.Dedupe] {
@@ -322,7 +322,7 @@ func (r *fake) Require(_ context.Context, x partition.Extent, revision uint64) e
 	return nil
 }
 
-// whole rejects a command for a whole partition whose extent differs from the extent that the sender expects.
+// whole rejects a command if the extent of the partition differs from the extent that the sender expects.
 func (r *fake) whole(x partition.Extent) *verdict {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
@@ -341,8 +341,8 @@ func (r *fake) Last(_ context.Context, x partition.Extent, _ fairshare.Principal
 	return r.f.last[r.id], nil
 }
 
-// Read delivers the rows of the partition in ring order. A verdict follows the rows if applied is set, and replaces
-// them otherwise.
+// Read delivers the rows of the partition in ring order. If applied is set, a verdict follows the rows. Otherwise, the
+// verdict replaces the rows.
 func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	what := fmt.Sprintf("read(%s)", c.Level)
 	if c.Owed > 0 {
@@ -351,7 +351,7 @@ func (r *fake) Read(ctx context.Context, c *command.Read, v command.Visitor) err
 	return r.pass(ctx, c, v, r.ask(what, nil))
 }
 
-// ReadHere reads as a follower that has asked the leader, or rejects the read.
+// ReadHere serves the read like a follower that has contacted the leader, or rejects the read.
 func (r *fake) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
 	if c.Level.OneReplica() {
 		return r.Read(ctx, c, v)
@@ -441,14 +441,15 @@ func (r *fake) NoteAcknowledged(index uint64) {
 	r.f.change(func() { r.f.seen[r.id] = max(r.f.seen[r.id], index) })
 }
 
-// change locks state that tests change while requests may be in progress.
+// change calls do while it holds the fleet's lock, because requests may be in progress.
 func (f *fleet) change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
 }
 
-// batchRows implements a batch log. A row has one cell with the batch, and is deleted with a later timestamp.
+// batchRows implements a batch log. A row has one cell, which contains the batch. The row is deleted with a later
+// timestamp.
 type batchRows struct{ f *fleet }
 
 func (f *fleet) batches() BatchLog { return batchRows{f} }
@@ -481,7 +482,7 @@ func (r batchRows) Replan(part *command.Conditional) error {
 	return nil
 }
 
-// take returns the requests since the last call.
+// take returns the requests that arrived after the last call.
 func (f *fleet) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

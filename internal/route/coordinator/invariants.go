@@ -14,12 +14,12 @@ import (
 
 // invariants is the state for checking the invariants of a read in builds with the tag invariants.
 type invariants struct {
-	// last is the logical partition that was delivered last, if any.
+	// last is the position of the most recently delivered logical partition.
 	last topology.Position
 	any  bool
 }
 
-// checkOrder checks that a range read delivers each logical partition once, in ring order (O1).
+// checkOrder checks that a range read delivers each logical partition once and in ring order (O1).
 func (l *invariants) checkOrder(r *readRelay, t token.Token, key []byte) {
 	if !invariant.Enabled || r.sub.Key != nil || r.sub.Index != nil {
 		return
@@ -29,7 +29,7 @@ func (l *invariants) checkOrder(r *readRelay, t token.Token, key []byte) {
 	l.last, l.any = at, true
 }
 
-// checkAnswer checks that an error does not report more than is known about the outcome (O5).
+// checkAnswer checks that an error does not claim an outcome that is unknown (O5).
 func (e *routedRequest) checkAnswer(err error) error {
 	if invariant.Enabled && e.maybeApplied {
 		_, unavailable := errors.AsType[*dberr.Unavailable](err)

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Change asks the leader of meta partition p to change metadata records, and returns their new version. p need not be
-// in the topology. The change may be sent twice. The second attempt then fails with a conflict.
+// Change requests a change of metadata records from the leader of meta partition p and returns the new version. The
+// topology need not contain p. If the change is sent twice, the second attempt fails with a conflict.
 func (c *Coordinator) Change(ctx context.Context, p *topology.Partition, records command.Records,
 	limit time.Duration) (version uint64, err error) {
 	err = c.AtLeader(ctx, p, limit, func(ctx context.Context, m Member) error {
@@ -22,9 +22,9 @@ func (c *Coordinator) Change(ctx context.Context, p *topology.Partition, records
 	return version, err
 }
 
-// AtLeader calls do with the leader of a partition. It retries, on other nodes if necessary, until limit has passed. do
-// must block until it has an outcome. It may be called again after an unknown outcome (partition.ErrUncertain,
-// transport.ErrLost). AtLeader returns the last error of do, or *dberr.Unavailable. p need not be in the topology.
+// AtLeader calls do with the leader of a partition. It retries until limit has passed, on other nodes if necessary. do
+// must block until the outcome is known. AtLeader may call do again after an unknown outcome (partition.ErrUncertain,
+// transport.ErrLost). AtLeader returns the last error of do or *dberr.Unavailable. The topology need not contain p.
 func (c *Coordinator) AtLeader(ctx context.Context, p *topology.Partition, limit time.Duration,
 	do func(ctx context.Context, m Member) error) error {
 	e := c.newRequest(dberr.Quorum, limit)

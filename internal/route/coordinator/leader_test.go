@@ -11,7 +11,8 @@ import (
 )
 
 // TestIndexQueriesOfLeaders checks that a required revision reaches the leader of every partition of the table. A
-// change of records must reach the leader of its partition. Both must find a leader that the coordinator does not know.
+// change of metadata records must reach the leader of the meta partition. Both commands must find a leader that the
+// coordinator does not know.
 func TestIndexQueriesOfLeaders(t *testing.T) {
 	f := newFleet()
 	s := mapOf(t, 3)

@@ -21,13 +21,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// register is an operation on one key: a read that returned to, a write of to, or a swap from from to to. A swap may or
-// may not have been applied.
+// register describes an operation on one key. A read returned to, a write wrote to, and a swap replaced from with to.
 type register struct {
 	key      int
-	kind     byte // is 'r', 'w', or 's'
+	kind     byte // 'r', 'w', or 's'
 	from, to int64
-	// applied is used for a swap. unknown marks a write or a swap with an unknown outcome.
+	// applied reports whether a swap was applied. unknown marks a write or a swap with an unknown outcome.
 	applied, unknown bool
 }
 
@@ -91,7 +90,7 @@ func (j *journal) check(t *testing.T) {
 
 func keyName(key int) string { return fmt.Sprint("key", key) }
 
-// swapOf returns a conditional write that sets v to the value to if v equals from.
+// swapOf returns a conditional write that sets the value to to if the current value is from.
 func swapOf(key string, from, to int64) *command.Conditional {
 	return &command.Conditional{
 		Mutation: put(key, "c", to), Serial: dberr.Serial, Rows: []command.RowRef{{Clustering: []byte("c")}},
@@ -127,8 +126,7 @@ func apart(c *Coordinator, a, b int) bool {
 	return place(a) != place(b)
 }
 
-// work executes n operations. work reads and swaps keys, and writes pairs of keys in different partitions as one
-// batch.
+// work executes n operations. The operations are reads, swaps, and batches that write two keys in different partitions.
 func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 	rng := rand.New(rand.NewPCG(uint64(client), 1))
 	seen := make([]int64, keys)
@@ -160,7 +158,7 @@ func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 			seen[k], seen[o] = r.to, r.to
 		default:
 			r.kind, r.from = 's', seen[k]
-			if r.from == 0 { // the row may not exist yet, and then does not equal 0
+			if r.from == 0 { // the row may not exist yet
 				continue
 			}
 			var err error
@@ -173,8 +171,8 @@ func (j *journal) work(t *testing.T, c *Coordinator, client, keys, n int) {
 	}
 }
 
-// TestBatchesAndConditionsAreLinearizable checks logged batches over two partitions, conditions, and reads of single
-// keys. For each key, an order of the operations must exist that explains all responses.
+// TestBatchesAndConditionsAreLinearizable checks logged batches of two partitions, conditional writes, and reads of
+// single keys. For each key, the operations must be linearizable.
 func TestBatchesAndConditionsAreLinearizable(t *testing.T) {
 	all := newCluster4(t, 4)
 	const keys, clients = 8, 12

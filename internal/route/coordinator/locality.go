@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// ServesLocally reports whether a read of a partition key can be served on this node without contacting another node.
-// At a consistency level of one replica, this node must have a replica whose budget allows the read. At other levels,
-// this node must lead the partition. The result is a hint. The replica may be stale, or may no longer be the leader.
-// For an unknown table, it returns true, because the error is returned immediately.
+// ServesLocally reports whether this node can serve a read of a partition key without contacting another node. For a
+// consistency level of one replica, this node must have a replica whose budget allows the read. For other levels, this
+// node must lead the partition. The result is only a hint, because the replica may be stale or may have lost its
+// leadership. For an unknown table, ServesLocally returns true, because the read fails immediately.
 func (c *Coordinator) ServesLocally(table uint32, t token.Token, level dberr.Consistency,
 	who fairshare.Principal) bool {
 	s := c.Topology()

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// TestLocalReads checks which reads a node serves itself. It must serve reads of one replica if it has a replica, and
-// all reads if it leads. The local replica must serve these reads.
+// TestLocalReads checks which reads a node serves locally. A node with a follower must serve reads at a consistency
+// level of one replica, and a leader must serve all reads.
 func TestLocalReads(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		levels := []dberr.Consistency{dberr.One, dberr.LocalOne, dberr.Quorum, dberr.LocalQuorum, dberr.Serial,

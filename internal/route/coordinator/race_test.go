@@ -4,6 +4,6 @@
 
 package coordinator
 
-// raceEnabled is true under the race detector. With the race detector, pools drop objects randomly, so allocation
+// raceEnabled is true if the race detector is enabled. The race detector makes pools drop random objects, so allocation
 // counts are not meaningful.
 const raceEnabled = true

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/trace"
 )
 
-// Read passes the result of q to v. The result is one logical partition, or all partitions of a range in ring order.
-// Read sets the epoch of q.
+// Read passes the result of q to v. The result contains one logical partition, or all logical partitions of a range in
+// ring order.
 func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := c.admit(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 		c.stats.readRestarts.Add(1)
 	}
 	if err = e.readError(err, r.seen); err != nil && r.failure != nil && errors.Is(err, r.failure) {
-		err = r.failure // errors of the visitor are returned unchanged
+		err = r.failure // visitor errors are returned unchanged
 	}
 	if !whole.end() {
 		return err // another goroutine may still use the request
@@ -58,11 +58,10 @@ func (c *Coordinator) Read(ctx context.Context, q *command.Read, v command.Visit
 	return err
 }
 
-// readOn reads one physical partition after the other. A read of a key needs only one partition. Each partition
-// confirms its rows at the end. After a confirmed partition, the read continues from the position up to which all rows
-// have been read. The position does not depend on partition IDs, so the topology may change in the meantime. If a
-// partition delivers rows and does not confirm them, all rows are invalid, and the session must restart the read
-// (ErrRepeat).
+// readOn reads the physical partitions one after the other. A read of a key needs only one partition. Each partition
+// confirms its rows at the end. Then the read continues at the end of the partition. The end position does not depend
+// on partition IDs, so the topology may change between two partitions. If a partition has delivered rows and does not
+// confirm the rows, the session must restart the read (ErrRepeat).
 func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay, e *routedRequest) error {
 	tr := trace.From(ctx)
 	sub := &r.sub
@@ -83,7 +82,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
 			if sub.Pushdown = q.Pushdown; !exact {
-				sub.Pushdown = nil // rows that were already read and that a merge has added again must be skipped
+				sub.Pushdown = nil // a merged partition also contains rows that were already read, which must be skipped
 			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor
@@ -96,7 +95,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 			e.succeeded(&t)
 			ru.Tell(r.v, r.price)
 			noteCharge(tr, p.ID, r.price)
-			sub.Continued = false // no row of the next physical partition has been read
+			sub.Continued = false // the next physical partition is read from its start
 			cursor = p.Span.Limit
 			exact = len(cursor.Key) == 0 && cursor.Low == 0
 			if q.Key != nil || r.stopped || cursor.IsZero() || q.Range.Limit != 0 &&
@@ -145,27 +144,26 @@ func find(v *view, q *command.Read, cursor topology.Position) *topology.Partitio
 	return nil
 }
 
-// readRelay is the visitor between a replica and the caller's visitor. It enforces the deadline, records that the
-// caller has stopped, and tracks the position at which to continue.
+// readRelay is the visitor between a replica and the caller's visitor. It enforces the deadline and records whether the
+// caller has stopped.
 type readRelay struct {
 	sched    *sched.Scheduler
 	v        command.Visitor
 	deadline time.Time
-	// from is the position before which rows are skipped. These rows have already been read, and a merge of partitions
-	// has added them again.
+	// from is the start position of the read. Rows before from are skipped, because they have already been read.
 	from topology.Position
-	// stopped means that the visitor accepts no more rows. seen means that the visitor has received a row or a
+	// stopped is true if the visitor accepts no more rows. seen is true if the visitor has received a row or a
 	// partition.
 	stopped, seen bool
-	// failure is an error that the visitor has returned.
+	// failure is the error that the visitor has returned, or nil.
 	failure error
 	rows    uint
-	// received is set by the first call. A timer on another goroutine reads it.
+	// received is set by the first call of the visitor. A timer on another goroutine reads received.
 	received atomic.Bool
-	// sub is the command for one physical partition. ctx is the context of the read.
+	// sub is the command for the current physical partition.
 	sub command.Read
 	ctx readContext
-	// inPartition means that rows of the current physical partition have been delivered. price is the cost of reading
+	// inPartition is true if rows of the current physical partition have been delivered. price is the cost of reading
 	// the current physical partition.
 	inPartition bool
 	// lent is the number of units that the leader has lent to the replica on this node.
@@ -173,14 +171,13 @@ type readRelay struct {
 	invariants  invariants
 }
 
-// begin initializes the visitor for a read.
 func (r *readRelay) begin(v command.Visitor, deadline time.Time) {
 	r.received.Store(false)
 	r.v, r.deadline, r.from, r.failure, r.rows = v, deadline, topology.Position{}, nil, 0
 	r.stopped, r.seen, r.inPartition, r.invariants = false, false, false, invariants{}
 }
 
-// checkEvery is the number of rows between two checks of the clock.
+// checkEvery is the number of rows after which the visitor checks the deadline.
 const checkEvery = 256
 
 // Partition implements command.Visitor.
@@ -192,7 +189,7 @@ func (r *readRelay) Partition(t token.Token, key []byte, static *row.Row) (comma
 		if r.sub.Changes == nil || !r.sub.Changes.Horizon {
 			return command.NextPartition, nil
 		}
-		// A partially read partition is treated as a complete partition.
+		// A partially read partition is treated like a complete partition.
 		t, key = token.AtPosition(r.from.Ring), r.from.Key
 	}
 	if err := r.tick(); err != nil {
@@ -229,8 +226,8 @@ func (r *readRelay) Passed(t token.Token, key []byte, looked int) (command.Step,
 	return step, err
 }
 
-// PushedDown implements command.PushdownVisitor. If the physical partition has more rows, the read does not continue
-// with the next partition.
+// PushedDown implements command.PushdownVisitor. If the physical partition contains more rows, the read does not
+// continue with the next partition.
 func (r *readRelay) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	r.received.Store(true)
 	r.seen, r.inPartition = true, true
@@ -256,7 +253,7 @@ func (r *readRelay) tick() error {
 	return nil
 }
 
-// handle records the visitor's result.
+// handle records the result of the visitor.
 func (r *readRelay) handle(s command.Step, err error) (command.Step, error) {
 	switch {
 	case err != nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestHomeSet checks that commands go to the voters of the home region, that they need a quorum of this set, and that
-// the nodes of another region do not count, although the partition's first set is there.
+// TestHomeSet checks that commands go to the voters of the home region and need a quorum of these voters. The nodes of
+// other regions must not count, even if the first replica set of the partition is in another region.
 func TestHomeSet(t *testing.T) {
 	away := topology.Place{Region: "eu", Nodes: []topology.NodeID{node(11)}}
 	home := topology.Place{Region: "us", Nodes: []topology.NodeID{node(2), node(3), node(4), node(5)}}

@@ -42,7 +42,7 @@ type member struct {
 	away atomic.Pointer[topology.NodeID]
 }
 
-// network reaches the replicas on other nodes.
+// network implements Network for the nodes of the process.
 type network struct {
 	*remote.Client
 	*transport.Transport
@@ -56,14 +56,14 @@ func (n network) Via(via, node topology.NodeID, id topology.PartitionID) Member 
 	return n.Client.Replica(node, id).Via(via)
 }
 
-// alive implements Peers. It reports which nodes are alive. These nodes report no dedupe epochs.
+// alive implements Peers with a function that reports whether a node is alive.
 type alive func(node topology.NodeID) bool
 
 func (a alive) Alive(node topology.NodeID) bool                                 { return a(node) }
 func (alive) Memory(topology.NodeID, time.Time) uint64                          { return 0 }
 func (alive) SendAcknowledged(context.Context, map[topology.PartitionID]uint64) {}
 
-// newCluster4 starts four nodes that hold a table of n partitions and the table of batches.
+// newCluster4 starts four nodes with a table of n partitions and the batch log table.
 func newCluster4(t *testing.T, n int) []*member {
 	net := memnet.New()
 	s := mapOf(t, n)
@@ -134,7 +134,6 @@ func newCluster4(t *testing.T, n int) []*member {
 	return all
 }
 
-// stop stops a node.
 func (m *member) stop(t *testing.T) {
 	if m.up.Swap(false) {
 		m.Coordinator.Close()
@@ -144,8 +143,8 @@ func (m *member) stop(t *testing.T) {
 	}
 }
 
-// TestRealCluster checks that every coordinator of four nodes serves every request, for all placements of leaders and
-// after a leader's node has stopped. Acknowledged writes must be visible, counters must have counted each update once,
+// TestRealCluster checks that every node of a four-node cluster serves every request, for all placements of leaders and
+// after the node of a leader has stopped. Acknowledged writes must be visible, counters must count each update once,
 // and batches must be complete.
 func TestRealCluster(t *testing.T) {
 	all := newCluster4(t, 2)
@@ -199,7 +198,7 @@ func TestRealCluster(t *testing.T) {
 	for i := range 5 {
 		round(all, i+1)
 	}
-	// Stop the node that leads the counter's partition.
+	// The test stops the node that leads the counter's partition.
 	k := []byte("counter")
 	p := all[0].Topology().Locate(table, token.Hash(k), k)
 	leader := -1
@@ -232,7 +231,7 @@ func TestRealCluster(t *testing.T) {
 }
 
 // TestGoesRoundACutLink checks a coordinator whose connection to a partition's leader is cut. Every request must
-// complete through a node that can reach the leader, whether or not the coordinator already knows that the leader is
+// complete through a node that can reach the leader. The coordinator may or may not know that the leader is
 // unreachable.
 func TestGoesRoundACutLink(t *testing.T) {
 	all := newCluster4(t, 1)
@@ -240,7 +239,7 @@ func TestGoesRoundACutLink(t *testing.T) {
 	if err := writeNow(all[0].Coordinator, WriteOptions{Level: dberr.Quorum}, put("k", "c", 1)); err != nil {
 		t.Fatal(err)
 	}
-	const rows = 6000 // sufficient for several pages
+	const rows = 6000 // enough for several pages
 	many := put("many", "", 0)
 	for i := range rows {
 		many.Ops = append(many.Ops, put("many", fmt.Sprintf("row%010d", i), int64(i)).Ops...)
@@ -308,7 +307,7 @@ func (c cells) Row(_ []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// leaderObserver notifies a coordinator, once it exists, of the leaders.
+// leaderObserver notifies a coordinator of the leaders after the coordinator has been created.
 type leaderObserver struct {
 	partition.NoObserver
 	coordinator *atomic.Pointer[Coordinator]

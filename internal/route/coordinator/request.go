@@ -18,58 +18,58 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// routedRequest is the routing and retry state of one command. It selects the next replica to ask, decides whether to
-// retry, and determines the error for the client. It blocks only in waitToRetry.
+// routedRequest is the routing and retry state of one command. It selects the next replica, decides whether to retry,
+// and determines the error for the client. It blocks only in waitToRetry.
 //
-// The leader is determined from the best available source. The sources are the response to this command (leaderHint),
-// the replica on this node, and the last success or LeaderChanged (route). Without any of these, the replicas are tried
-// in the order of the topology, because each of them is the leader or knows the leader.
+// The leader is determined from the best available source. The sources are a response to this command (leaderHint), the
+// replica on this node, and the last success or LeaderChanged (route). If the leader is unknown, the replicas are tried
+// in the order of the topology, because each replica is the leader or knows the leader.
 type routedRequest struct {
 	c        *Coordinator
 	level    dberr.Consistency
 	who      fairshare.Principal
 	began    time.Time
 	deadline time.Time
-	// bootStart is the boot clock at the start of a conditional write. It is 0 for other commands. The deadline does
-	// not advance while the machine is suspended, but the replicas' information about the command ages.
+	// bootStart is the boot clock's time at the start of a conditional write. For other commands, bootStart is 0. While
+	// the machine is suspended, the boot clock advances, but the clock of the deadline does not.
 	bootStart time.Duration
 	pause     time.Duration
-	// anyReplica allows one replica to answer alone. localFollower allows the local replica to answer after asking the
-	// leader. localRefused is set when the local replica has declined.
+	// anyReplica allows any single replica to serve the request. localFollower allows the local follower to serve the
+	// request after it has contacted the leader. localRefused is true if the local replica has rejected the request.
 	anyReplica, localFollower, localRefused bool
-	// timeouts counts the attempts that ran into their deadline.
+	// timeouts counts the attempts that reached their deadlines.
 	timeouts int
-	// immediateRetries counts the consecutive attempts without a delay.
+	// immediateRetries counts consecutive retries without a delay.
 	immediateRetries int
-	// required is the quorum of the partition asked last.
+	// required is the number of replicas that the last attempt needed.
 	required int
 	dedupe
 	routing
 	queueing
 }
 
-// dedupe is the state that ensures that a write is applied only once, even if it is sent several times; see setDedupe.
+// dedupe holds the state that prevents a write from being applied twice if it is sent several times. See setDedupe.
 type dedupe struct {
 	// localEpoch is the dedupe epoch of this node when a write started.
 	localEpoch uint64
-	// maybeApplied is set once an attempt may have been applied.
+	// maybeApplied is true if an attempt may have been applied.
 	maybeApplied bool
-	// dedupeEpoch is the epoch that dedupeNode reported when it rejected an attempt. At that time, no attempt could
-	// have been applied.
+	// dedupeEpoch is the epoch that dedupeNode reported when it rejected an attempt. At the time of the rejection, no
+	// attempt could have been applied.
 	dedupeEpoch uint64
 	dedupeNode  topology.NodeID
 }
 
-// routing is what a request has learned about the nodes that it was sent to. It determines the next target.
+// routing holds information from earlier attempts that determines the next target.
 type routing struct {
-	// leaderHint is the leader named in the last response. exclude is a node that could not answer; it is skipped once.
+	// leaderHint is the leader according to the last response. exclude is a node that could not respond. The next
+	// attempt skips this node.
 	leaderHint, exclude topology.NodeID
-	// timedOutNode is a node on which an attempt has reached its deadline. It gets no requests before backoffUntil,
-	// even if another node names it as the leader. Another leader may be elected during that time. After that, the node
-	// gets requests again, because it may only be slow.
+	// timedOutNode is a node on which an attempt has reached its deadline. The node receives no attempts before
+	// backoffUntil, even if another node reports that it is the leader. In the meantime, a new leader may be elected.
 	timedOutNode topology.NodeID
 	backoffUntil time.Time
-	// unreachable is a node that could not be reached. relay is the node that named leaderHint. The relay has recently
+	// unreachable is a node that could not be reached. relay is the node that reported leaderHint. relay has recently
 	// been in contact with the leader and may forward the request.
 	unreachable, relay topology.NodeID
 	nextVoter          int
@@ -77,29 +77,30 @@ type routing struct {
 
 // queueing is the state of a request that waits for a throttled partition.
 type queueing struct {
-	// throttleDeadline is the time that the request may wait for a throttled partition; zero if it may not. blocking
-	// reports whether a goroutine blocks on the request. slot is the place of the request in the queue. retryAfter is
-	// the delay that the partition asked for.
+	// throttleDeadline is the time until which the request may wait for a throttled partition, or zero if the request
+	// must not wait. blocking reports whether a goroutine blocks on the request. slot is the request's position in the
+	// queue. retryAfter is the delay that the partition has requested.
 	throttleDeadline time.Time
 	blocking         bool
 	slot             *slot
 	retryAfter       time.Duration
 }
 
-// target is a replica to ask.
+// target is the target replica of an attempt.
 type target struct {
 	sched *sched.Scheduler
-	// cluster and id are used to look up the replica on this node, which may have been created in the meantime.
+	// cluster and id are used to look up a local replica that was created after target.
 	cluster *cluster
 	id      topology.PartitionID
 	member  Member
 	node    topology.NodeID
-	// local is the partition's replica on this node, or nil. local is set even if the request goes to another replica.
+	// local is the partition's replica on this node, or nil. local is set even if the request is sent to another
+	// replica.
 	local  Local
 	remote bool
-	// via is the node that relays the request, or zero.
+	// via is the node that relays the request, or zero if the request is not relayed.
 	via topology.NodeID
-	// follower means that the local replica asks the leader first.
+	// follower is true if the local replica must contact the leader before it serves the request.
 	follower bool
 	route    *route
 }
@@ -108,12 +109,12 @@ func (c *Coordinator) newRequest(level dberr.Consistency, limit time.Duration) r
 	now := c.sched.Now()
 	e := routedRequest{c: c, level: level, began: now, deadline: now.Add(limit)}
 	if wait := c.opts.ThrottledWait; wait > 0 {
-		e.throttleDeadline = now.Add(min(wait, limit*9/10)) // the error must not arrive too late
+		e.throttleDeadline = now.Add(min(wait, limit*9/10)) // the error must be returned before the request's deadline
 	}
 	return e
 }
 
-// capDeadline sets the deadline to the given time if the current deadline is later.
+// capDeadline sets the deadline to the earlier of the current deadline and the given time.
 func (e *routedRequest) capDeadline(deadline time.Time) {
 	if !deadline.Before(e.deadline) {
 		return
@@ -124,10 +125,10 @@ func (e *routedRequest) capDeadline(deadline time.Time) {
 	}
 }
 
-// setDedupe sets the dedupe fields of a write. They state whether an earlier attempt may have been applied, and which
-// dedupe epoch the target had reported before that. The replica then verifies that the write has not been applied. A
-// first attempt on another node needs these fields, too. It may arrive after a long delay and after later attempts, at
-// a process or a replica that does not know these attempts.
+// setDedupe sets the dedupe fields of a write. The fields contain whether an earlier attempt may have been applied, and
+// the dedupe epoch that the target had reported before that attempt. The replica uses the fields to verify that the
+// write has not been applied. The first attempt on another node also needs these fields. A delayed first attempt may
+// arrive after later attempts, at a replica that does not know the later attempts.
 func (e *routedRequest) setDedupe(m *command.Mutation, t *target) {
 	m.Retried, m.Sent, m.Known = e.maybeApplied, t.remote && !e.maybeApplied, 0
 	switch {
@@ -140,8 +141,8 @@ func (e *routedRequest) setDedupe(m *command.Mutation, t *target) {
 	}
 }
 
-// attemptDeadline returns the deadline of an attempt on another node. It allows a third of the total time, so that a
-// stopped process does not use up the complete time. After two timeouts, an attempt may use all remaining time.
+// attemptDeadline returns the deadline of an attempt on another node. An attempt may use a third of the total time, so
+// that a stopped process does not use up the request's time. After two timeouts, an attempt may use all remaining time.
 func (e *routedRequest) attemptDeadline() time.Time {
 	if e.timeouts >= 2 {
 		return e.deadline
@@ -153,13 +154,14 @@ func (e *routedRequest) attemptDeadline() time.Time {
 	return until
 }
 
-// pickReplica selects the replica to ask. It returns errNoReplica, which may be temporary, or a *dberr.Unavailable.
+// pickReplica selects the replica for the next attempt. It returns errNoReplica, which may be temporary, or
+// *dberr.Unavailable.
 func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, error) {
 	cl := e.c.cluster
 	t := target{sched: e.c.sched, cluster: cl, id: p.ID, local: cl.local.Replica(p.ID), route: v.routes[p.ID]}
 	home := topology.HomeSet(v.snapshot, p)
 	if t.route == nil {
-		t.route = new(route) // the partition does not belong to the ring of any table
+		t.route = new(route) // the partition belongs to no table
 	}
 	avoid := e.exclude
 	e.exclude = topology.NodeID{}
@@ -185,7 +187,7 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 		if !known && !e.maybeApplied {
 			if alive := cl.alive(home); alive < required {
 				if e.anyReplica {
-					alive = 0 // the living replicas cannot respond without a leader
+					alive = 0 // live replicas cannot serve the request without a leader
 				}
 				return t, &dberr.Unavailable{Level: e.level, Required: e.required, Alive: alive}
 			}
@@ -199,9 +201,9 @@ func (e *routedRequest) pickReplica(v *view, p *topology.Partition) (target, err
 	return t.toNode(cl, node, p)
 }
 
-// levelAt returns the consistency level to request. At ONE, the replica on this node may respond without asking the
-// leader, because it has applied all writes acknowledged to this node. A replica on another node does not know which
-// writes were acknowledged here, so it must respond as the leader.
+// levelAt returns the consistency level of the next attempt. At ONE, the local replica may serve the request without
+// contacting the leader, because it has applied all writes acknowledged to this node. A replica on another node does
+// not know which writes were acknowledged to this node, so only the leader may serve the request.
 func (e *routedRequest) levelAt(t *target) dberr.Consistency {
 	if e.anyReplica && t.remote {
 		return dberr.Quorum
@@ -209,7 +211,7 @@ func (e *routedRequest) levelAt(t *target) dberr.Consistency {
 	return e.level
 }
 
-// toNode returns a target with the replica on the given node.
+// toNode returns the target with the replica on a node.
 func (t target) toNode(cl *cluster, node topology.NodeID, p *topology.Partition) (target, error) {
 	t.node = node
 	if node == cl.Node {
@@ -220,8 +222,8 @@ func (t target) toNode(cl *cluster, node topology.NodeID, p *topology.Partition)
 	return t, nil
 }
 
-// useRelay reports whether to reach leaderHint through relay. The relay is the node that has just named the leader, or
-// the node through which the leader was last reached.
+// useRelay reports whether to send the request to leaderHint through relay. The relay is the node that has just
+// reported the leader, or the node through which the leader was last reached.
 func (e *routedRequest) useRelay(t *target, avoid topology.NodeID) bool {
 	cl, none := e.c.cluster, topology.NodeID{}
 	if cl.singleNode() || t.local != nil && t.local.Leading() {
@@ -242,7 +244,7 @@ func (e *routedRequest) useRelay(t *target, avoid topology.NodeID) bool {
 	return e.leaderHint == e.unreachable || e.leaderHint == e.timedOutNode || !cl.isAlive(e.leaderHint)
 }
 
-// viaRelay returns a target with the replica on leaderHint, reached through relay.
+// viaRelay returns the target for a request to leaderHint through relay.
 func (t target) viaRelay(cl *cluster, e *routedRequest, home *topology.ReplicaSet) target {
 	t.node, t.via, t.remote = e.leaderHint, e.relay, true
 	t.member = cl.Relays.Via(t.via, t.node, t.id)
@@ -253,7 +255,7 @@ func (t target) viaRelay(cl *cluster, e *routedRequest, home *topology.ReplicaSe
 	return t
 }
 
-// knownLeader returns the leader according to this node's information if the leader is eligible.
+// knownLeader returns the leader that is known to this node if the leader is eligible.
 func (e *routedRequest) knownLeader(t *target, avoid topology.NodeID) (topology.NodeID, bool) {
 	next := e.leaderHint
 	e.leaderHint = topology.NodeID{}
@@ -274,7 +276,7 @@ func (e *routedRequest) knownLeader(t *target, avoid topology.NodeID) (topology.
 	return topology.NodeID{}, false
 }
 
-// eligible reports whether a request can be sent to a node now.
+// eligible reports whether the next attempt may use a node.
 func (e *routedRequest) eligible(t *target, node, avoid topology.NodeID) bool {
 	cl := e.c.cluster
 	switch node {
@@ -290,8 +292,8 @@ func (e *routedRequest) eligible(t *target, node, avoid topology.NodeID) bool {
 	return !cl.singleNode() && cl.isAlive(node)
 }
 
-// voterInOrder returns the next voter of a replica set in the order of the topology, starting with the leader recorded
-// there. set may be nil.
+// voterInOrder returns the next voter of a replica set. The first voter is the leader that the topology contains. set
+// may be nil.
 func (e *routedRequest) voterInOrder(t *target, set *topology.ReplicaSet, avoid topology.NodeID) (topology.NodeID,
 	bool) {
 	if set == nil {
@@ -323,7 +325,7 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 	e.leaveQueue()
 	why, leader := classify(err)
 	if e.maybeApplied && why == final && overloaded(err) {
-		why = busy // the error would state that the request had no effect, which is unknown
+		why = busy // the error states that the request had no effect, but an earlier attempt may have had an effect
 	}
 	if why == final {
 		return false
@@ -340,7 +342,8 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 		}
 		t.forgetLeader()
 	case moved:
-		// The replica has been moved, and its node does not know the leader. No other node may correct the hint.
+		// The replica has been moved, and the node does not know the leader. The hint must be removed because no other
+		// node may correct it.
 		if t.remote && errors.Is(err, partition.ErrClosed) {
 			e.exclude = t.node
 			t.forgetLeader()
@@ -369,8 +372,8 @@ func (e *routedRequest) handleFailure(t *target, err error) bool {
 	return true
 }
 
-// recordDedupeEpoch stores the dedupe epoch that a node has reported, and makes the next attempt go to that node
-// immediately.
+// recordDedupeEpoch stores the dedupe epoch that a node has reported. The next attempt is sent to the same node without
+// a delay.
 func (e *routedRequest) recordDedupeEpoch(t *target, err error) {
 	f, _ := errors.AsType[*partition.DedupeUnknown](err)
 	if e.dedupeNode, e.dedupeEpoch = t.node, f.Epoch; t.via == (topology.NodeID{}) {
@@ -378,8 +381,8 @@ func (e *routedRequest) recordDedupeEpoch(t *target, err error) {
 	}
 }
 
-// noteAcknowledged notifies the replica on this node of the index that another replica has acknowledged. The local
-// replica may have been created since the request was sent.
+// noteAcknowledged notifies the local replica that another replica has acknowledged an index. The local replica may
+// have been created after the request was sent.
 func (t *target) noteAcknowledged(index uint64) {
 	if !t.remote || index == 0 {
 		return
@@ -393,7 +396,7 @@ func (t *target) noteAcknowledged(index uint64) {
 	}
 }
 
-// forgetLeader removes the hint that the asked node is the leader.
+// forgetLeader removes the hint that the target node is the leader.
 func (t *target) forgetLeader() {
 	if t.route == nil {
 		return
@@ -417,12 +420,12 @@ func (e *routedRequest) succeeded(t *target) {
 	}
 }
 
-// immediateRetriesMax is the maximum number of consecutive retries without a delay. Two replicas may name each other as
-// the leader.
+// immediateRetriesMax is the maximum number of consecutive retries without a delay. The limit prevents an endless loop
+// between two replicas that each report the other replica as the leader.
 const immediateRetriesMax = 2
 
-// waitToRetry returns nil when it is time to retry. This is the case if a leader was named or elected, the topology has
-// changed, or a delay has passed. Otherwise it returns the reason why a retry would fail.
+// waitToRetry returns nil when it is time to retry. It waits until a leader is known, the topology has changed, or a
+// delay has passed. If a retry is not possible, waitToRetry returns an error.
 func (e *routedRequest) waitToRetry(ctx context.Context, t *target, seen *view) error {
 	e.c.stats.retries.Add(1)
 	if e.slot != nil {
@@ -448,8 +451,8 @@ func (e *routedRequest) waitToRetry(ctx context.Context, t *target, seen *view) 
 	return e.c.sched.Sleep(ctx, min(e.pause, left), seen.changed, led)
 }
 
-// noteAt adds a message such as "read physical partition 3 of table ks.t at node <name>" to a trace. The node is
-// omitted if the cluster has only one node.
+// noteAt adds a message such as "read physical partition 3 of table ks.t at node <name>" to a trace. For a single-node
+// cluster, the message does not contain the node.
 func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition, t *target) {
 	c.stats.touched.Add(1)
 	if t.remote {
@@ -472,14 +475,14 @@ func (c *Coordinator) noteAt(tr *trace.Trace, what string, p *topology.Partition
 	tr.Add(text)
 }
 
-// noteCharge adds the cost of a request to a physical partition to a trace.
+// noteCharge adds the cost of a request to the trace. The cost applies to one physical partition.
 func noteCharge(tr *trace.Trace, at topology.PartitionID, u ru.Units) {
 	if tr != nil && u > 0 {
 		tr.Add("Charged " + u.String() + " RU at physical partition " + strconv.FormatUint(uint64(at), 10))
 	}
 }
 
-// run executes the request on this goroutine. do must block until it has an outcome, and must respect its context.
+// run executes the request on the calling goroutine. do must block until the outcome is known or its context ends.
 func (e *routedRequest) run(ctx context.Context, what string, locate func(*view) *topology.Partition,
 	do func(context.Context, *target, *topology.Partition) error) error {
 	tr := trace.From(ctx)

@@ -15,8 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// signalWaiter is a local replica that waits for the key for longer than the write timeout, and then reads the command
-// again.
+// signalWaiter is a local replica that waits longer than the write timeout and then reads the command again.
 type signalWaiter struct {
 	*fake
 	deadline time.Time
@@ -42,7 +41,7 @@ func (w *signalWaiter) ConditionalWrite(ctx context.Context, c *command.Conditio
 	return w.wait(ctx, func() []byte { return command.AppendConditional(nil, c) })
 }
 
-// spoiler is a completion whose owner immediately reuses the memory of its mutations.
+// spoiler is a completion that immediately overwrites the memory of the mutations.
 type spoiler struct {
 	m    *command.Mutation
 	done chan error
@@ -54,9 +53,9 @@ func (s *spoiler) Done(o command.Outcome) {
 	s.done <- o.Err
 }
 
-// TestTimeoutWhileAsking checks a write whose deadline passes while a local replica waits. The write must be completed
-// only when the replica has finished with it, because the memory of the write must not be reused before then. The
-// replica receives the deadline.
+// TestTimeoutWhileAsking checks a write whose deadline passes while a local replica waits. The write must not complete
+// before the call of the replica has returned, because the replica reads the memory of the write. The replica must
+// receive the deadline.
 func TestTimeoutWhileAsking(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		w := &signalWaiter{fake: &fake{f, node(1), 1}}
@@ -93,8 +92,8 @@ func TestTimeoutWhileAsking(t *testing.T) {
 	})
 }
 
-// TestTimeoutOfTheClient checks that a request ends at its client's timeout, which can only shorten the coordinator's
-// timeout. The timeout of a request with less time must not wait behind the timeouts of earlier requests.
+// TestTimeoutOfTheClient checks that a client timeout can shorten the coordinator's timeout but cannot extend it. A
+// short timeout must not wait for the longer timeouts of earlier requests.
 func TestTimeoutOfTheClient(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {
 		f.script = func(*asked) *verdict { return &verdict{hang: true} }

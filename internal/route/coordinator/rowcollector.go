@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// findRows reads the rows that a conditional write refers to from their leader. A missing row is nil.
+// findRows reads the rows that a conditional write refers to. For a missing row, the result contains nil.
 func (e *routedRequest) findRows(ctx context.Context, u *command.Conditional) ([]*row.Row, error) {
 	f := &rowCollector{refs: u.Rows}
 	err := e.collect(ctx, u, f)
@@ -24,7 +24,7 @@ func (e *routedRequest) findRows(ctx context.Context, u *command.Conditional) ([
 
 func (e *routedRequest) collect(ctx context.Context, u *command.Conditional, f *rowCollector) error {
 	if len(u.Rows) == 0 {
-		return nil // the part is only logged, and a read without slices would read the whole logical partition
+		return nil // a read without slices would read the whole logical partition
 	}
 	return e.run(ctx, "Reading from", locator(&u.Mutation),
 		func(ctx context.Context, t *target, p *topology.Partition) error {
@@ -35,8 +35,8 @@ func (e *routedRequest) collect(ctx context.Context, u *command.Conditional, f *
 		})
 }
 
-// Find reads the rows that u refers to. The rows are used to estimate the cost of applying u. Missing rows are nil. The
-// read is charged as a peek.
+// Find reads the rows that u refers to. The rows are used to estimate the cost of applying u. For a missing row, the
+// result contains nil. The read is charged as a peek.
 func (c *Coordinator) Find(ctx context.Context, u *command.Conditional) (found []*row.Row, price ru.Units, err error) {
 	if err := c.admit(); err != nil {
 		return nil, 0, err
@@ -73,7 +73,8 @@ func (f *rowCollector) query(u *command.Conditional) *command.Read {
 			q.Statics = true
 			continue
 		}
-		// No full clustering key is a prefix of another clustering key, so this interval contains at most one row.
+		// A full clustering key is never a prefix of another clustering key. Therefore, this interval contains at most
+		// one row.
 		k := f.refs[i].Clustering
 		q.NoRows = false
 		q.Slices = append(q.Slices, command.Slice{Start: k, End: append(k[:len(k):len(k)], 0)})

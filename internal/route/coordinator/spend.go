@@ -12,17 +12,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// debts holds request units that this node owes to partitions without a replica on this node. A debt is paid with the
-// next read that this node sends to the partition.
+// debts holds request units that this node owes to partitions without a replica on this node. This node pays a debt
+// with its next read of the partition.
 type debts struct {
-	// some is the number of partitions with debts.
 	some atomic.Int32
 	mu   sync.Mutex
 	of   map[topology.PartitionID]ru.Units
 }
 
-// debtsMax is the maximum number of partitions with debts. If more partitions have debts, the node forgets the debt to
-// one of the partitions.
+// debtsMax is the maximum number of partitions with debts. If the maximum is exceeded, the node forgets the debt to one
+// of the partitions.
 const debtsMax = 4096
 
 func (d *debts) add(id topology.PartitionID, u ru.Units) {
@@ -41,7 +40,7 @@ func (d *debts) add(id topology.PartitionID, u ru.Units) {
 	d.some.Store(int32(len(d.of)))
 }
 
-// take returns the debt to a partition and deletes it.
+// take removes and returns the debt to a partition.
 func (d *debts) take(id topology.PartitionID) ru.Units {
 	if d.some.Load() == 0 {
 		return 0
@@ -54,10 +53,10 @@ func (d *debts) take(id topology.PartitionID) ru.Units {
 	return u
 }
 
-// Spend charges a logical partition's physical partition for the evaluation of rows that a principal has read there. It
-// charges only the work that the price of the reads does not cover. key is nil if the request has read a range. t is
-// then a token in that range. Spend rejects no request. The partition admits further requests once its balance is
-// positive.
+// Spend charges a physical partition for the evaluation of rows that a principal has read from the partition. u is the
+// cost that the price of the reads does not cover. If the request has read a range, key is nil and t is a token in the
+// range. Spend never rejects a request, but the balance of the partition may become negative. The partition then
+// rejects requests until the balance is positive.
 func (c *Coordinator) Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units) {
 	if u <= 0 {
 		return

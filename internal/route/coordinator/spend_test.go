@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestSpend checks that the price of an evaluation is charged to the replica on this node if it exists. Otherwise, the
+// TestSpend checks that the price of an evaluation is charged to the local replica. If this node has no replica, the
 // price must be paid exactly once, with the next successful read of the partition.
 func TestSpend(t *testing.T) {
 	inFleet(t, 1, func(t *testing.T, f *fleet, c *Coordinator) {

@@ -61,18 +61,19 @@ func (c *Coordinator) truncate(ctx context.Context, table uint32, indexes []uint
 	if err != nil || c.cluster.Peers == nil {
 		return err
 	}
-	// A replica that serves local reads may be half a second behind. A client may miss recent writes for that long, but
-	// must never find rows after they were truncated.
+	// A replica that serves local reads may lag by half a second. A read may miss the writes of this period, but must
+	// never return truncated rows.
 	c.cluster.Peers.SendAcknowledged(ctx, to)
 	return nil
 }
 
-// applied is implemented by local replicas. Applied returns the index of the last entry visible to readers.
+// applied is the interface of local replicas. Applied returns the index of the last log entry that is visible to
+// readers.
 type applied interface{ Applied() uint64 }
 
-// Require makes all partitions of a table reject mutations planned for a schema older than revision, with
-// ErrStaleSchema. When it returns, all mutations that were accepted before have been applied. Require takes at most the
-// time limit.
+// Require makes all partitions of a table reject mutations that were planned for a schema older than revision. The
+// error is ErrStaleSchema. Before Require returns, all previously accepted mutations have been applied. Require returns
+// an error if it takes longer than limit.
 func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()
@@ -85,8 +86,8 @@ func (c *Coordinator) Require(ctx context.Context, table uint32, revision uint64
 	return err
 }
 
-// Newest returns a timestamp in microseconds. It equals or exceeds all timestamps that the partitions of a table
-// assigned before the call. It waits for leaders for at most the time limit.
+// Newest returns a timestamp in microseconds that is not lower than any timestamp assigned by the table's partitions
+// before the call. It waits for leaders for at most limit.
 func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Duration) (newest int64, err error) {
 	ctx, cancel := c.sched.WithTimeout(ctx, limit)
 	defer cancel()
@@ -103,31 +104,30 @@ func (c *Coordinator) Newest(ctx context.Context, table uint32, limit time.Durat
 	return newest, err
 }
 
-// tableCommand is a command for the leader of every partition of a table. A leader rejects the command unless the
-// partition is unchanged since the command was planned.
+// tableCommand is a command for the leader of every partition of a table. A leader rejects the command if the partition
+// has changed since the command was planned.
 type tableCommand struct {
 	what  string
 	level dberr.Consistency
 	limit time.Duration
-	// once prevents a delayed attempt from being applied after the caller has received the response. If it is set, the
-	// command has an ID at each partition.
+	// If once is true, each partition applies the command at most once, so a delayed attempt is not applied after the
+	// response. The command then has a separate ID for each partition.
 	once bool
-	// do returns the index of the resulting entry, if any, or another number that the caller of onAllPartitions can
-	// use. do is called again if the outcome of an attempt is unknown. attempt contains the ID of the command. It is
-	// nil if once is not set, or if the feature level is below feature.TruncationIDs.
+	// do runs the command on a partition. It returns the index of the resulting log entry or another number for the
+	// caller of onAllPartitions. do is called again if the outcome of an attempt is unknown. attempt contains the ID of
+	// the command. If once is false or the feature level is below feature.TruncationIDs, attempt is nil.
 	do func(ctx context.Context, t *target, p *topology.Partition, attempt *command.Mutation) (index uint64, err error)
 }
 
-// errChanged is returned if a partition has changed since a command for it was planned.
+// errChanged is returned if a partition has changed since the command was planned.
 var errChanged = errors.New("the partition has changed")
 
-// partitionsAtOnce is the number of partitions on which a command runs concurrently.
+// partitionsAtOnce is the maximum number of partitions on which a command runs concurrently.
 const partitionsAtOnce = 8
 
-// onAllPartitions runs a command on every partition of a table and returns the indexes of the command's entries. The
-// partitions of one topology cover the table without gaps. Each partition rejects the command if the partition differs
-// from the topology. In that case, the command starts again with a newer topology. The command therefore misses no row
-// (O1), and clients do not notice the change (O2).
+// onAllPartitions runs a command on every partition of a table. It returns the numbers that do has returned. A topology
+// covers the whole table, and a partition that differs from the topology rejects the command. The command then starts
+// again with a newer topology. The command therefore misses no row (O1), and clients do not notice the change (O2).
 func (c *Coordinator) onAllPartitions(ctx context.Context, table uint32,
 	tc *tableCommand) (map[topology.PartitionID]uint64, error) {
 	again := c.newRequest(tc.level, tc.limit)
@@ -158,8 +158,8 @@ func (c *Coordinator) onAllPartitions(ctx context.Context, table uint32,
 	}
 }
 
-// onPartition runs a command on one partition. It returns errChanged if the topology contains another partition
-// instead.
+// onPartition runs a command on one partition. It returns errChanged if the topology no longer contains this version of
+// the partition.
 func (c *Coordinator) onPartition(ctx context.Context, p *topology.Partition, tc *tableCommand) (index uint64,
 	err error) {
 	e := c.newRequest(tc.level, tc.limit)
@@ -171,7 +171,8 @@ func (c *Coordinator) onPartition(ctx context.Context, p *topology.Partition, tc
 	}
 	var id command.DedupeID
 	if tc.once && c.Topology().Level() >= feature.TruncationIDs {
-		// The epoch is read before the ID is drawn, so a replica at this epoch has not applied the ID before.
+		// The epoch is read before the ID is created. Therefore, a replica at this epoch cannot have applied the ID
+		// earlier.
 		e.localEpoch = c.cluster.local.DedupeEpoch()
 		id = c.cluster.nextID()
 	}

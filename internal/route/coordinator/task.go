@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// tasks runs the goroutines of a coordinator: retries and atomic batches.
+// tasks runs the goroutines of a coordinator for retries and atomic batches.
 type tasks struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -18,7 +18,7 @@ type tasks struct {
 	all    sched.Group
 }
 
-// start runs f on a goroutine. Close waits for the goroutine. start returns false if the coordinator is closed.
+// start runs f on a goroutine. Close waits for this goroutine. If the coordinator is closed, start returns false.
 func (t *tasks) start(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,8 +29,8 @@ func (t *tasks) start(f func()) bool {
 	return true
 }
 
-// Close stops retries and batches in progress, and waits for their goroutines. Requests whose outcome is unknown return
-// an error. Close must be called before the replicas are closed. Later requests make only a single attempt.
+// Close stops all retries and batches and waits for their goroutines. Requests with an unknown outcome return an error.
+// The caller must close the coordinator before the replicas. After Close, each request makes only one attempt.
 func (c *Coordinator) Close() {
 	t := &c.tasks
 	t.mu.Lock()

@@ -14,15 +14,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// queues holds the requests that wait because their partition has exceeded its throughput. Each pair of a partition and
-// a principal has a queue. The first request of a queue retries when it is allowed to, and the other requests follow.
-// Only one request per principal is therefore sent to a partition at a time. The partition still divides its throughput
-// among all principals. The requests of a principal are served in order.
+// queues holds the requests that wait for throttled partitions. Each pair of a partition and a principal has a queue.
+// Only the first request of a queue is sent to the partition. Therefore, the partition can divide its throughput among
+// all principals, and the requests of a principal are served in order.
 type queues struct {
 	// max is the maximum number of waiting requests. maxReads is the maximum number of waiting reads.
 	max, maxReads int
-	// waiting is the number of waiting requests.
-	waiting atomic.Int64
+	waiting       atomic.Int64
 
 	mu    sync.Mutex
 	reads int
@@ -40,7 +38,7 @@ type queue struct {
 	refusal *dberr.Overloaded
 }
 
-// slot is the place of a request in its queue. ready is closed when the request is the first in its queue.
+// slot is the position of a request in a queue. ready is closed when the request is the first in its queue.
 type slot struct {
 	claim      claim
 	read       bool
@@ -48,7 +46,7 @@ type slot struct {
 	prev, next *slot
 }
 
-// enter appends a request to its queue. It returns nil if too many requests are already waiting.
+// enter appends a request to its queue. If too many requests are waiting, enter returns nil.
 func (q *queues) enter(c claim, read bool) *slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,14 +101,14 @@ func (q *queues) leave(p *slot) {
 	}
 }
 
-// refused records the error that a slot's partition has returned.
+// refused records the error that a partition has returned for a slot.
 func (q *queues) refused(p *slot, why *dberr.Overloaded) {
 	q.mu.Lock()
 	q.all[p.claim].refusal = why
 	q.mu.Unlock()
 }
 
-// ahead returns the last error for a principal's requests that wait for a partition, or nil if no request waits.
+// ahead returns the last error of a queue, or nil if the queue is empty.
 func (q *queues) ahead(c claim) *dberr.Overloaded {
 	if q.waiting.Load() == 0 {
 		return nil
@@ -123,7 +121,8 @@ func (q *queues) ahead(c claim) *dberr.Overloaded {
 	return nil
 }
 
-// QueuesThrottled reports whether requests wait for a throttled partition before they are rejected.
+// QueuesThrottled reports whether requests for a throttled partition wait in a queue instead of being rejected
+// immediately.
 func (c *Coordinator) QueuesThrottled() bool { return c.opts.ThrottledWait > 0 }
 
 // queuedError returns an error if other requests of the same principal already wait for the partition.
@@ -137,7 +136,8 @@ func (e *routedRequest) queuedError(t *target) error {
 	return nil
 }
 
-// enqueueThrottled reports whether the request waits for its turn in a queue after its attempt has failed with err.
+// enqueueThrottled adds the request to a queue if err means that the partition is throttled. It reports whether the
+// request is in a queue.
 func (e *routedRequest) enqueueThrottled(t *target, err error) bool {
 	if e.throttleDeadline.IsZero() || e.maybeApplied || e.who.IsInternal() {
 		return false
@@ -157,7 +157,7 @@ func (e *routedRequest) enqueueThrottled(t *target, err error) bool {
 	return true
 }
 
-// leaveQueue removes the request from its queue, if it is in a queue.
+// leaveQueue removes the request from its queue, if any.
 func (e *routedRequest) leaveQueue() {
 	if e.slot != nil {
 		e.c.queues.leave(e.slot)
@@ -165,11 +165,11 @@ func (e *routedRequest) leaveQueue() {
 	}
 }
 
-// awaitTurn returns nil when it is time to retry.
+// awaitTurn waits until the first request of a queue may be sent again.
 func (e *routedRequest) awaitTurn(ctx context.Context) error {
 	left := e.c.sched.Until(e.throttleDeadline)
 	select {
-	case <-e.slot.ready: // the request is the first and was itself rejected
+	case <-e.slot.ready: // the request is first in its queue and has been rejected
 		if e.retryAfter > left {
 			return context.DeadlineExceeded
 		}
@@ -185,6 +185,6 @@ func (e *routedRequest) awaitTurn(ctx context.Context) error {
 	if !e.c.sched.Now().Before(e.throttleDeadline) {
 		return context.DeadlineExceeded
 	}
-	e.retryAfter = time.Millisecond // used if the next error does not come from the partition
+	e.retryAfter = time.Millisecond // used if the partition does not specify a delay
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
-// spent makes the leaders of a fleet reject all requests until a given time, which the errors contain.
+// spent makes the leaders of a fleet reject all requests until a given time. The errors contain the time.
 func (f *fleet) spent(until time.Time) {
 	f.script = func(*asked) *verdict {
 		if left := time.Until(until); left > 0 {
@@ -26,8 +26,8 @@ func (f *fleet) spent(until time.Time) {
 	}
 }
 
-// TestThrottledWaits checks that a throttled request is sent again when its partition has units again. If the units
-// come too late, or if the caller does not wait, the request must be rejected. No request may be completed after its
+// TestThrottledWaits checks that a throttled request is retried when the partition has request units again. The request
+// must be rejected if the units arrive too late or the caller does not want to wait. No request may complete after its
 // deadline.
 func TestThrottledWaits(t *testing.T) {
 	asks := map[string]func(c *Coordinator) error{
@@ -73,8 +73,8 @@ func TestThrottledWaits(t *testing.T) {
 	}
 }
 
-// TestThrottledInOrder checks that waiting requests are sent one at a time in the order of their arrival, and that
-// later requests also wait. Requests of another principal must not wait for these requests.
+// TestThrottledInOrder checks that waiting requests are sent one at a time and in the order of arrival. Later requests
+// of the same principal must also wait, but requests of other principals must not wait.
 func TestThrottledInOrder(t *testing.T) {
 	inFleetWith(t, 1, Options{ThrottledWait: time.Second}, func(t *testing.T, f *fleet, c *Coordinator) {
 		began := time.Now()
@@ -118,8 +118,8 @@ func TestThrottledInOrder(t *testing.T) {
 	})
 }
 
-// TestThrottledBound checks the limits of waiting requests and of waiting reads. A waiting request that is rejected for
-// another reason must release its place.
+// TestThrottledBound checks the limits on waiting requests and waiting reads. If a waiting request is rejected for
+// another reason, the request must release its slot.
 func TestThrottledBound(t *testing.T) {
 	o := Options{ThrottledWait: time.Second, ThrottledMax: 3, ThrottledReadsMax: 1}
 	inFleetWith(t, 1, o, func(t *testing.T, f *fleet, c *Coordinator) {

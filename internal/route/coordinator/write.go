@@ -17,19 +17,19 @@ import (
 // WriteOptions configure a write.
 type WriteOptions struct {
 	Level dberr.Consistency
-	// Atomic means that either all mutations or none must be applied, as in a logged batch.
+	// Atomic requires that either all mutations or no mutations be applied, as in a logged batch.
 	Atomic bool
-	// Updates are applied together with the mutations of an Atomic write. Updates have no conditions. If one update is
-	// not possible, no mutation is applied.
+	// Updates are applied together with the mutations of an Atomic write. Updates have no conditions. If an update
+	// cannot be applied, no mutation is applied.
 	Updates []*command.Conditional
-	// Timeout is the client's timeout if it is shorter than the coordinator's timeout. It is 0 if the client has not
-	// set a timeout. A longer timeout would exceed the lifetime of the dedupe records.
+	// Timeout is the client's timeout, or 0 if the client has not set a timeout. It can only shorten the coordinator's
+	// timeout, because a longer timeout would exceed the lifetime of the dedupe records.
 	Timeout time.Duration
 	// Type is the write type in errors: SIMPLE, BATCH, UNLOGGED_BATCH, COUNTER, or CAS. An empty string means SIMPLE.
 	Type string
 }
 
-// writeTime returns the timeout of a write, given the client's timeout or 0.
+// writeTime returns the timeout of a write. timeout is the client's timeout or 0.
 func (o *Options) writeTime(timeout time.Duration) time.Duration {
 	if timeout > 0 {
 		return min(timeout, o.WriteTimeout)
@@ -37,9 +37,9 @@ func (o *Options) writeTime(timeout time.Duration) time.Duration {
 	return o.WriteTimeout
 }
 
-// Write sends mutations to their partitions and completes done exactly once, possibly before it returns. It copies all
-// data that it keeps. It sets Epoch, and sets the timestamps of Unstamped operands in place. Without Atomic, the
-// mutations are independent. After an error, some of them may have been applied.
+// Write sends mutations to their partitions. It calls done exactly once, possibly before Write returns. Write copies
+// all data that it retains. It sets the Epoch of each mutation and the timestamps of Unstamped operands in place.
+// Unless Atomic is set, some mutations may have been applied if Write returns an error.
 func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteOptions, done command.Completion) {
 	if len(ms)+len(o.Updates) == 0 {
 		done.Done(command.Outcome{})
@@ -63,9 +63,9 @@ func (c *Coordinator) Write(ctx context.Context, ms []command.Mutation, o WriteO
 	}
 }
 
-// ConditionalWrite evaluates a conditional write in its partition and completes done exactly once, possibly before it
-// returns. The evaluation waits for earlier conditional writes of the same partition key. It keeps no reference to cond
-// after it returns.
+// ConditionalWrite executes a conditional write in its partition. It calls done exactly once, possibly before
+// ConditionalWrite returns. The write waits for earlier conditional writes with the same partition key. After
+// ConditionalWrite has returned, it does not refer to cond.
 func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Conditional, o WriteOptions,
 	done command.Completion) {
 	if err := c.admit(); err != nil {
@@ -82,7 +82,7 @@ func (c *Coordinator) ConditionalWrite(ctx context.Context, cond *command.Condit
 	c.send(ctx, trace.From(ctx), &cond.Mutation, cond, w)
 }
 
-// write is a Write or a ConditionalWrite in progress. It is notified once for each of its mutations.
+// write is a Write or a ConditionalWrite in progress. It receives one notification for each mutation.
 type write struct {
 	c       *Coordinator
 	done    command.Completion
@@ -90,7 +90,6 @@ type write struct {
 	kind    string
 	timeout time.Duration
 	pending atomic.Int64
-	// wrote is the number of mutations that have been written. charge is their total cost.
 	wrote   atomic.Int64
 	charge  atomic.Int64
 	failure atomic.Pointer[error] // the first error
@@ -106,7 +105,6 @@ func (c *Coordinator) newWrite(o *WriteOptions, kind string, done command.Comple
 	return w
 }
 
-// addCharge adds the cost of a written mutation.
 func (w *write) addCharge(u ru.Units) { w.charge.Add(int64(u)) }
 
 // Done receives the outcome of a mutation directly from a local replica.
@@ -118,10 +116,10 @@ func (w *write) Done(o command.Outcome) {
 	w.tell(o)
 }
 
-// tell counts one completed mutation. The error is the error for the client. The last mutation completes the write.
+// tell counts a completed mutation. The last mutation completes the write.
 func (w *write) tell(o command.Outcome) {
 	if o.Err != nil {
-		first := o.Err // this is a copy, so that only failures allocate
+		first := o.Err // a copy, so that only failures allocate memory
 		w.failure.CompareAndSwap(nil, &first)
 	} else {
 		w.wrote.Add(1)
@@ -139,7 +137,7 @@ func (w *write) tell(o command.Outcome) {
 	if p := w.failure.Load(); p != nil {
 		o = command.Failed(*p)
 		if e, ok := o.Err.(*dberr.Unavailable); ok && wrote > 0 { //nolint:errorlint // a failure is not wrapped
-			// The replaced error would state that the request had no effect.
+			// The original error states that the request had no effect, although some mutations were applied.
 			o.Err = &dberr.WriteTimeout{Level: e.Level, BlockFor: e.Required, WriteType: w.kind}
 		}
 		w.failure.Store(nil)
@@ -150,7 +148,7 @@ func (w *write) tell(o command.Outcome) {
 	done.Done(o)
 }
 
-// inParallel calls do with the numbers from 0 to n-1. Up to atOnce calls run concurrently. It returns the first error.
+// inParallel calls do with the numbers from 0 to n-1 and returns the first error. Up to atOnce calls run concurrently.
 func inParallel(s *sched.Scheduler, atOnce, n int, do func(i int) error) error {
 	var next atomic.Int64
 	all := sched.Group{Scheduler: s}

@@ -16,27 +16,27 @@ import (
 )
 
 // writeRequest is a mutation or a conditional write in flight. The first attempt runs on the caller's goroutine and
-// uses the caller's memory. Later attempts run on a separate goroutine. They use a copy with the same ID and the same
-// operands. The ID ensures that no operand is applied twice.
+// uses the caller's memory. Later attempts run on a separate goroutine and use a copy with the same ID and operands.
+// The ID prevents the operands from being applied twice.
 type writeRequest struct {
 	routedRequest
-	write *write // notified once, by the goroutine that sets answered
+	write *write // the goroutine that sets answered notifies write once
 
 	conditional bool
 	copy        []byte // encoded mutation or conditional write
 	table       uint32
 	token       token.Token
-	key         []byte // key of copy, stored separately so that the partition can be found without decoding
+	key         []byte // key of copy, for finding the partition without decoding
 	trace       *trace.Trace
 
 	// mu guards the fields below.
 	mu sync.Mutex
 	// calling is true until the call of the first attempt returns. During the call, the replica reads the caller's
-	// memory. waiting is true until the first attempt has an outcome. The event that ends both states either releases
-	// the request or retries it.
+	// memory. waiting is true until the outcome of the first attempt is known. When both fields are false, the request
+	// is released or retried.
 	calling, waiting bool
-	// answered is true if the write has been notified or is about to be notified. expired is true if the write was
-	// notified because its deadline has passed.
+	// answered is true if write has been notified or will be notified immediately. expired is true if the request's
+	// deadline has passed before an outcome was known.
 	answered, expired bool
 
 	quorum  int // quorum of the first attempt's partition, for reportTimeout
@@ -45,13 +45,13 @@ type writeRequest struct {
 	outcome command.Outcome // outcome of the first attempt
 	ctx     deadlineCtx
 
-	// These are the links of the deadline list, guarded by the list's mutex.
+	// prev and next are the links of the deadline list. The mutex of the list guards prev and next.
 	prev, next *writeRequest
 	watched    bool
 }
 
-// deadlineCtx is a context that has a deadline but does not end when the deadline passes. The receiver enforces the
-// deadline.
+// deadlineCtx is a context that has a deadline but does not end at the deadline. The receiver of the context enforces
+// the deadline.
 type deadlineCtx struct {
 	context.Context
 	until time.Time
@@ -59,9 +59,9 @@ type deadlineCtx struct {
 
 func (b *deadlineCtx) Deadline() (time.Time, bool) { return b.until, true }
 
-// localFastPath returns the replica to use on a node without other nodes. A request to this replica cannot be lost, so
-// it needs no ID and no copy. It needs a deadline only if the client has set a timeout. localFastPath returns nil if
-// the cluster has other nodes or if the replica does not exist. A rejected request uses the normal path.
+// localFastPath returns the replica for a write in a single-node cluster. Otherwise, or if the replica does not exist,
+// it returns nil. Requests to this replica cannot be lost, so they need no ID and no copy. A request needs a deadline
+// only if the client has set a timeout. If the replica rejects the request, the caller must use the normal path.
 func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what string, timeout time.Duration) Local {
 	if timeout > 0 || !c.cluster.singleNode() {
 		return nil
@@ -78,18 +78,18 @@ func (c *Coordinator) localFastPath(tr *trace.Trace, m *command.Mutation, what s
 		m.Epoch, m.Dedupe, m.Retried, m.Sent = p.Epoch, command.DedupeID{}, false, false
 		c.noteAt(tr, what, p, &target{})
 		if tr != nil && what == writing {
-			price, _ := ru.Write(m) // m may be reused as soon as the write completes
+			price, _ := ru.Write(m) // m may be reused when the write completes
 			noteCharge(tr, p.ID, price)
 		}
 	}
 	return here
 }
 
-// writing returns the trace text of a plain write, whose price is known in advance.
+// writing is the trace text of a plain write. The price of a plain write is known in advance.
 const writing = "Writing to"
 
-// send makes the first attempt of a mutation or, if cond is not nil, of the conditional write that contains the
-// mutation.
+// send makes the first attempt of a mutation. If cond is not nil, send makes the first attempt of the conditional write
+// cond, which contains the mutation.
 func (c *Coordinator) send(ctx context.Context, tr *trace.Trace, m *command.Mutation, cond *command.Conditional,
 	w *write) {
 	what := writing
@@ -114,7 +114,8 @@ func (c *Coordinator) send(ctx context.Context, tr *trace.Trace, m *command.Muta
 	s.callReturned(err)
 }
 
-// ask passes a mutation, or the conditional write that contains the mutation, to a replica.
+// ask sends a mutation to a replica. If cond is not nil, ask sends the conditional write cond, which contains the
+// mutation.
 func ask(ctx context.Context, r Member, m *command.Mutation, cond *command.Conditional, done command.Completion) error {
 	if cond != nil {
 		return r.ConditionalWrite(ctx, cond, done)
@@ -133,7 +134,7 @@ func (c *Coordinator) newWriteRequest(tr *trace.Trace, m *command.Mutation, w *w
 	return s
 }
 
-// pickTarget selects the replica to ask.
+// pickTarget selects the replica for the first attempt.
 func (s *writeRequest) pickTarget(m *command.Mutation, what string) error {
 	s.view = s.c.view.Load()
 	p := s.locate(s.view)
@@ -167,7 +168,8 @@ func (s *writeRequest) locate(v *view) *topology.Partition {
 	return v.snapshot.Locate(s.table, s.token, s.key)
 }
 
-// callReturned processes the return of the first attempt's call. If the call returns an error, Done is not called.
+// callReturned is called after the call of the first attempt has returned. If the call returned an error, Done is not
+// called.
 func (s *writeRequest) callReturned(err error) {
 	s.mu.Lock()
 	s.calling = false
@@ -208,12 +210,12 @@ func (s *writeRequest) Done(o command.Outcome) {
 	}
 }
 
-// firstEnded is called once, when the first attempt has an outcome and its call has returned.
+// firstEnded is called once, after the outcome of the first attempt is known and the call has returned.
 func (s *writeRequest) firstEnded() {
 	switch {
 	case s.outcome.Err != nil:
 		s.firstFailed(s.outcome.Err)
-	case !s.expired: // otherwise the deadline list may still use the request
+	case !s.expired: // the deadline list may still use an expired request
 		s.release()
 	}
 }
@@ -229,13 +231,12 @@ func (s *writeRequest) release() {
 	c.writeRequests.Put(s)
 }
 
-// keepBytesMax is the maximum size, in bytes, of a copy whose memory is kept.
+// keepBytesMax is the maximum size in bytes of a copy whose memory is reused.
 const keepBytesMax = 64 << 10
 
-// expire marks a request as answered at its deadline, even if an attempt is still in flight. It reports whether the
-// caller must call reportTimeout. If it returns false, the request was already answered, or the call of the first
-// attempt will report the timeout when it returns. Until it returns, that call reads the memory of the client's
-// request.
+// expire marks a request as answered after its deadline, even if an attempt is in flight. If expire returns true, the
+// caller must call reportTimeout. If the call of the first attempt is still running, expire returns false because the
+// call reads the memory of the client's request. In this case, callReturned reports the timeout.
 func (s *writeRequest) expire() (report bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

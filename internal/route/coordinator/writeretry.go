@@ -25,7 +25,7 @@ func (s *writeRequest) firstFailed(err error) {
 	}
 }
 
-// retry makes the later attempts and ends the request.
+// retry makes further attempts and ends the request.
 func (s *writeRequest) retry(err error) {
 	ctx, cancel := s.c.sched.WithDeadline(trace.With(s.c.tasks.ctx, s.trace), s.deadline)
 	defer cancel()
@@ -72,7 +72,7 @@ func (s *writeRequest) isAnswered() bool {
 	return s.answered
 }
 
-// attemptCopy sends the copy of the command and waits for the outcome. It sends a duplicate of the copy, because a
+// attemptCopy sends the copy of the command and waits for the outcome. It decodes the copy for each attempt, because a
 // replica on this node sets timestamps in place.
 func (s *writeRequest) attemptCopy(ctx context.Context, t *target, p *topology.Partition) command.Outcome {
 	done := newWaiter(t)
@@ -96,13 +96,13 @@ func (s *writeRequest) attemptCopy(ctx context.Context, t *target, p *topology.P
 	return done.wait(ctx)
 }
 
-// setAddress sets the destination of a command, and whether an earlier attempt may have arrived.
+// setAddress sets the partition epoch and the dedupe fields of a command.
 func (s *writeRequest) setAddress(m *command.Mutation, t *target, p *topology.Partition) {
 	m.Epoch = p.Epoch
 	s.setDedupe(m, t)
 }
 
-// waiter is a completion for a caller that blocks.
+// waiter is a completion for callers that block.
 type waiter struct {
 	done    chan struct{}
 	outcome command.Outcome
@@ -120,7 +120,7 @@ func (e *waiter) Done(o command.Outcome) {
 	close(e.done)
 }
 
-// wait returns the outcome. If the context ends first, wait returns an error, and the outcome is unknown.
+// wait returns the outcome. If the context ends first, wait returns an error because the outcome is unknown.
 func (e *waiter) wait(ctx context.Context) command.Outcome {
 	if _, err := sched.Await(e.target.sched, ctx, e.done, 0); err != nil {
 		return command.Failed(context.DeadlineExceeded)

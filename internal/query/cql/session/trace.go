@@ -136,8 +136,7 @@ func (i *identity) checkTraces(st *statement, b *expr.Bindings) error {
 	return err
 }
 
-// store writes a trace. It writes the session's duration last, because clients consider a session with a duration
-// complete.
+// store writes a trace. It returns after all rows of the trace have been stored.
 func (t *tracer) store(ctx context.Context, tr *trace.Trace, info *traceInfo, client Client, r *Request) {
 	source := client.Local
 	if !source.IsValid() {
