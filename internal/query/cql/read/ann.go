@@ -19,7 +19,7 @@ const maxANNLimit = 1000
 
 const annNeedsLimit = "Top-K queries must have a limit specified and the limit must be less than the query page size"
 
-// annOrder is ORDER BY column ANN OF target.
+// annOrder holds the clause ORDER BY column ANN OF target.
 type annOrder struct {
 	column *schema.Column
 	index  *schema.Index
@@ -27,8 +27,8 @@ type annOrder struct {
 	// text is the target as written in the statement. slot is the slot of the column.
 	text string
 	slot int
-	// walks reports whether rows can be read in the order of the vector index: the column is stored and is neither a
-	// key column nor static.
+	// walks reports whether rows can be read in the order of the vector index. This requires a stored column that is
+	// neither a key column nor static.
 	walks bool
 }
 
@@ -60,7 +60,7 @@ func (p *Plan) bindANN(stmt *parser.Select, env *expr.Env) (*annOrder, error) {
 	}
 	for _, ix := range p.table.Indexes {
 		if ix.Column == c.Name {
-			return nil, dberr.Invalidf(requiresFiltering) // the index finds only equal vectors
+			return nil, dberr.Invalidf(requiresFiltering) // the index supports only equality
 		}
 	}
 	return nil, dberr.Invalidf("ANN ordering by vector requires the column to be indexed")
@@ -105,21 +105,22 @@ func (w *where) rejectANNColumns() error {
 	return nil
 }
 
-// annSearch collects the rows of an ANN query, which are the nearest neighbors of the target.
+// annSearch collects the rows of an ANN query: the nearest neighbors of the target.
 type annSearch struct {
 	order       *annOrder
 	out         *resultWriter
 	target, buf []float32
 	// wire is the target in wire format.
 	wire []byte
-	// walk orders the index entries of an index walk. It is nil for other reads. previous is the bound of the previous
-	// row in the current physical partition.
+	// walk orders the entries of an index walk. For other reads, walk is nil. previous is the bound of the previous row
+	// in the current physical partition.
 	walk       *vector.Search
 	previous   float32
 	similarity vector.Similarity
 	limit      int
-	// rows holds the best rows so far. When it contains limit rows, it is a heap whose first element is the worst row.
-	// bytes is the size of the cells of these rows. seen counts the rows and breaks ties.
+	// rows holds the nearest rows found so far. When rows contains limit rows, it is a heap whose first element is the
+	// most distant row. bytes is the size of the cells in rows. seen counts the examined rows and is used to break
+	// ties.
 	rows  []annRow
 	bytes int
 	seen  int
@@ -137,11 +138,10 @@ func (a *annRow) compare(b *annRow) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.seen, b.seen))
 }
 
-// reset clears the search and keeps its buffers.
 func (n *annSearch) reset() { *n = annSearch{target: n.target[:0], buf: n.buf[:0]} }
 
-// begin evaluates the target. The search uses the consistency level of the request, so at levels above ONE it sees
-// every acknowledged write. Cassandra lowers the level to ONE with a warning.
+// begin evaluates the target. The search uses the consistency level of the request. Cassandra lowers the level to ONE
+// with a warning.
 func (n *annSearch) begin(order *annOrder, out *resultWriter, limit int64) error {
 	switch {
 	case limit == unlimited:
@@ -171,11 +171,11 @@ func (n *annSearch) begin(order *annOrder, out *resultWriter, limit int64) error
 	return nil
 }
 
-// offer adds the current row if it is among the nearest rows so far.
+// offer adds the current row if the row is among the nearest rows found so far.
 func (n *annSearch) offer(values [][]byte) error {
 	v, ok := n.order.column.Type.Floats(n.buf[:0], values[n.order.slot])
 	if n.buf = v; !ok || n.similarity.Check(v) != nil {
-		return nil // the row has no vector, or has an invalid vector that is older than the index
+		return nil // the row has no vector, or an invalid vector from before the creation of the index
 	}
 	r := annRow{similarity: n.similarity.Of(n.target, v), seen: n.seen}
 	n.seen++
@@ -203,7 +203,7 @@ func (n *annSearch) offer(values [][]byte) error {
 	return nil
 }
 
-// add adds a row. If full is true, it replaces the worst row.
+// add adds a row. If full is true, the new row replaces the most distant row.
 func (n *annSearch) add(r annRow, full bool) {
 	if !full {
 		if n.rows = append(n.rows, r); len(n.rows) == n.limit {
@@ -217,7 +217,7 @@ func (n *annSearch) add(r annRow, full bool) {
 	n.sink(0)
 }
 
-// sink restores the heap property from index i: each row is worse than its two children.
+// sink restores the heap property from index i. In the heap, each row is at least as distant as its two children.
 func (n *annSearch) sink(i int) {
 	for {
 		worst := i
@@ -252,7 +252,7 @@ func (n *annSearch) emit() error {
 	return nil
 }
 
-// String returns the clause as printed by Explain.
+// String returns the clause in the form that Explain prints.
 func (n *annOrder) String() string {
 	return n.column.Name + " nearest to " + n.text + " by " + n.index.Similarity().String()
 }

@@ -46,7 +46,7 @@ func newANNFixture(t *testing.T) *fixture {
 }
 
 // TestANNResults compares ANN queries with a sort of all rows for each similarity function, with and without
-// restrictions. Between the comparisons, rows are inserted, changed, and lose their vectors.
+// restrictions. Between the comparisons, the test inserts rows, changes vectors, and deletes vectors.
 func TestANNResults(t *testing.T) {
 	w := newANNFixture(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -102,7 +102,7 @@ func TestANNResults(t *testing.T) {
 		want = want[:min(limit, len(want))]
 		query := fmt.Sprintf("SELECT k, c FROM t %s ORDER BY v%d ANN OF %s LIMIT %d", where, i, text(target), limit)
 		plan := w.must(t, query)
-		plan.ann.walks = false // the fixture has no lists
+		plan.ann.walks = false // the fixture has no index lists
 		page, err := w.executeAt(plan, Options{Level: dberr.One, VisitsMax: 1 + rnd.IntN(20)})
 		if err != nil {
 			t.Fatalf("%s: %v", query, err)
@@ -120,7 +120,7 @@ func TestANNResults(t *testing.T) {
 	}
 }
 
-// TestANNRejections checks rejections and warnings against Cassandra 5.0.5.
+// TestANNRejections compares errors and warnings with Cassandra 5.0.5.
 func TestANNRejections(t *testing.T) {
 	w := newANNFixture(t)
 	for _, c := range []struct{ query, want string }{

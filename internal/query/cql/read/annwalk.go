@@ -9,11 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// annExactMax is the maximum number of rows from a secondary index whose vectors are all examined. If the secondary
-// index finds more rows, the vector index is walked instead.
+// annExactMax is the maximum number of rows from a secondary index whose vectors are all compared. If the secondary
+// index returns more rows, the scan uses the vector index.
 const annExactMax = 2000
 
-// beginANN begins an ANN query with its limit.
 func (s *scan) beginANN(limit int64) error {
 	n := s.plan.ann
 	if err := s.ann.begin(n, &s.out, limit); err != nil || len(n.index.ListsOf(n.column)) > 1 {
@@ -22,13 +21,13 @@ func (s *scan) beginANN(limit int64) error {
 	return s.request.available(n.index)
 }
 
-// runANN reads the rows of a token range that are nearest to a vector. If a secondary index restricts the rows to at
-// most annExactMax, all of these rows are examined, so the result is exact.
+// runANN reads the rows of a token range that are nearest to a vector. If a secondary index returns at most annExactMax
+// rows, runANN examines all these rows, so the result is exact.
 func (s *scan) runANN(ctx context.Context, r Reader) error {
 	order, cmd := s.plan.ann, &s.request.cmd
 	lists := order.index.ListsOf(order.column)
 	if len(lists) > 0 && s.request.building(order.index) {
-		lists = lists[len(lists)-1:] // the last list is complete
+		lists = lists[len(lists)-1:] // only the last list is complete
 	}
 	walks := len(lists) > 0 && !lists[0].None() && order.walks
 	tokens := cmd.Range
@@ -59,9 +58,9 @@ func (s *scan) runANN(ctx context.Context, r Reader) error {
 	return s.finish(false, nil)
 }
 
-// step decides how a vector index walk continues. Entries of a list follow in order of decreasing bound. The walk can
-// therefore stop when the limit is reached and no following row can be nearer than the worst row, unless the entries of
-// another list begin.
+// step decides how a vector index walk continues. The entries of a list are sorted by decreasing bound. Within a list,
+// the walk can stop when enough rows have been found and no following row can be nearer than the most distant row in
+// the result.
 func (n *annSearch) step(values [][]byte) command.Step {
 	v, ok := n.order.column.Type.Floats(n.buf[:0], values[n.order.slot])
 	if n.buf = v; !ok {

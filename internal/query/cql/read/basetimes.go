@@ -18,10 +18,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// baseTimes replaces the timestamps of a view's cells with the timestamps of the base table's cells. The cells of a
-// view have the timestamps of the view updates (RFC 0030). A statement that selects WRITETIME or TTL of a view column
-// returns the times of the base table's cells. Each row then costs an additional read of its base row. If the base row
-// has no such cell, the view is behind, and the time of the view's cell is returned.
+// baseTimes replaces the timestamps of view cells with the timestamps of base table cells. View cells have the
+// timestamps of the view updates (RFC 0030). If a statement selects WRITETIME or TTL of a view column, each row costs
+// an additional read of the base row. If the base row does not contain the cell, the view is outdated, and the view
+// cell's time is returned.
 type baseTimes struct {
 	view, base *schema.Table
 	// columns maps column IDs of the view to column IDs of the base table.
@@ -29,7 +29,7 @@ type baseTimes struct {
 	dropped []cqltype.Dropped
 }
 
-// bindBaseTimes sets baseTimes if times of a view's columns are selected.
+// bindBaseTimes sets baseTimes if the statement selects times of view columns.
 func (p *Plan) bindBaseTimes() {
 	times := slices.ContainsFunc(p.sel.slots, func(s slot) bool { return s.part != cellValue })
 	if p.table.View == nil || !times {
@@ -101,8 +101,8 @@ func (o *baseTimes) take(to, from *row.Row) {
 	}
 }
 
-// baseTimesReader is a Reader of a view whose rows have the timestamps of their base rows. It buffers rows in pieces,
-// which are limited by number and bytes. A base row is read only after the read of its piece has ended.
+// baseTimesReader is a Reader of a view that returns the timestamps of the base rows. It buffers rows in pieces of
+// limited size. After a piece has been read, it reads the base rows of the piece.
 type baseTimesReader struct {
 	Reader
 	base *baseTimes
@@ -131,7 +131,7 @@ func (o baseTimesReader) Read(ctx context.Context, c *command.Read, v command.Vi
 	}
 }
 
-// after sets next to the command c resumed after the last event of a piece. after returns false if no rows remain.
+// after sets next to a copy of c that resumes after the last event of a piece. If no rows remain, after returns false.
 func after(next, c *command.Read, p *piece) bool {
 	next.Continued = true
 	if next.Limit > 0 {
@@ -177,7 +177,7 @@ func (o baseTimesReader) pass(ctx context.Context, c *command.Read, p *piece, v 
 	return false, nil
 }
 
-// times reads the base row of a row and sets its timestamps.
+// times reads the base row of a view row and copies the timestamps to the view row.
 func (o baseTimesReader) times(ctx context.Context, c *command.Read, h *readEvent, v command.Visitor) error {
 	r, err := o.base.read(c, h.key, h.clustering)
 	if err != nil {
@@ -197,15 +197,16 @@ func (o baseTimesReader) times(ctx context.Context, c *command.Read, h *readEven
 	return nil
 }
 
-// piece is a visitor that buffers its events, limited by number of rows and bytes.
+// piece is a visitor that buffers events. The number of rows and the number of bytes are limited.
 type piece struct {
 	events      []readEvent
 	rows, bytes int
-	// tok and key are the current partition. clustering is its last row.
+	// tok and key identify the current partition. clustering is the clustering key of the last row in the current
+	// partition.
 	tok             token.Token
 	key, clustering []byte
-	// truncated reports whether there may be further events. partitionDone reports whether no more rows of the current
-	// partition are required.
+	// truncated reports whether further events may follow the piece. partitionDone reports whether the visitor needs no
+	// more rows of the current partition.
 	truncated, partitionDone bool
 	// resumed reports whether the current partition began in an earlier piece.
 	resumed bool
@@ -221,7 +222,7 @@ type readEvent struct {
 	units           ru.Units
 }
 
-// Partition implements command.Visitor. A view has no static rows.
+// Partition implements command.Visitor. Views have no static rows.
 func (p *piece) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	goesOn := p.resumed && bytes.Equal(key, p.key)
 	p.resumed = false

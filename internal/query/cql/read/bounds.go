@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// intervals evaluates the clustering restrictions. If all is true, every row matches. If the list is empty and all is
-// false, no row matches.
+// intervals evaluates the clustering restrictions. If all is true, every row matches. If all is false and the list is
+// empty, no row matches.
 func (w *where) intervals(b *expr.Bindings) (list []command.Slice, all bool, err error) {
 	if len(w.sliced) == 0 {
 		return nil, true, nil
@@ -55,8 +55,8 @@ func (w *where) oneRow() bool {
 	return n == len(w.table.Clustering)
 }
 
-// simple reports whether the clustering restrictions consist of equalities and at most one slice, each on one column or
-// a literal tuple. Simple restrictions always result in a single interval.
+// simple reports whether the clustering restrictions consist of equalities and at most one slice. Each restriction must
+// apply to a single column or a literal tuple. Simple restrictions always result in a single interval.
 func (w *where) simple() bool {
 	for _, r := range w.sliced {
 		switch {
@@ -74,8 +74,8 @@ func (w *where) simple() bool {
 	return len(w.sliced) > 0
 }
 
-// simpleInterval returns the interval of restrictions for which simple reports true. simpleInterval uses the given
-// buffers and allocates nothing if they are large enough. none is true if the interval is empty.
+// simpleInterval returns the interval of simple restrictions. It stores the interval in the buffers start and end, and
+// allocates no memory if the buffers are large enough. If the interval is empty, none is true.
 func (w *where) simpleInterval(start, end []byte, b *expr.Bindings) (s, e []byte, none bool, err error) {
 	start, end = start[:0], end[:0]
 	columns := 0

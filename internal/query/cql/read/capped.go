@@ -12,17 +12,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// capped limits the cost of a scan to Options.MaxCharge. capped counts the examined rows in the same way as the
-// replica. Therefore, the read stops at the row that exceeds the limit, in any physical partition.
+// capped limits the cost of a scan to Options.MaxCharge. It counts the examined rows in the same way as the replica.
+// Therefore, the read stops at the first row that exceeds the limit.
 type capped struct {
 	*scan
-	// c is the command. Its Continued flag applies to the current physical partition. meter counts the cost in that
-	// partition.
+	// c is the command. The Continued flag of c applies to the current physical partition. meter counts the cost of the
+	// current physical partition.
 	c     command.Read
 	meter ru.Meter
 }
 
-// readCapped sends one command.
 func (s *scan) readCapped(ctx context.Context, r Reader) error {
 	v := capped{scan: s, c: s.request.cmd}
 	if err := v.check(); err != nil {

@@ -10,32 +10,31 @@ import (
 
 // cursor holds the progress of a scan and the position at which to resume it.
 type cursor struct {
-	// from is the position at which the page begins if resumed is set.
+	// If resumed is set, the page begins at from.
 	from    position
 	resumed bool
-	// at is the position at which to resume if the page is full or the read has paused. It refers to the memory of
-	// clustering and of the current partition's key.
+	// at is the position at which the scan can resume. at refers to the memory of clustering and the current partition
+	// key.
 	at         position
 	clustering []byte
-	// visits is the number of rows visited by the command. visitedOnPage is the number of rows visited for the page.
-	// commands is the number of commands sent.
+	// visits is the number of rows that the current command has visited. visitedOnPage is the number of rows that have
+	// been visited for the page. commands is the number of commands that have been sent.
 	visits, visitedOnPage, commands int
-	// paused reports whether the command has visited the maximum number of rows.
+	// paused reports whether the command has visited the maximum number of rows for a command.
 	paused bool
 }
 
-// reset moves the cursor to the beginning and keeps its buffer.
 func (c *cursor) reset() { *c = cursor{clustering: c.clustering[:0]} }
 
-// visit counts n visited rows. visit reports whether the command must pause because it has visited max rows.
+// visit counts n visited rows. It reports whether the command has visited max rows and must pause.
 func (c *cursor) visit(n, max int) bool {
 	c.visits += n
 	c.visitedOnPage += n
 	return c.visits >= max
 }
 
-// mark sets the position at which the scan resumes: after a row of a partition, or after the whole partition. remaining
-// is the number of rows left by LIMIT.
+// mark sets the position at which the scan can resume. If afterPartition is true, the position is after the whole
+// partition. Otherwise, the position is after a row. remaining is the remaining number of rows for LIMIT.
 func (c *cursor) mark(p *currentPartition, clustering []byte, afterPartition bool, remaining int64) {
 	c.clustering = append(c.clustering[:0], clustering...)
 	c.at = position{
@@ -48,18 +47,17 @@ func (c *cursor) mark(p *currentPartition, clustering []byte, afterPartition boo
 type currentPartition struct {
 	key   []byte
 	token token.Token
-	// open reports whether the partition has begun and not ended. rowsSeen reports whether the partition has rows.
+	// open is true between the start and the end of the partition. rowsSeen reports whether the partition has rows.
 	open, rowsSeen bool
 	// continuing reports whether the next command continues within the partition.
 	continuing bool
-	// left is the number of rows left by PER PARTITION LIMIT.
+	// left is the remaining number of rows for PER PARTITION LIMIT.
 	left int64
 }
 
-// reset restores the state before the first partition and keeps its buffer.
 func (p *currentPartition) reset() { *p = currentPartition{key: p.key[:0]} }
 
-// continues reports whether a partition that a command returns is the continuation of the current partition.
+// continues reports whether a returned partition continues the current partition.
 func (p *currentPartition) continues(key []byte) bool {
 	same := p.continuing && bytes.Equal(key, p.key)
 	p.continuing = false
@@ -80,10 +78,9 @@ func (p *currentPartition) resume(at *position) {
 	p.open, p.rowsSeen, p.continuing = true, true, true
 }
 
-// limits holds the numbers of rows that a scan may still return, or unlimited.
 type limits struct {
-	// remaining is the number of rows left by LIMIT. page is the number of rows left on the page. perPartition is the
-	// maximum number of rows of each partition.
+	// remaining is the remaining number of rows for LIMIT. page is the remaining number of rows for the page.
+	// perPartition is the maximum number of rows per partition. A number may be unlimited.
 	remaining, page, perPartition int64
 }
 
@@ -98,8 +95,8 @@ func (l *limits) count(p *currentPartition) {
 	}
 }
 
-// keyIn returns a copy of a partition key in buf's memory. The copy is never nil, because a view may have an empty key
-// and nil means null.
+// keyIn returns a copy of a partition key in the memory of buf. The copy is never nil, because a view may have an empty
+// partition key and nil represents null.
 func keyIn(buf, key []byte) []byte {
 	if buf = append(buf[:0], key...); buf == nil {
 		return []byte{}

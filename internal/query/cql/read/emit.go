@@ -18,12 +18,12 @@ type resultWriter struct {
 	options *Options
 	page    *Page
 	bind    *expr.Bindings
-	// paged reports whether the result is paged. paged is false if the client does not page or if the result is a
-	// single row.
+	// paged reports whether the result is paged. It is false if the client does not request paging or if the result is
+	// a single row.
 	paged bool
-	// lowMemory reports whether no memory is left for a larger page.
+	// lowMemory reports whether the page cannot grow because no memory is left.
 	lowMemory bool
-	// room is the size up to which memory is reserved. rowBegin is the offset at which the current row begins.
+	// room is the number of bytes for which memory is reserved. rowBegin is the start offset of the current row.
 	room, rowBegin int
 	json           []byte
 }
@@ -33,8 +33,8 @@ func (o *resultWriter) full() bool {
 	return o.paged && (o.lowMemory || len(o.page.Cells) >= o.options.PageBytesMax)
 }
 
-// emit appends the current row to the page. emit reserves memory before the result grows. An unpaged result that
-// becomes too large is rejected. A page ends when no more memory is available.
+// emit appends the current row to the page. It reserves memory before the result grows. If no memory is available, a
+// page ends and an unpaged result is rejected.
 func (o *resultWriter) emit() error {
 	o.page.Rows++
 	o.rowBegin = len(o.page.Cells)
@@ -44,7 +44,7 @@ func (o *resultWriter) emit() error {
 	return o.emitCells()
 }
 
-// detached emits the current row into buf instead of the page. The meter accounts for the memory of the row.
+// detached appends the current row to buf instead of the page. The meter counts the memory of the row.
 func (o *resultWriter) detached(buf []byte) ([]byte, error) {
 	before, held := o.page.Cells, o.page.Held
 	o.page.Cells = buf
@@ -85,8 +85,8 @@ func (o *resultWriter) makeRoom(n int) error {
 	return nil
 }
 
-// largeRow is the minimum size of a row that needs its own memory reservation. If no memory is available, such a row is
-// rejected. In contrast, a page without available memory can still end with a smaller row.
+// largeRow is the minimum size of a row that requires a separate memory reservation. If no memory is available, a large
+// row is rejected, but a smaller row can still be added as the last row of a page.
 const largeRow = 256 << 10
 
 // reserve reserves memory for a growing result. row is the current size of the row.
@@ -133,8 +133,8 @@ func (o *resultWriter) emitCells() error {
 	return nil
 }
 
-// grown returns a buffer with room for n more bytes. Its capacity does not exceed most unless n requires it. append
-// enlarges a large buffer by only a quarter each time, which leaves garbage of several times the size of the result.
+// grown returns a buffer with room for n more bytes. The capacity does not exceed most unless n requires a larger
+// buffer. The built-in append enlarges a large buffer by only a quarter at a time, which produces more garbage.
 func grown(b []byte, n, most int) []byte {
 	need := len(b) + n
 	if need <= cap(b) || need < largeRow {
@@ -160,7 +160,7 @@ func appendCell(dst, v []byte) []byte {
 	return append(dst, v...)
 }
 
-// emitJSON appends the row as one JSON object. A name with capital letters is quoted like an identifier.
+// emitJSON appends the row as one JSON object. Column names with capital letters are quoted like identifiers.
 func (o *resultWriter) emitJSON() error {
 	out := append(o.json[:0], '{')
 	before := o.bind.Meter.Mark()
@@ -207,7 +207,7 @@ func (o *resultWriter) emitJSON() error {
 	return nil
 }
 
-// growJSON reserves memory for a JSON row of this size.
+// growJSON reserves memory for a JSON row.
 func (o *resultWriter) growJSON(size int) error {
 	if size > o.options.ResultBytesMax {
 		return dberr.Invalidf("A row of the result exceeds the maximum size of %d bytes: select fewer or "+
@@ -219,7 +219,7 @@ func (o *resultWriter) growJSON(size int) error {
 	return o.bind.Meter.Alloc(2 * size)
 }
 
-// jsonBytes is the number of bytes of JSON that count as one step of work.
+// jsonBytes is the number of JSON bytes that the meter counts as one step.
 const jsonBytes = 16
 
 // jsonName returns the JSON key of a column, including the colon.

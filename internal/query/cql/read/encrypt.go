@@ -10,8 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// encrypt appends the ciphertext of text. encrypt uses AES-256-GCM with a random nonce, which precedes the ciphertext.
-// The secret has 32 bytes.
+// encrypt appends a random nonce and the AES-256-GCM ciphertext of text. The secret must have 32 bytes.
 func encrypt(dst, text, secret []byte) ([]byte, error) {
 	g, err := newAEAD(secret)
 	if err != nil {
@@ -24,7 +23,7 @@ func encrypt(dst, text, secret []byte) ([]byte, error) {
 	return g.Seal(append(dst, nonce...), nonce, text, nil), nil
 }
 
-// decrypt returns the plaintext. decrypt returns an error if b was not encrypted with the secret.
+// decrypt returns the plaintext of b. It returns an error if b was not encrypted with the secret.
 func decrypt(b, secret []byte) ([]byte, error) {
 	g, err := newAEAD(secret)
 	if err != nil {

@@ -23,11 +23,11 @@ const (
 	multiplePartitionKeys = "Aggregation query used on multiple partition keys (IN restriction)"
 )
 
-// scans is a pool of scans. A scan in the pool keeps its buffers.
+// scans is a pool of scans. Pooled scans retain their buffers.
 var scans = sync.Pool{New: func() any { return new(scan) }}
 
-// Execute reads one page into page, which it resets first. b holds the values of the bind markers. Errors are from
-// package dberr, or from the Reader.
+// Execute resets page and then reads one result page into page. b holds the values of the bind markers. Errors are from
+// package dberr or from the Reader.
 func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Options, page *Page) error {
 	page.Reset()
 	if o.Level == dberr.Any {
@@ -50,7 +50,7 @@ func (p *Plan) Execute(ctx context.Context, r Reader, b *expr.Bindings, o Option
 	return err
 }
 
-// evaluate sets the limits of the evaluation.
+// evaluate sets the limits for the evaluation of expressions.
 func (s *scan) evaluate(ctx context.Context) {
 	o := &s.options
 	l := meter.Limits{Pool: o.Evaluation.Pool, Bytes: o.Evaluation.Bytes, Slots: o.Evaluation.Slots,
@@ -65,13 +65,14 @@ func (s *scan) evaluate(ctx context.Context) {
 	s.bind.Meter = &s.meter
 }
 
-// Spender deducts the price of evaluating rows from the balance of the partition from which they were read. The Reader
-// of stored tables implements it.
+// Spender deducts the price of evaluating rows from the balance of the partition that contains the rows. The Reader of
+// stored tables implements Spender.
 type Spender interface {
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// spend charges the work that exceeds the allowance. The price is deducted from the balance of the partition read last.
+// spend charges the evaluation work that exceeds the allowance. It deducts the price from the balance of the partition
+// that was read last.
 func (s *scan) spend(r Reader) {
 	price := ru.Evaluation(s.meter.Excess())
 	if price <= 0 {
@@ -144,7 +145,7 @@ func (s *scan) beginLimits() error {
 	switch {
 	case p.ann != nil:
 		return s.beginANN(limit)
-	case p.groups.aggregated && !p.groups.grouped: // a single row is within every limit
+	case p.groups.aggregated && !p.groups.grouped: // no limit excludes a single row
 	case len(p.order.sort) > 0:
 		s.sorter.by, s.sorter.out, s.sorter.limit = &p.order, &s.out, limit
 	default:
@@ -153,7 +154,7 @@ func (s *scan) beginLimits() error {
 	if o.PageSize > 0 {
 		s.out.paged = !p.groups.aggregated || p.groups.grouped && !p.distinct
 		if s.out.paged && (p.groups.aggregated || limit > int64(o.PageSize) || len(o.PagingState) > 0) {
-			s.limits.page = int64(o.PageSize) // the LIMIT is reached before the page is full
+			s.limits.page = int64(o.PageSize) // the page ends at the LIMIT
 		}
 	}
 	return nil
@@ -175,7 +176,7 @@ func grow(v [][]byte, n int) [][]byte {
 	return v
 }
 
-// run reads until the page is full or no rows are left.
+// run reads rows until the page is full or no rows remain.
 func (s *scan) run(ctx context.Context, r Reader) error {
 	w := &s.plan.where
 	if o := s.plan.baseTimes; o != nil {
@@ -251,7 +252,6 @@ func (s *scan) runRange(ctx context.Context, r Reader) error {
 	}
 }
 
-// resumeRange makes the command resume after a position.
 func (s *scan) resumeRange(at *position) {
 	s.request.afterPosition(at)
 	if !at.afterPartition {
@@ -269,7 +269,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 	if s.cursor.resumed {
 		first = slices.IndexFunc(keys, func(k partitionKey) bool { return bytes.Equal(k.bytes, s.cursor.from.key) })
 		if first < 0 {
-			return errState // the paging state belongs to different keys
+			return errState // the paging state belongs to a read of other keys
 		}
 		if s.cursor.from.afterPartition {
 			first++
@@ -292,7 +292,7 @@ func (s *scan) runKeys(ctx context.Context, r Reader, keys []partitionKey) error
 	return s.finish(false, nil)
 }
 
-// runKey reads one partition. more is false if the partition has no rows left.
+// runKey reads one partition. If more is false, the partition has no more rows.
 func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	for more {
 		if err := s.read(ctx, r); err != nil {
@@ -308,14 +308,14 @@ func (s *scan) runKey(ctx context.Context, r Reader, more bool) error {
 	return s.endPartition()
 }
 
-// resumeKey makes the command resume after a row of its partition. resumeKey returns false if no rows remain.
+// resumeKey makes the command resume after a row of the partition. If no rows remain, resumeKey returns false.
 func (s *scan) resumeKey(at *position) bool {
 	s.current.resume(at)
 	return s.request.afterRow(at)
 }
 
-// applyTimeout sets the deadline of USING TIMEOUT, counted from the start of the request. applyTimeout replaces the
-// deadline in the options, even if it is later. A single command is still limited by the read timeout.
+// applyTimeout sets the deadline according to USING TIMEOUT. The timeout begins at the start of the request. It
+// replaces the deadline in the options, even if the new deadline is later. The read timeout still limits each command.
 func (s *scan) applyTimeout() error {
 	timeout, err := expr.EvalTimeout(s.plan.limits.timeout, &s.bind)
 	if err != nil || timeout == 0 {
@@ -347,7 +347,7 @@ func (s *scan) read(ctx context.Context, r Reader) error {
 	return s.endCommand()
 }
 
-// endCommand ends the current partition unless the command paused within it.
+// endCommand ends the current partition unless the command has paused within the partition.
 func (s *scan) endCommand() error {
 	if s.full || s.done || s.cursor.paused {
 		return nil
@@ -355,7 +355,7 @@ func (s *scan) endCommand() error {
 	return s.endPartition()
 }
 
-// commandLimit returns the maximum number of rows that the execution can use, or 0 if this number is unknown.
+// commandLimit returns the maximum number of rows that the execution needs, or 0 if this number is unknown.
 func (s *scan) commandLimit() int {
 	p := s.plan
 	if p.groups.aggregated || p.distinct || p.ann != nil || len(s.partitionFilters)+len(s.rowFilters) > 0 ||
@@ -376,7 +376,7 @@ func (s *scan) commandLimit() int {
 	return int(n)
 }
 
-// finish ends the page. more reports whether a further page exists.
+// finish ends the page. more reports whether another page exists.
 func (s *scan) finish(more bool, err error) error {
 	if err != nil {
 		return err

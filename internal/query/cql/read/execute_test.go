@@ -14,12 +14,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// buildOf is the build of the index with a name.
 type buildOf string
 
 func (b buildOf) Building(ix *schema.Index) bool { return ix.Name == string(b) }
 
-// small returns a fixture with a table of a few partitions.
+// small returns a fixture with a table that has a few partitions.
 func small(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture()
@@ -103,10 +102,10 @@ func TestRefusedExecutions(t *testing.T) {
 	}
 }
 
-// TestIsShort checks which executions are known in advance to be short.
+// TestIsShort checks which executions are short.
 func TestIsShort(t *testing.T) {
 	w := small(t)
-	for query, want := range map[string][2]bool{ // with pages of 10 rows, and unpaged
+	for query, want := range map[string][2]bool{ // result for pages of 10 rows and for unpaged results
 		"SELECT * FROM t WHERE k = 1":                                  {true, false},
 		"SELECT * FROM t WHERE k = 1 AND c = 2":                        {true, true},
 		"SELECT count(*) FROM t WHERE k = 1 AND c = 2":                 {true, true},
@@ -129,8 +128,8 @@ func TestIsShort(t *testing.T) {
 	}
 }
 
-// TestLimitWithinAPage checks that a paged query is never rejected because of its size, even if its LIMIT fits into one
-// page.
+// TestLimitWithinAPage checks that a paged query is never rejected because of its result size, even if the LIMIT does
+// not exceed the page size.
 func TestLimitWithinAPage(t *testing.T) {
 	w := small(t)
 	p := w.must(t, "SELECT * FROM t LIMIT 10")
@@ -151,7 +150,7 @@ func TestLimitWithinAPage(t *testing.T) {
 	}
 }
 
-// scarce is a Memory that grants memory for a single step of all results.
+// scarce is a Memory with a limited number of bytes.
 type scarce struct{ left int }
 
 func (s *scarce) Take(int) error { return &dberr.Overloaded{} }
@@ -198,7 +197,7 @@ func TestPagesWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestStateOfOtherKeys checks that a paging state cannot be used with different partitions.
+// TestStateOfOtherKeys checks that a paging state cannot be used for a read of other partition keys.
 func TestStateOfOtherKeys(t *testing.T) {
 	w := small(t)
 	page, err := w.executeAt(w.must(t, "SELECT * FROM t WHERE k = 1"), Options{Level: dberr.One, PageSize: 2})
@@ -212,7 +211,7 @@ func TestStateOfOtherKeys(t *testing.T) {
 	}
 }
 
-// TestPlansAreShared checks Q1 with the race detector: concurrent executions of one plan return the same result.
+// TestPlansAreShared checks (Q1) with the race detector. Concurrent executions of a plan must return the same result.
 func TestPlansAreShared(t *testing.T) {
 	w := small(t)
 	p := w.must(t, "SELECT k, sum(v), c + 1 FROM t WHERE v >= 0 GROUP BY k ALLOW FILTERING")

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// Explain prints the plan. Each part that exists is printed on a separate line:
+// Explain prints the plan. The output contains a separate line for each part of the plan:
 //
 //	table ks.t
 //	partitions all | token(k) > 5 | k = 1 | k IN (1, 2), in the order of their values
@@ -155,8 +155,8 @@ func (p *Plan) Index() string {
 	return p.where.lookup.names()
 }
 
-// MaxRows returns the maximum number of rows of a page. MaxRows returns 0 if there is no limit, or if the rows
-// returned differ from the rows read.
+// MaxRows returns the maximum number of rows in a page. It returns 0 if the number is not limited, or if the returned
+// rows differ from the rows that are read.
 func (p *Plan) MaxRows(b *expr.Bindings, pageSize int) (int64, error) {
 	if p.groups.aggregated || p.distinct || p.ann != nil || len(p.order.sort) > 0 {
 		return 0, nil
@@ -171,7 +171,7 @@ func (p *Plan) MaxRows(b *expr.Bindings, pageSize int) (int64, error) {
 	return n, err
 }
 
-// sortList returns the columns by which rows are sorted after the read.
+// sortList returns the columns that are used to sort the rows after the read.
 func (p *Plan) sortList() string {
 	names := make([]string, len(p.order.sort))
 	for i, at := range p.order.sort {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// The modes of a change feed: the values of cosmos_changefeed_mode().
+// These are the change feed modes. They are the values of cosmos_changefeed_mode().
 const (
 	modeLatest = "latest"
 	modeAll    = "all"
@@ -22,10 +22,10 @@ const (
 
 // feedClause is the part of a WHERE clause that requests the change feed.
 type feedClause struct {
-	// start is the start time of the change feed, or nil if rows are read.
+	// start is the start time of the change feed. If the statement does not read the change feed, start is nil.
 	start expr.Term
-	// hasMode reports whether cosmos_changefeed_mode() is given. allVersions reports whether the clause requests all
-	// versions.
+	// hasMode reports whether the clause contains cosmos_changefeed_mode(). allVersions reports whether the clause
+	// requests all versions.
 	hasMode, allVersions bool
 }
 
@@ -59,7 +59,7 @@ func (f *feedClause) bind(r *parser.Relation, env *expr.Env) (err error) {
 	return err
 }
 
-// bindMode binds the mode, which determines the columns of the result.
+// bindMode binds the mode. The mode determines the columns of the result.
 func (f *feedClause) bindMode(value parser.Term, table *schema.Table) error {
 	mode := ""
 	if c, ok := value.(*parser.Constant); ok && c.Kind == parser.StringConstant {
@@ -111,8 +111,7 @@ func (p *Plan) checkFeed(stmt *parser.Select) error {
 	return nil
 }
 
-// describeFeed sets the columns of the result if all versions are requested. The columns match the output of
-// emitImages.
+// describeFeed sets the result columns of a feed of all versions. The columns must match the output of emitImages.
 func (p *Plan) describeFeed() {
 	if !p.where.feed.allVersions {
 		return

@@ -15,17 +15,17 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// feedHistory is the available history of a table's change feed. It converts start times and paging states into
-// positions and rejects positions after which changes may be missing.
+// feedHistory describes the available history of a table's change feed. It converts start times and paging states into
+// positions. It rejects a position if changes after the position may be missing.
 type feedHistory struct {
 	table       *schema.Table
 	allVersions bool
-	// now is the current time in Unix seconds.
+	// now is the current Unix time in seconds.
 	now int64
 }
 
-// position returns the position at which the page begins. It is the position of the paging state, or the position of
-// the start time if there is no paging state.
+// position returns the position at which the page begins. If the request has a paging state, the paging state contains
+// the position. Otherwise, the start time determines the position.
 func (h *feedHistory) position(state []byte, start expr.Term, b *expr.Bindings) (at changefeed.Token, err error) {
 	if len(state) > 0 {
 		return h.decode(state)
@@ -69,7 +69,7 @@ func (h *feedHistory) decode(b []byte) (at changefeed.Token, err error) {
 	return at, h.checkRetention(&at)
 }
 
-// encode encodes a position as a paging state in the memory of dst.
+// encode encodes a position as a paging state. The result uses the memory of dst.
 func (h *feedHistory) encode(dst []byte, at *changefeed.Token) ([]byte, error) {
 	b := at.Append(dst[:0])
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
@@ -79,7 +79,7 @@ func (h *feedHistory) encode(dst []byte, at *changefeed.Token) ([]byte, error) {
 	return b, nil
 }
 
-// checkRetention returns an error if changes after the position may have been removed before they were read.
+// checkRetention returns an error if unread changes after the position may have been removed.
 func (h *feedHistory) checkRetention(at *changefeed.Token) error {
 	var oldest int64
 	switch c := h.table.Container; {
@@ -96,15 +96,15 @@ func (h *feedHistory) checkRetention(at *changefeed.Token) error {
 	return nil
 }
 
-// changesExpired returns the error for a feed that would omit changes.
+// changesExpired returns the error for a feed whose unread changes have been removed.
 func changesExpired(from, oldest int64) error {
 	return dberr.Invalidf("The change feed of all versions cannot start at %s: changes before %s are not "+
 		"retained. Specify a later time", time.Unix(from, 0).UTC().Format(time.RFC3339),
 		time.Unix(oldest, 0).UTC().Format(time.RFC3339))
 }
 
-// tablePosition returns the start position of a table's feed for a start time. The Unix epoch selects the oldest
-// available change.
+// tablePosition returns the position in a table's feed for a start time. The Unix epoch selects the oldest available
+// change.
 func (h *feedHistory) tablePosition(since time.Time) (at changefeed.Token, err error) {
 	t, kept := h.table, h.allVersions
 	oldest := t.Feed.Since
@@ -127,16 +127,15 @@ func (h *feedHistory) tablePosition(since time.Time) (at changefeed.Token, err e
 	return at, nil
 }
 
-// setGeneration assigns the current generation of the feed to a new token. The generation begins after all earlier
-// changes.
+// setGeneration assigns the current feed generation to a new token. The generation begins after all earlier changes.
 func (h *feedHistory) setGeneration(at *changefeed.Token) {
 	at.Generation = h.table.FeedGeneration(at.Kept)
 	at.Above(h.table.FeedAbove(at.Kept))
 }
 
 // checkTable returns an error if changes after the position may not have been logged, or may have expired. A feed that
-// was enabled by an older build has no generation. A token that has read everything up to the second in which logging
-// began may have missed earlier changes in that second.
+// an older build has enabled has no generation. If a token ends in the second in which logging began, the feed may lack
+// earlier changes in this second.
 func (h *feedHistory) checkTable(at *changefeed.Token) error {
 	f := h.table.Feed
 	first := at.Generation == 0
@@ -153,7 +152,8 @@ func (h *feedHistory) checkTable(at *changefeed.Token) error {
 	return nil
 }
 
-// interrupted returns the error for a token that is older than the start of the feed. began is in Unix seconds.
+// interrupted returns the error for a token that is older than the start of the feed. began is the start time in Unix
+// seconds.
 func (h *feedHistory) interrupted(began int64) error {
 	at := time.Unix(began, 0).UTC().Format(time.RFC3339)
 	return dberr.Invalidf("The change feed of %s was disabled or recreated after this paging state was returned: changes "+

@@ -40,15 +40,15 @@ func (feedSource) Holds(token.Token, []byte) bool { return true }
 // Late implements changefeed.Source.
 func (s feedSource) Late() bool { return s.deadlinePassed() }
 
-// maxUnpagedChanges limits the changes of an unpaged execution.
+// maxUnpagedChanges is the maximum number of changes that an unpaged execution returns.
 const maxUnpagedChanges = 10_000
 
-// run reads a page of the change feed. Its paging state is never empty. The paging state is the position at which the
-// feed can be resumed at any time.
+// run reads a page of the change feed. The paging state is never empty. A client can resume the feed at the paging
+// state at any time.
 func (s feedScan) run(ctx context.Context, r Reader) error {
 	if s.options.Clock != nil {
-		// Retention is based on the server's clock. According to the client's clock, an unread change could already
-		// have expired.
+		// Retention is based on the server's clock. A client with a different clock could treat an unread change as
+		// expired.
 		s.options.Now = s.options.Clock.Wall().Unix()
 		s.slots.now = s.options.Now
 	}
@@ -65,7 +65,7 @@ func (s feedScan) run(ctx context.Context, r Reader) error {
 			Level: s.options.Level, Principal: s.options.Claimant, NoWait: s.options.NoWait,
 			Deadline: s.request.deadline}}
 	if changes.Query.Level.OneReplica() {
-		changes.Query.Level = dberr.LocalQuorum // the read must see the changes that are known to be applied
+		changes.Query.Level = dberr.LocalQuorum // the read must return all changes that are known to be applied
 	}
 	none := false
 	if s.plan.where.keyRange {
@@ -132,22 +132,21 @@ func (s feedScan) emitChanges(entries []changefeed.Entry) error {
 	return nil
 }
 
-// emitImages emits one row for a change. The row contains the operation, the time, the row after the change, and the
-// row before it.
+// emitImages emits one row for a change. The row contains the operation, the time, and the images after and before the
+// change.
 func (s feedScan) emitImages(e *changefeed.Entry) error {
 	s.operation(e, e.Changed().String())
 	before := e.Before()
 	return s.emitBoth(&e.Row, &before, func(image *row.Row) error { return s.slots.fillRow(e.Clustering, image) })
 }
 
-// operation emits the first columns of every row of a feed of all versions: the operation and its time.
+// operation emits the operation and the time. These are the first columns in a feed of all versions.
 func (s feedScan) operation(e *changefeed.Entry, name string) {
 	s.page.Cells = appendCell(s.page.Cells, []byte(name))
 	s.page.Cells = appendCell(s.page.Cells, binary.BigEndian.AppendUint64(nil, uint64(e.Stamp/1000)))
 }
 
-// emitBoth completes the row of a change with the selected columns after the change and before it. fill sets the slots
-// from an image.
+// emitBoth adds the selected columns of both images to the row of a change. fill sets the slots from an image.
 func (s feedScan) emitBoth(after, before *row.Row, fill func(image *row.Row) error) error {
 	for _, image := range []*row.Row{after, before} {
 		if err := fill(image); err != nil {
@@ -166,13 +165,13 @@ func (s feedScan) emitBoth(after, before *row.Row, fill func(image *row.Row) err
 	return nil
 }
 
-// isStatic reports whether an entry with this clustering key is the static row.
+// isStatic reports whether a clustering key is the key of the static row.
 func (s feedScan) isStatic(clustering []byte) bool {
 	return len(clustering) == 0 && len(s.plan.table.Clustering) > 0
 }
 
-// emitLatest emits the current state of a changed row. A static row is returned like the row of a partition that has
-// only static columns.
+// emitLatest emits the current state of a changed row. The current state of a static row is returned like a partition
+// that has only static columns.
 func (s feedScan) emitLatest(e *changefeed.Entry) error {
 	if s.plan.table.Container == nil && s.isStatic(e.Clustering) {
 		if _, err := s.visitPartition(e.Token, e.Key, &e.Row); err != nil {
@@ -191,7 +190,7 @@ func (s feedScan) emitLatest(e *changefeed.Entry) error {
 	return err
 }
 
-// emitChange emits one row for a change, or one row for each deleted range.
+// emitChange emits one row for a change. For a range deletion, it emits one row for each deleted range.
 func (s feedScan) emitChange(e *changefeed.Entry) error {
 	if e.Changed() != command.RangesDeleted {
 		after, before, err := e.Images()
@@ -216,7 +215,7 @@ func (s feedScan) emitChange(e *changefeed.Entry) error {
 	}
 	for i := range h.Ranges {
 		r := &h.Ranges[i]
-		var text []byte // the condition is null if it would reveal masked values
+		var text []byte // null if the condition would reveal masked values
 		if s.options.Clear || !slices.ContainsFunc(s.plan.table.Clustering, masked) {
 			text = []byte(relation.RangeText(s.plan.table, r.Start, r.End))
 		}
@@ -229,8 +228,8 @@ func (s feedScan) emitChange(e *changefeed.Entry) error {
 
 func masked(c *schema.Column) bool { return c.Mask != nil }
 
-// emitVersion emits the row of a change: the operation and its time, the deleted range, and the row after and before
-// the change. If the change has no images, the slots of the row are null.
+// emitVersion emits the row of a change. The row contains the operation, the time, the deleted range, and the images
+// after and before the change. If the change has no images, the slots of the row are null.
 func (s feedScan) emitVersion(e *changefeed.Entry, operation string, deleted, timestamp []byte,
 	after, before *row.Row) error {
 	key, err := e.RowKey()
@@ -257,7 +256,7 @@ func (s feedScan) emitVersion(e *changefeed.Entry, operation string, deleted, ti
 	})
 }
 
-// chargingVisitor forwards the charges of a feed's reads to the scan.
+// chargingVisitor forwards the charges of change feed reads to the scan.
 type chargingVisitor struct {
 	command.Visitor
 	s *scan

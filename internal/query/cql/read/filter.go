@@ -24,15 +24,15 @@ const (
 	filterEntry
 )
 
-// filter is one condition on a row, with evaluated values.
+// filter is one condition on a row. The operands are evaluated.
 type filter struct {
 	op   filterOp
 	slot int
 	typ  *cqltype.Type
-	// value is the operand. key is set for filterEntry, and values for filterIn.
+	// value is the operand. filterEntry also uses key. filterIn uses values instead.
 	value, key []byte
 	values     [][]byte
-	// analysis is the index analysis that is applied to texts before the comparison.
+	// analysis is the index analysis that is applied to text values before the comparison.
 	analysis schema.Analysis
 }
 
@@ -177,7 +177,7 @@ func (w *where) containsFilters(r *relation.Restriction, b *expr.Bindings) (
 
 func isText(t *cqltype.Type) bool { return t.Kind == cqltype.Text || t.Kind == cqltype.Ascii }
 
-// evalFilter evaluates the operand of a filter. noun is used in errors.
+// evalFilter evaluates the operand of a filter. Error messages contain noun.
 func evalFilter(t expr.Term, b *expr.Bindings, noun string, c *schema.Column) ([]byte, error) {
 	v, state, err := t.Eval(b)
 	switch {
@@ -191,7 +191,7 @@ func evalFilter(t expr.Term, b *expr.Bindings, noun string, c *schema.Column) ([
 	return v, nil
 }
 
-// matches reports whether a value satisfies the filter. Null never does.
+// matches reports whether a value satisfies the filter. A null value never satisfies a filter.
 func (f *filter) matches(v []byte) bool {
 	if v == nil {
 		return false
@@ -248,7 +248,7 @@ func (f *filter) contains(v []byte) bool {
 	return false
 }
 
-// matchesAnalyzed works like matches for texts that are compared after index analysis.
+// matchesAnalyzed reports whether a text value satisfies the filter after index analysis.
 func (f *filter) matchesAnalyzed(v []byte) bool {
 	equal := func(text []byte) bool { return expr.AnalyzedEqual(f.analysis, text, f.value) }
 	switch {
@@ -270,7 +270,7 @@ func (f *filter) matchesAnalyzed(v []byte) bool {
 	return false
 }
 
-// filterBytes is the number of value bytes that count as one step of work.
+// filterBytes is the number of value bytes that the meter counts as one step.
 const filterBytes = 8
 
 // passes reports whether the current row satisfies all filters.

@@ -20,17 +20,17 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// fixture is a schema with tables in memory. It supports only the DDL and the writes that are needed to prepare test
-// data in CQL.
+// fixture is a schema with tables in memory. The fixture supports only the CQL statements that are needed to prepare
+// test data.
 type fixture struct {
 	schema   *schema.Schema
 	keyspace string
 	tables   map[uint32]*memory
-	// clock is the timestamp of the next write. now is the time of reads in seconds.
+	// clock is the timestamp of the next write. now is the time of reads in Unix seconds.
 	clock, now int64
 	uuids      *cqltype.TimeUUIDs
 	stamp      byte
-	mu         sync.Mutex // protects tables
+	mu         sync.Mutex // guards tables
 }
 
 // errScene is returned for statements that the fixture does not support.
@@ -43,7 +43,6 @@ func newFixture() *fixture {
 	}
 }
 
-// binds holds bound values.
 type binds struct {
 	values [][]byte
 	unset  []bool
@@ -62,7 +61,7 @@ func (w *fixture) next() schema.UUID {
 	return schema.UUID{0: w.stamp, 15: 1}
 }
 
-// table finds a table like a session.
+// table finds a table by name.
 func (w *fixture) table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error) {
 	ks := name.Keyspace.Name
 	if ks == "" {
@@ -261,7 +260,7 @@ func (w *fixture) scene(name parser.QualifiedName, using parser.Using, markers i
 	return s, nil
 }
 
-// eval evaluates a term. eval returns errScene for an unset value.
+// eval evaluates a term. For an unset value, eval returns errScene.
 func (s *rowBuilder) eval(t parser.Term, r expr.Receiver) ([]byte, error) {
 	bound, err := expr.Bind(t, r, s.env)
 	if err != nil {
@@ -388,7 +387,7 @@ func (w *fixture) insert(stmt *parser.Insert, markers int, b binds) error {
 	return s.apply()
 }
 
-// where sets key columns from equalities.
+// where sets the key columns from equality relations.
 func (s *rowBuilder) where(relations []parser.Relation) error {
 	for i := range relations {
 		r := &relations[i]
@@ -517,7 +516,7 @@ func (w *fixture) prepare(text string) (*Plan, error) {
 	return Prepare(compat.Cassandra40, sel, ks, t, len(markers))
 }
 
-// execute executes a plan. The consistency level is LOCAL_QUORUM unless a different level is given.
+// execute executes a plan. The default consistency level is LOCAL_QUORUM.
 func (w *fixture) execute(p *Plan, b binds, o Options) (*Page, error) {
 	if o.Level == dberr.Any {
 		o.Level = dberr.LocalQuorum

@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestGolden compares plans and results with the golden files. The commands are scene (statements, one per line, that
-// create a schema and rows), explain, select (all pages in sequence if page=n is set), and prepare (the markers and the
-// markers of the partition key).
+// TestGolden compares plans and results with the golden files. The command scene executes statements that create a
+// schema and rows. The command explain prints a plan. The command select prints all pages of a result. The command
+// prepare prints the bind markers.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
 		w := newFixture()
@@ -32,7 +32,7 @@ func TestGolden(t *testing.T) {
 					}
 				}
 				return ""
-			case "later": // seconds pass
+			case "later": // advances the clock
 				var n int
 				d.ScanArgs(t, "seconds", &n)
 				w.now += int64(n)

@@ -10,27 +10,26 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// group holds the rows that are aggregated into one row. Without GROUP BY, these are all rows of the result. With GROUP
-// BY, they are the rows of a partition that have the same clustering prefix.
+// group holds the rows that are aggregated into one row. If the statement has no GROUP BY, the group consists of all
+// rows. Otherwise, the group consists of the rows of a partition that have the same clustering prefix.
 type group struct {
 	plan   *Plan
 	bind   *expr.Bindings
 	open   bool
 	prefix []byte
-	// probe is the prefix of the current row if the prefix includes a function value.
+	// probe is the prefix of the current row. It is used only if the prefix includes a function value.
 	probe        []byte
 	accumulators []*expr.Accumulator
 	results      [][]byte
-	// first holds the slots of the group's first row for columns outside aggregates. It points into buf.
+	// first holds the slots of the group's first row for columns outside aggregates. The slots refer to buf.
 	first [][]byte
 	buf   []byte
 	// head and last are the clustering keys of the group's first and last rows. alone reports whether the last row is
-	// the only row of its partition.
+	// the only row in its partition.
 	head, last []byte
 	alone      bool
 }
 
-// reset clears the group and keeps its buffers.
 func (g *group) reset() {
 	clear(g.accumulators)
 	clear(g.results)
@@ -55,8 +54,8 @@ func (g *group) contains(clustering []byte) (bool, error) {
 	return bytes.Equal(prefix, g.prefix), err
 }
 
-// add adds the current row. It opens the group if it is not open. alone reports whether the row is the only row of its
-// partition.
+// add adds the current row. If no group is open, add opens a group. alone reports whether the row is the only row in
+// its partition.
 func (g *group) add(clustering []byte, alone bool) error {
 	if !g.open {
 		if err := g.start(clustering); err != nil {
@@ -72,8 +71,8 @@ func (g *group) add(clustering []byte, alone bool) error {
 	return nil
 }
 
-// prefixOf returns the clustering prefix of the group. The prefix is followed by the value of the grouping function, if
-// any. The row's values must be in the bindings. The result is valid until the next call.
+// prefixOf returns the clustering prefix of the current row, followed by the value of the grouping function, if any.
+// The bindings must contain the values of the row. The result is valid until the next call of prefixOf.
 func (g *group) prefixOf(clustering []byte) ([]byte, error) {
 	rest := clustering
 	for _, c := range g.plan.table.Clustering[:g.plan.groups.prefix] {
@@ -94,7 +93,6 @@ func (g *group) prefixOf(clustering []byte) ([]byte, error) {
 	return g.probe, err
 }
 
-// start starts the group with its first row.
 func (g *group) start(clustering []byte) error {
 	prefix, err := g.prefixOf(clustering)
 	if err != nil {
@@ -103,7 +101,7 @@ func (g *group) start(clustering []byte) error {
 	g.open, g.prefix, g.buf = true, append(g.prefix[:0], prefix...), g.buf[:0]
 	g.head = append(g.head[:0], clustering...)
 	if g.buf == nil {
-		g.buf = []byte{} // an empty part of a value is an empty value, not null
+		g.buf = []byte{} // an empty slice represents an empty value, and nil represents null
 	}
 	for i, v := range g.bind.Row {
 		if g.first[i] = nil; v != nil {
@@ -115,7 +113,7 @@ func (g *group) start(clustering []byte) error {
 	return nil
 }
 
-// close ends the group. It makes the first row and the results of the aggregates visible to the selectors.
+// close ends the group. The selectors then use the values of the first row and the results of the aggregates.
 func (g *group) close() error {
 	for i, a := range g.accumulators {
 		var err error

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// TestGroupKeepsEmptyValues checks that an empty value in the first row of the first group does not become null.
+// TestGroupKeepsEmptyValues checks that an empty value in the first row of the first group is not converted to null.
 func TestGroupKeepsEmptyValues(t *testing.T) {
 	g := group{plan: &Plan{table: &schema.Table{}}, bind: &expr.Bindings{Row: [][]byte{{}, nil, {1}}},
 		first: make([][]byte, 3)}

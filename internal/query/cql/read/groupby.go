@@ -13,21 +13,21 @@ import (
 
 const groupOrder = "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"
 
-// grouping is the GROUP BY clause and the aggregation of rows.
+// grouping holds the GROUP BY clause and describes the aggregation of rows.
 type grouping struct {
-	// aggregated reports whether rows are aggregated by aggregates or a GROUP BY. grouped reports whether the statement
-	// has a GROUP BY.
+	// aggregated reports whether the statement has aggregates or a GROUP BY. grouped reports whether the statement has
+	// a GROUP BY.
 	aggregated, grouped bool
 	// prefix is the number of clustering columns that define the groups of a partition.
 	prefix int
-	// function is a function of the clustering column after the prefix whose value also defines the groups, or nil.
-	// text is the function as written.
+	// function is a function of the clustering column after the prefix, or nil. The function's value also defines the
+	// groups. text is the function's text in the statement.
 	function expr.Term
 	text     string
 }
 
-// bindGroups checks GROUP BY. Its columns must follow the order of the primary key. A key column may be omitted only if
-// it is restricted to one value.
+// bindGroups checks GROUP BY. The columns must follow the order of the primary key. A key column may be omitted only if
+// the column is restricted to one value.
 func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 	p.groups.grouped = len(stmt.GroupBy) > 0
 	p.groups.aggregated = p.groups.grouped || len(p.sel.aggregates) > 0
@@ -70,8 +70,8 @@ func (p *Plan) bindGroups(stmt *parser.Select, env *expr.Env) error {
 	return nil
 }
 
-// groupColumn returns the column of a GROUP BY term. If the term is a function, groupColumn binds the function, which
-// must be the last term.
+// groupColumn returns the column of a GROUP BY term. If the term is a function, groupColumn binds the function. A
+// function must be the last term.
 func (p *Plan) groupColumn(t parser.Term, env *expr.Env) (*schema.Column, error) {
 	names := expr.ColumnsIn(t)
 	switch t.(type) {

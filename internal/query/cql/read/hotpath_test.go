@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// still is a reader that returns the same rows for every command at no cost.
+// still is a reader that returns the same rows for every command.
 type still struct {
 	clusterings [][]byte
 	row         row.Row
@@ -30,7 +30,8 @@ func (s *still) Read(_ context.Context, r *command.Read, v command.Visitor) erro
 	return err
 }
 
-// hotPathFixture returns a prepared SELECT on a table with five columns, and a reader that returns enough rows.
+// hotPathFixture returns a prepared SELECT on a table with five columns, and a reader that returns the given number of
+// rows.
 func hotPathFixture(tb testing.TB, query string, rows int) (*Plan, *still) {
 	w := newFixture()
 	for _, text := range []string{
@@ -73,8 +74,8 @@ var hotQueries = []struct{ name, text string }{
 	{"reversed", "SELECT * FROM t WHERE k = ? AND c >= ? ORDER BY c DESC LIMIT 10"},
 }
 
-// TestHotPathDoesNotAllocate checks that prepared reads of a row and of a slice allocate no memory after their buffers
-// have grown, including the paging state of a full page.
+// TestHotPathDoesNotAllocate checks that prepared reads of a row and of a slice do not allocate memory after the
+// buffers have grown. The slice read includes the paging state of a full page.
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	if raced {
 		t.Skip("pools forget under the race detector")
@@ -102,8 +103,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkExecute measures the CPU time of this package for a read: per execution, and per row of a page of a thousand
-// rows.
+// BenchmarkExecute measures the CPU time of this package per execution and per row of a page with a thousand rows.
 func BenchmarkExecute(b *testing.B) {
 	for _, q := range []struct {
 		name, text string

@@ -14,11 +14,11 @@ import (
 // indexLookup chooses the index that a read uses and holds the values to look up.
 type indexLookup struct {
 	table *schema.Table
-	// index is the index, or nil. value is the value to look up in the index. If the index is on map entries, value is
-	// the key of an entry and entry is the value of the entry.
+	// index is the index, or nil. value is the value to look up in the index. For an index on map entries, value is the
+	// key of the entry and entry is the value of the entry.
 	index        *schema.Index
 	value, entry expr.Term
-	// terms holds the lookups in storage-attached indexes. If it is not empty, index is the index of the first term.
+	// terms holds the lookups in storage-attached indexes. If terms is not empty, index is the index of the first term.
 	terms []saiTerm
 }
 
@@ -28,7 +28,8 @@ func (l *indexLookup) hasIndex(set *relation.Set) bool {
 
 func (l *indexLookup) hasIndexFor(r *relation.Restriction) bool { return l.supporting(r) != nil }
 
-// supporting returns the first index, ordered by name, that serves a restriction.
+// supporting returns the index that serves a restriction. If several indexes serve the restriction, supporting returns
+// the index with the lowest name.
 func (l *indexLookup) supporting(r *relation.Restriction) *schema.Index {
 	if i := l.legacy(r); i != nil {
 		return i
@@ -36,7 +37,8 @@ func (l *indexLookup) supporting(r *relation.Restriction) *schema.Index {
 	return l.saiIndex(r)
 }
 
-// legacy returns the first index, ordered by name, that serves a restriction and is not storage-attached.
+// legacy returns the index that serves a restriction and is not storage-attached. If several indexes qualify, legacy
+// returns the index with the lowest name.
 func (l *indexLookup) legacy(r *relation.Restriction) *schema.Index {
 	for _, i := range l.table.SortedIndexes() {
 		for _, c := range r.Columns {
@@ -62,9 +64,9 @@ func supports(i *schema.Index, c *schema.Column, r *relation.Restriction) bool {
 	return false
 }
 
-// choose chooses the index that serves one of the filters. keyRange reports whether the index finds the partitions. An
-// index on a regular column is preferred, followed by indexes on a clustering column, a static column, and a partition
-// key column.
+// choose chooses the index that serves one of the filters. keyRange reports whether the statement does not specify the
+// partition keys. An index on a regular column is preferred, followed by indexes on a clustering column, a static
+// column, and a partition key column.
 func (l *indexLookup) choose(filtered []*relation.Restriction, keyRange bool) {
 	if l.chooseTerms(filtered, keyRange); len(l.terms) > 0 {
 		l.index = l.terms[0].index
@@ -88,7 +90,7 @@ func (l *indexLookup) choose(filtered []*relation.Restriction, keyRange bool) {
 		}
 	}
 	if best == nil {
-		return // the index is on a column whose value is already fixed
+		return // the value of the indexed column is already fixed
 	}
 	switch l.index.Target {
 	case schema.IndexValues:

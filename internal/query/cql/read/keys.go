@@ -40,15 +40,14 @@ func keyTooLong(n int) error {
 	return dberr.Invalidf("Key length of %d is longer than maximum of %d", n, keyBytesMax)
 }
 
-// partitionKey is a partition to read.
 type partitionKey struct {
 	bytes []byte
 	token token.Token
-	// order is the key form of the components. It sorts the partitions of an IN.
+	// order is the key form of the components. The partitions of an IN are sorted by order.
 	order []byte
 }
 
-// keys evaluates the restrictions on the partition key. keys returns the distinct keys in the order of their values.
+// keys evaluates the restrictions on the partition key. It returns the distinct keys in the order of their values.
 func (w *where) keys(b *expr.Bindings) ([]partitionKey, error) {
 	tuples, err := relation.Product(w.pk.List, b)
 	if err != nil {

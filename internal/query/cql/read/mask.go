@@ -11,13 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// maskedSlot is a slot whose values are masked for clients without permission. If mask is nil, the values become null.
+// maskedSlot is a slot whose values are masked for clients without permission. If mask is nil, the values are replaced
+// by null.
 type maskedSlot struct {
 	slot int
 	mask *expr.Mask
 }
 
-// bindMasks finds the slots to mask, after all slots have been allocated.
+// bindMasks finds the slots to mask. All slots must be allocated before the call.
 func (p *Plan) bindMasks(env *expr.Env) {
 	for i, v := range p.sel.slots {
 		switch {
@@ -25,18 +26,18 @@ func (p *Plan) bindMasks(env *expr.Env) {
 		case v.part == cellValue:
 			p.masks = append(p.masks, maskedSlot{i, expr.MaskOf(v.column, env)})
 		case v.part == cellWriteTimesByKey, v.part == cellTTLsByKey:
-			// The keys and a timestamp together reveal which keys exist.
+			// A timestamp together with the key reveals that the key exists.
 			p.masks = append(p.masks, maskedSlot{slot: i})
 		}
 	}
 }
 
-// MaskedOutput reports whether a column of the result shows a masked column or is computed from a masked column.
+// MaskedOutput reports whether result column i contains a masked column or is computed from a masked column.
 func (p *Plan) MaskedOutput(i int) bool { return p.sel.outputs[i].masked }
 
-// RestrictedMasks returns the names of the masked columns by which the statement restricts rows, in table order. A
-// client that can restrict rows by a column can determine the values of the column even if the result does not show
-// them.
+// RestrictedMasks returns the names of the masked columns that the statement uses to restrict rows. The order is the
+// table order. A client that can restrict rows by a column can determine the values of the column, even if the result
+// does not contain the values.
 func (p *Plan) RestrictedMasks() (names []string) {
 	w := &p.where
 	for c := range p.table.Columns() {
@@ -58,8 +59,7 @@ func (w *where) restricts(c *schema.Column) bool {
 	return false
 }
 
-// mask returns the values of the current row that functions and aggregates receive: the masked values instead of the
-// stored values.
+// mask returns the values of the current row for functions and aggregates. Masked values replace the stored values.
 func (d *rowSlots) mask(masks []maskedSlot, m *meter.Meter) ([][]byte, error) {
 	d.maskedValues = append(d.maskedValues[:0], d.values...)
 	for _, s := range masks {

@@ -42,7 +42,7 @@ func (m *memory) partition(key []byte) *memoryPartition {
 	return m.partitions[i]
 }
 
-// apply merges an operand into a row, or into the header if header is true.
+// apply merges an operand into a row. If header is true, it merges the operand into the partition's header.
 func (m *memory) apply(key, clustering, operand []byte, header bool) error {
 	p := m.partition(key)
 	if header {
@@ -68,7 +68,7 @@ func merge(old, operand []byte) ([]byte, error) {
 	return row.Merge(nil, old, operand)
 }
 
-// Read implements Reader. An index lookup visits every row, because index entries are hints.
+// Read implements Reader. For an index lookup, it visits every row, because index entries are only hints.
 func (m *memory) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	m.reads++
 	for _, p := range m.partitions {
@@ -88,7 +88,7 @@ func (m *memory) Read(ctx context.Context, r *command.Read, v command.Visitor) e
 		}
 		step, err := m.visit(p, r, v, resumed)
 		if err != nil {
-			return fmt.Errorf("read: %w", err) // like a store
+			return fmt.Errorf("read: %w", err) // stores also wrap this error
 		}
 		if step == command.Stop {
 			return nil
@@ -146,7 +146,7 @@ func (m *memory) visit(p *memoryPartition, r *command.Read, v command.Visitor, r
 	for i := range rows {
 		scratch = append(scratch[:0], rows[i].clustering...)
 		step, err := v.Row(scratch, &rows[i].row)
-		for j := range scratch { // the arguments are valid only during the call
+		for j := range scratch { // the visitor's arguments are valid only during the call
 			scratch[j] = 0xee
 		}
 		if step != command.More || err != nil {

@@ -23,8 +23,8 @@ type orderColumn struct {
 type ordering struct {
 	// reversed reports whether partitions are read in reverse order.
 	reversed bool
-	// sort lists the positions of the clustering columns by which the rows are sorted after the read. It is used for
-	// ORDER BY over several partitions.
+	// sort lists the positions of the clustering columns that are used to sort the rows after the read. It is used for
+	// an ORDER BY of several partitions.
 	sort []int
 }
 
@@ -57,7 +57,8 @@ func (p *Plan) bindDistinct(stmt *parser.Select) error {
 	if stmt.PerPartitionLimit != nil {
 		return dberr.Invalidf("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries")
 	}
-	// A logical partition of a compact table without clustering columns is one row. Its columns count as static.
+	// In a compact table without clustering columns, each logical partition is one row, and the columns count as
+	// static.
 	flat := p.table.CompactStorage && len(p.table.Clustering) == 0
 	p.distinct = !flat
 	if !flat && !p.where.wholePartitions() {
@@ -84,8 +85,8 @@ func notDistinct(c *schema.Column) error {
 	return dberr.Invalidf("SELECT DISTINCT queries must only request partition key columns and/or static columns (not %s)", c.Name)
 }
 
-// bindOrder checks ORDER BY. It must name clustering columns in key order. All columns must have the declared
-// direction, or all must have the opposite direction.
+// bindOrder checks ORDER BY. The clause must list clustering columns in key order. Either all columns must have the
+// declared direction, or all columns must have the opposite direction.
 func (p *Plan) bindOrder(by []orderColumn, plainText bool) error {
 	if len(by) == 0 {
 		return nil
@@ -117,7 +118,7 @@ func (p *Plan) bindOrder(by []orderColumn, plainText bool) error {
 		reversed = append(reversed, o.descending != c.Desc)
 		if p.where.pk.Has(relation.In) {
 			if p.distinct {
-				return notDistinct(c) // rows are sorted by selected columns
+				return notDistinct(c) // the sort columns must be selected
 			}
 			p.order.sort = append(p.order.sort, c.Position)
 		}
@@ -131,11 +132,11 @@ func (p *Plan) bindOrder(by []orderColumn, plainText bool) error {
 	return nil
 }
 
-// limitClause holds LIMIT, PER PARTITION LIMIT, and USING TIMEOUT. Each clause is nil if the statement does not contain
-// it.
+// limitClause holds LIMIT, PER PARTITION LIMIT, and USING TIMEOUT. A field is nil if the statement does not contain the
+// clause.
 type limitClause struct {
 	rows, perPartition, timeout expr.Term
-	// rowsText and perPartitionText are the limits as written, for Explain.
+	// rowsText and perPartitionText are the texts of the limits, for Explain.
 	rowsText, perPartitionText string
 }
 
@@ -164,7 +165,7 @@ func (p *Plan) bindLimits(stmt *parser.Select, env *expr.Env) error {
 	return err
 }
 
-// unlimited is the limit of a query without LIMIT.
+// unlimited is the limit if the query has no LIMIT.
 const unlimited = 1<<63 - 1
 
 func evalLimit(t expr.Term, b *expr.Bindings) (int64, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// drawTable creates a table (k; a, b, c) with clustering columns in random directions, a static column, and rows. Some
-// partitions have only static columns.
+// drawTable creates a table with the partition key k and the clustering columns a, b, and c in random directions. The
+// table has a static column and random rows. Some partitions have only static columns.
 func drawTable(t *rapid.T) *fixture {
 	w := newFixture()
 	order := func(c string) string { return c + " " + rapid.SampledFrom([]string{"ASC", "DESC"}).Draw(t, c) }
@@ -32,7 +32,7 @@ func drawTable(t *rapid.T) *fixture {
 	for range rapid.IntRange(0, 3).Draw(t, "statics") {
 		w.run(t, fmt.Sprintf("INSERT INTO t (k, s) VALUES (%d, 1)", rapid.IntRange(0, 5).Draw(t, "static")))
 	}
-	for range rapid.IntRange(0, 20).Draw(t, "deleted") { // only tombstones
+	for range rapid.IntRange(0, 20).Draw(t, "deleted") { // partitions that contain only tombstones
 		w.memory(w.schema.Table("ks", "t")).partition(binary.BigEndian.AppendUint32(nil,
 			uint32(rapid.IntRange(6, 99).Draw(t, "gone"))))
 	}
@@ -49,7 +49,7 @@ func (w *fixture) run(t *rapid.T, text string) {
 	}
 }
 
-// all fetches every page of a query and returns the rows.
+// all returns the rows of all pages of a query.
 func (w *fixture) all(t *rapid.T, text string, size, visits, bytes int) []string {
 	p, err := w.prepare(text)
 	if err != nil {
@@ -108,8 +108,8 @@ var pagedQueries = []string{
 	"SELECT JSON k, a, v FROM t",
 }
 
-// TestPagesFormTheWholeResult checks Q2 for any page size, byte limit, and visit limit. The pages together must equal
-// the unpaged result, and only the last page may be short.
+// TestPagesFormTheWholeResult checks (Q2) for random page sizes, byte limits, and visit limits. All pages together must
+// equal the unpaged result. Only the last page may contain fewer rows than the page size.
 func TestPagesFormTheWholeResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawTable(t)
@@ -141,7 +141,7 @@ func TestPagesFormTheWholeResult(t *testing.T) {
 }
 
 // TestPageOverEmptyPartitions checks that a page over very many empty partitions ends after a limited number of keys.
-// The page must have a paging state but no rows. An unpaged count of the same table continues with a new command after
+// The page must have a paging state but no rows. An unpaged count of the table must continue with a new command after
 // the same number of keys.
 func TestPageOverEmptyPartitions(t *testing.T) {
 	w := newFixture()
@@ -191,7 +191,7 @@ func TestPageOverEmptyPartitions(t *testing.T) {
 	}
 }
 
-// drawn is a WHERE clause on the clustering columns together with a predicate that it must match.
+// drawn is a WHERE clause on the clustering columns and an equivalent predicate.
 type drawn struct {
 	text    string
 	matches func(a, b, c int) bool
@@ -237,7 +237,7 @@ func drawRelation(t *rapid.T, first int) (out drawn, next int, ends bool) {
 			})
 		}}, first + width, false
 	}
-	// Tuples from both sides, with different lengths.
+	// The clause bounds tuples of different lengths on both sides.
 	bound := func(op string) drawn {
 		width := rapid.IntRange(1, 3-first).Draw(t, "width")
 		v := rapid.SliceOfN(rapid.IntRange(0, 3), width, width).Draw(t, "bound")
@@ -279,7 +279,7 @@ func TestIntervalsMeanTheirRelations(t *testing.T) {
 		for _, line := range w.all(t, text, -1, 0, 0) {
 			var a, b, c int
 			if n, _ := fmt.Sscanf(line, "%d | %d | %d", &a, &b, &c); n < 3 {
-				continue // only static columns
+				continue // the partition has only static columns
 			}
 			if !slices.ContainsFunc(relations, func(r drawn) bool { return !r.matches(a, b, c) }) {
 				want = append(want, line)

@@ -33,29 +33,28 @@ type Plan struct {
 	// dropped holds the dropped columns by ascending ID.
 	dropped []cqltype.Dropped
 
-	// oneRow reports whether the whole primary key is restricted by equalities.
+	// oneRow reports whether equalities restrict the whole primary key.
 	oneRow bool
-	// simple reports whether the clustering restrictions result in one interval without allocating. statics requests
-	// static cells. staticRows reports whether a partition with only static cells is returned as a row.
+	// simple is the result of where.simple. statics reports whether the plan reads static cells. staticRows reports
+	// whether a partition with only static cells is returned as a row.
 	simple, statics, staticRows bool
 	// masks lists the slots that are masked for clients without permission.
 	masks []maskedSlot
-	// baseTimes is set if times of a view's columns are selected. Otherwise, it is nil.
+	// baseTimes is nil unless the statement selects times of view columns.
 	baseTimes *baseTimes
 	// computes reports whether the plan calls user-defined or built-in functions.
 	computes bool
-	// evaluates reports whether an execution evaluates expressions: functions, aggregates, filters, masks, JSON, or
-	// sorting.
+	// evaluates reports whether an execution evaluates functions, aggregates, filters, masks, JSON, or sort keys.
 	evaluates bool
 }
 
-// Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers of the whole statement.
+// Prepare binds a SELECT on a table of a keyspace. markers is the number of bind markers in the whole statement.
 func Prepare(rel *compat.Release, stmt *parser.Select, ks *schema.Keyspace, table *schema.Table, markers int) (*Plan,
 	error) {
 	return Bind(stmt, expr.NewEnv(rel, ks, table, markers))
 }
 
-// Bind binds a SELECT in an environment that it may share with other statements of a transaction.
+// Bind binds a SELECT in an environment. The statements of a transaction share an environment.
 func Bind(stmt *parser.Select, env *expr.Env) (*Plan, error) {
 	table := env.Table
 	p := &Plan{keyspace: env.Keyspace, table: table, distinct: stmt.Distinct, dropped: table.Hidden()}
@@ -115,15 +114,16 @@ func (p *Plan) Table() *schema.Table { return p.table }
 // Columns describes the columns of the result.
 func (p *Plan) Columns() []Column { return p.columns }
 
-// Variables describes the bind markers.
+// Variables returns descriptions of the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key components in key order. PKIndexes returns nil unless all
-// components are bound.
+// PKIndexes returns the indexes of the partition key markers in key order. It returns nil unless all components of the
+// partition key are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// IsShort reports whether an execution with this page size reads at most about rowsMax rows of one logical partition.
-// A short execution takes microseconds. It reads one row, or a page that is neither filtered nor aggregated.
+// IsShort reports whether an execution with the given page size reads at most about rowsMax rows of one logical
+// partition. A short execution reads one row, or a page that is neither filtered nor aggregated, and takes
+// microseconds.
 func (p *Plan) IsShort(pageSize, rowsMax int) bool {
 	w := &p.where
 	if p.computes || p.ann != nil || p.baseTimes != nil || w.feed.start != nil || w.keyRange || w.lookup.index != nil ||
@@ -140,7 +140,8 @@ func (p *Plan) OneRow() bool { return p.oneRow || p.groups.aggregated && !p.grou
 // Indexed reports whether an index is used.
 func (p *Plan) Indexed() bool { return p.where.lookup.index != nil }
 
-// Key returns the partition key to read. Key returns an error unless the plan reads exactly one key.
+// Key returns the partition key that the plan reads. It returns an error unless the plan reads exactly one partition
+// key.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.where.feed.start != nil {
 		return nil, dberr.Invalidf("A SELECT in a transaction cannot read the change feed")
@@ -161,7 +162,8 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	return keys[0].bytes, nil
 }
 
-// Keys returns the partition keys to read. ok is false if the statement does not specify them.
+// Keys returns the partition keys that the plan reads. If the statement does not specify the partition keys, ok is
+// false.
 func (p *Plan) Keys(b *expr.Bindings) (list [][]byte, ok bool, err error) {
 	w := &p.where
 	if w.feed.start != nil || p.ann != nil || w.keyRange || w.lookup.index != nil || w.token != nil {
@@ -188,7 +190,7 @@ func (p *Plan) FansOut() bool { return p.where.keyRange }
 // Filters reports whether an execution may read rows that it does not return.
 func (p *Plan) Filters() bool { return len(p.where.filtered) > 0 }
 
-// prepare computes the data that executions require.
+// prepare sets the fields that executions require.
 func (p *Plan) prepare(env *expr.Env) {
 	p.computes = env.Computes()
 	p.evaluates = p.computes || p.table.Masked() || p.groups.aggregated || p.sel.json || len(p.where.filtered) > 0 ||
@@ -216,7 +218,7 @@ func (p *Plan) prepare(env *expr.Env) {
 	}
 }
 
-// describe sets the metadata of PREPARE: columns, markers, and the markers of the partition key.
+// describe sets the result columns, the bind markers, and the indexes of the partition key markers.
 func (p *Plan) describe(stmt *parser.Select, env *expr.Env) {
 	if stmt.JSON {
 		p.columns = []Column{{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: "[json]",

@@ -4,5 +4,5 @@
 
 package read
 
-// raced is true under the race detector, which makes pools drop items.
+// raced is true if the race detector is enabled. The race detector makes pools drop items.
 const raced = true

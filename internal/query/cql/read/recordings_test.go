@@ -20,7 +20,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// recorded is a test of the conformance recordings.
+// recorded is a test case of the conformance recordings.
 type recorded struct {
 	Test  string         `json:"test"`
 	Needs []string       `json:"needs"`
@@ -113,8 +113,8 @@ func wireName(t *cqltype.Type) string {
 	return t.String()
 }
 
-// TestRecordings replays the SELECTs of the conformance recordings whose test data the fixture supports.
-// ILION_RECORDINGS is the folder of the recordings.
+// TestRecordings replays SELECT statements of the conformance recordings if the fixture supports the test data. The
+// environment variable ILION_RECORDINGS specifies the folder of the recordings.
 func TestRecordings(t *testing.T) {
 	dir := os.Getenv("ILION_RECORDINGS")
 	if dir == "" {
@@ -226,7 +226,7 @@ func (r *replay) run() (compared, failed int, stopped bool) {
 	return compared, failed, false
 }
 
-// signatures sorts the signatures in an error text. Cassandra returns them in hash order.
+// signatures sorts the function signatures in an error text, because Cassandra returns the signatures in hash order.
 func signatures(s string) string {
 	for _, head := range []string{"known type signatures: ", "following signatures: "} {
 		if _, list, ok := strings.Cut(s, head); ok {
@@ -418,7 +418,7 @@ func recordedColumns(e *recordedExpect) string {
 	return strings.Join(cols, ", ") + "\n"
 }
 
-// decode splits a page into cells: hex strings or null.
+// decode splits a page into cells. Each cell is a hexadecimal string or null.
 func decode(p *Page, columns int) [][]string {
 	var out [][]string
 	cells := p.Cells

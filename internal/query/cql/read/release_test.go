@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestTimes checks that the write times of a multi-cell column are a list with one time per element. For a user-defined
-// type, the list has one time per field, and null for missing fields. TTLs are remaining times.
+// TestTimes checks the write times and remaining TTLs of multi-cell columns. The list of a collection must contain one
+// time per element. The list of a user-defined type must contain one time per field, or null for missing fields.
 func TestTimes(t *testing.T) {
 	list := cqltype.ListOf(cqltype.Native(cqltype.Int))
 	kind := cqltype.UDTOf("k", "u", []string{"a", "b", "c"}, []*cqltype.Type{list, list, list})

@@ -31,7 +31,6 @@ type request struct {
 	afterKey, afterClustering []byte
 }
 
-// reset clears the request and keeps its buffers.
 func (q *request) reset() {
 	clear(q.components)
 	clear(q.slices)
@@ -91,7 +90,6 @@ func (q *request) bounds() (none bool, err error) {
 	return none, err
 }
 
-// lookup evaluates the index lookup.
 func (q *request) lookup() error {
 	w := &q.plan.where
 	if len(w.lookup.terms) > 0 {
@@ -121,13 +119,13 @@ func (q *request) lookup() error {
 
 // afterPosition makes the command resume after a position.
 func (q *request) afterPosition(at *position) {
-	q.afterKey = keyIn(q.afterKey, at.key) // nil would mean the beginning
+	q.afterKey = keyIn(q.afterKey, at.key) // nil would select the beginning
 	q.afterClustering = append(q.afterClustering[:0], at.clustering...)
 	q.cmd.AfterKey, q.cmd.AfterToken, q.cmd.AfterClustering = q.afterKey, at.token, q.afterClustering
 	q.cmd.AfterPartition = at.afterPartition
 }
 
-// afterRow makes the command resume after a row of its partition. afterRow returns false if no rows remain.
+// afterRow makes the command resume after a row of the partition. If no rows remain, afterRow returns false.
 func (q *request) afterRow(at *position) bool {
 	q.afterClustering = append(q.afterClustering[:0], at.clustering...)
 	q.cmd.Slices = relation.After(q.slices, q.afterClustering, q.plan.order.reversed)

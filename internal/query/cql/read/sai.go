@@ -13,19 +13,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// saiTerm is a condition that a storage-attached index (SAI) serves. It matches the rows whose value equals a given
-// value or is in a given range.
+// saiTerm is a condition that a storage-attached index (SAI) serves. The condition is an equality or a range.
 type saiTerm struct {
 	index *schema.Index
 	form  expr.IndexForm
 	// whole reports whether an index entry refers to a whole logical partition.
 	whole bool
-	// key and value are the parts of the lookup. key is nil unless the lookup is a map entry. If a tuple of columns is
-	// compared with one marker, the value is one component of the tuple.
+	// key and value are the parts of the lookup. If the lookup is not a map entry, key is nil. If a tuple of columns is
+	// compared with one marker, value is one component of the tuple.
 	key, value expr.Term
 	tuple      *relation.Restriction
 	component  int
-	// low and high are the bounds of a range, or nil if the range is open. ranged reports whether the term is a range.
+	// low and high are the bounds of a range. An open bound is nil. ranged reports whether the term is a range.
 	low, high *relation.Bound
 	ranged    bool
 }
@@ -61,7 +60,7 @@ func saiSupports(i *schema.Index, c *schema.Column, r *relation.Restriction) boo
 	return false
 }
 
-// saiIndex returns a storage-attached index that serves a restriction, or nil if there is no such index.
+// saiIndex returns a storage-attached index that serves a restriction, or nil.
 func (l *indexLookup) saiIndex(r *relation.Restriction) *schema.Index {
 	for _, i := range l.table.SortedIndexes() {
 		for _, c := range r.Columns {
@@ -85,7 +84,7 @@ func (l *indexLookup) allColumnsSAI(r *relation.Restriction) bool {
 	return true
 }
 
-// allSAI reports whether filters exist and storage-attached indexes serve all of them.
+// allSAI reports whether the query has filters and storage-attached indexes serve all filters.
 func (w *where) allSAI() bool {
 	n := 0
 	for _, set := range w.checked {
@@ -99,7 +98,7 @@ func (w *where) allSAI() bool {
 	return n > 0
 }
 
-// analysisOf returns the analysis that the index serving a restriction applies to texts of a column.
+// analysisOf returns the analysis that the index for a restriction applies to the texts of a column.
 func (l *indexLookup) analysisOf(r *relation.Restriction, c *schema.Column, target schema.IndexTarget) schema.Analysis {
 	for _, i := range l.table.SortedIndexes() {
 		if i.Attached() && i.Column == c.Name && i.Target == target && saiSupports(i, c, r) {
@@ -109,9 +108,8 @@ func (l *indexLookup) analysisOf(r *relation.Restriction, c *schema.Column, targ
 	return schema.Analysis{}
 }
 
-// chooseTerms collects the filters that storage-attached indexes serve. In one logical partition, these are only
-// equality filters on row values. For ranges, and for values that all rows of the partition share, reading the
-// partition is faster than using the index.
+// chooseTerms collects the filters that storage-attached indexes serve. For a single logical partition, it collects
+// only equality filters on row values. For other filters, reading the partition is faster than using an index.
 func (l *indexLookup) chooseTerms(filtered []*relation.Restriction, keyRange bool) {
 	for _, r := range filtered {
 		for _, i := range l.table.SortedIndexes() {
@@ -128,7 +126,7 @@ func (l *indexLookup) chooseTerms(filtered []*relation.Restriction, keyRange boo
 	slices.SortStableFunc(l.terms, func(a, b saiTerm) int { return a.rank() - b.rank() })
 }
 
-// rank orders terms by their expected number of rows in ascending order.
+// rank returns the order of a term. Terms with fewer expected rows have lower ranks.
 func (t *saiTerm) rank() int {
 	switch {
 	case t.ranged:
@@ -201,8 +199,8 @@ func (t *saiTerm) eval(b *expr.Bindings) (command.IndexTerm, error) {
 	return out, err
 }
 
-// interval returns the index forms of a range. The forms of long values are truncated, so the interval may contain
-// additional values.
+// interval returns the index forms of a range. The index forms of long values are truncated, so the interval may
+// contain additional values.
 func (t *saiTerm) interval(b *expr.Bindings) (from, to []byte, err error) {
 	from, to = []byte{}, []byte{0xff}
 	for _, end := range []*relation.Bound{t.low, t.high} {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// scan is one execution of a plan. It is the visitor of the plan's commands and passes each row through its operators.
+// scan is one execution of a plan. It visits the rows of the plan's commands and passes each row through the operators.
 // Scans are pooled.
 type scan struct {
 	plan    *Plan
@@ -33,10 +33,9 @@ type scan struct {
 	ann                          annSearch
 	out                          resultWriter
 
-	// full reports whether the page is full. done reports whether the limit of the query has been reached.
+	// full reports whether the page is full. done reports whether the LIMIT has been reached.
 	full, done bool
-	// err is the error from the visitor. The client receives it unchanged, even if the reader returns a different
-	// error.
+	// err is the error of the visitor. The client receives err unchanged, even if the reader returns a different error.
 	err error
 }
 
@@ -93,7 +92,7 @@ func (s *scan) Row(clustering []byte, r *row.Row) (command.Step, error) {
 func (s *scan) Charge(u ru.Units) {
 	s.page.Charge += u
 	if s.ann.walk != nil {
-		s.ann.previous = math.MaxFloat32 // the walk of the next physical partition starts again
+		s.ann.previous = math.MaxFloat32 // the next physical partition starts a new walk
 	}
 }
 
@@ -123,7 +122,7 @@ func (s *scan) visitPartition(tok token.Token, key []byte, static *row.Row) (com
 	return s.visited(step, nil, true), err
 }
 
-// rowSteps is the number of steps of work that each row adds to the allowance.
+// rowSteps is the number of evaluation steps that each row adds to the allowance.
 const rowSteps = 200
 
 func (s *scan) visitRow(clustering []byte, r *row.Row) (command.Step, error) {
@@ -190,12 +189,11 @@ func (s *scan) visited(step command.Step, clustering []byte, afterPartition bool
 	return command.Stop
 }
 
-// mark sets the position at which to resume.
 func (s *scan) mark(clustering []byte, afterPartition bool) {
 	s.cursor.mark(&s.current, clustering, afterPartition, s.limits.remaining)
 }
 
-// useRow processes a row that satisfies the filters. alone reports whether the row is the only row of its partition.
+// useRow processes a row that satisfies the filters. alone reports whether the row is the only row in its partition.
 func (s *scan) useRow(clustering []byte, alone bool) (command.Step, error) {
 	if err := s.applyMasks(); err != nil {
 		return command.Stop, err
@@ -217,8 +215,8 @@ func (s *scan) useRow(clustering []byte, alone bool) (command.Step, error) {
 	return s.countRow(clustering, alone), nil
 }
 
-// applyMasks makes the current row visible to functions and aggregates, with masked values if the client must not see
-// the stored values.
+// applyMasks sets the values of the current row for functions and aggregates. If the client must not see the stored
+// values, applyMasks replaces them with masked values.
 func (s *scan) applyMasks() (err error) {
 	s.bind.Row = s.slots.values
 	if !s.options.Clear && len(s.plan.masks) > 0 {
@@ -227,8 +225,8 @@ func (s *scan) applyMasks() (err error) {
 	return err
 }
 
-// aggregate adds a row to its group. If the row starts a new group, the previous group ends. If the group fills the
-// page, the row is left for the next page.
+// aggregate adds a row to its group. If the row starts a new group, the previous group ends. If the page is then full,
+// the row belongs to the next page.
 func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
 	if s.plan.groups.grouped && s.group.open {
 		same, err := s.group.contains(clustering)
@@ -247,7 +245,7 @@ func (s *scan) aggregate(clustering []byte, alone bool) (command.Step, error) {
 	return command.More, nil
 }
 
-// closeGroup emits and counts the current group. If no group exists, it emits the aggregates of an empty set.
+// closeGroup emits and counts the current group. If no group exists, closeGroup emits the aggregates of an empty set.
 func (s *scan) closeGroup() (command.Step, error) {
 	row := s.bind.Row
 	if err := s.group.close(); err != nil {
@@ -266,8 +264,8 @@ func (s *scan) closeGroup() (command.Step, error) {
 	return s.countRow(s.group.last, s.group.alone), nil
 }
 
-// countRow counts a row or a group of the result. clustering is the clustering key of the row, or of the last row of
-// the group.
+// countRow counts a row or a group of the result. clustering is the clustering key of the row or of the group's last
+// row.
 func (s *scan) countRow(clustering []byte, alone bool) command.Step {
 	s.limits.count(&s.current)
 	over := alone || s.current.left == 0 || len(s.plan.table.Clustering) == 0
@@ -285,8 +283,8 @@ func (s *scan) countRow(clustering []byte, alone bool) command.Step {
 	return command.Stop
 }
 
-// endPartition ends the current partition, if any. A partition with only static columns is returned as a row, and its
-// group ends.
+// endPartition ends the current partition, if any. If the partition has only static columns, endPartition returns the
+// partition as a row.
 func (s *scan) endPartition() error {
 	if !s.current.open {
 		return nil

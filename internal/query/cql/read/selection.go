@@ -23,15 +23,15 @@ const (
 	cellWriteTime
 	cellMaxWriteTime
 	cellTTL
-	// The times of all cells, as lists.
+	// These parts are the times of all cells as lists.
 	cellWriteTimes
 	cellTTLs
-	// The times of all cells by key or field, as defined by expr.TimesOf.
+	// These parts are the times of all cells by key or field. See expr.TimesOf.
 	cellWriteTimesByKey
 	cellTTLsByKey
 )
 
-// slot is a value read from each row: the value of a column, its write time, or its TTL.
+// slot is a value that is read from each row. It is the value, the write time, or the TTL of a column.
 type slot struct {
 	column *schema.Column
 	part   cellPart
@@ -43,7 +43,7 @@ type output struct {
 	// jsonName is the key of the column in JSON, including the colon.
 	jsonName string
 	typ      *cqltype.Type
-	// slot is the slot of the value if the selector is a plain column. Otherwise, slot is -1, and term computes the
+	// If the selector is a plain column, slot is the slot of the value. Otherwise, slot is -1 and term computes the
 	// value.
 	slot int
 	term expr.Term
@@ -51,16 +51,14 @@ type output struct {
 	masked bool
 }
 
-// selection is a SELECT clause. During binding, it is the expr.Scope of the selectors.
+// selection is a SELECT clause. During binding, selection is also the expr.Scope of the selectors.
 type selection struct {
 	release *compat.Release
 	table   *schema.Table
 	outputs []output
 	slots   []slot
-	// indexes finds slots during binding.
 	indexes map[slot]int
-	// selected holds the columns to which the selectors refer, once for each slot. wildcard reports whether the clause
-	// is SELECT *.
+	// selected holds the column of each slot that the selectors use. wildcard reports whether the clause is SELECT *.
 	selected   []*schema.Column
 	wildcard   bool
 	aggregates []*expr.Aggregate
@@ -68,13 +66,13 @@ type selection struct {
 	// masked is set when a masked column is used.
 	masked bool
 
-	// The slots by source. keys and clusterings are indexed by position, and -1 means unused. clusterings ends with the
-	// last used column. statics and regulars are sorted by column ID.
+	// These fields hold the slots by source. keys and clusterings contain the slot for each key column, or -1 for
+	// unused columns. clusterings ends with the last used column. statics and regulars are sorted by column ID.
 	keys, clusterings []int
 	statics, regulars []cellSlot
 }
 
-// cellSlot is a slot filled from the cells of a row.
+// cellSlot is a slot whose value is read from the cells of a row.
 type cellSlot struct {
 	id        uint32
 	slot      int
@@ -127,8 +125,7 @@ func (s *selection) CellMetas(kind parser.CellMetaKind, name parser.Ident) (m ex
 	return expr.CellMetas{Slot: s.use(slot{c, part}), Type: typ, Column: c.Type}, nil
 }
 
-// cellMeta resolves the column of writetime, maxwritetime, or ttl. It also returns the type of the result for a single
-// cell.
+// cellMeta resolves the column of writetime, maxwritetime, or ttl. It also returns the result type for a single cell.
 func (s *selection) cellMeta(kind parser.CellMetaKind, name parser.Ident) (c *schema.Column, part cellPart,
 	typ *cqltype.Type, err error) {
 	if c, err = expr.FindColumn(s.table, name); err != nil {
@@ -147,7 +144,7 @@ func (s *selection) cellMeta(kind parser.CellMetaKind, name parser.Ident) (c *sc
 	return c, cellWriteTime, cqltype.Native(cqltype.Bigint), nil
 }
 
-// metaName returns the name of writetime, maxwritetime, or ttl for errors.
+// metaName returns the function name for error messages.
 func (s *selection) metaName(kind parser.CellMetaKind) string {
 	name := map[parser.CellMetaKind]string{parser.TTL: "ttl", parser.MaxWriteTime: "maxWriteTime",
 		parser.WriteTime: "writeTime"}[kind]
@@ -180,7 +177,8 @@ func (s *selection) slotOf(v slot) int {
 	return len(s.slots) - 1
 }
 
-// onlyStatics reports whether the clause selects at least one static column and otherwise only partition key columns.
+// onlyStatics reports whether the clause selects at least one static column and no columns other than static and
+// partition key columns.
 func (s *selection) onlyStatics() bool {
 	any := false
 	for _, c := range s.selected {
@@ -226,7 +224,7 @@ func (p *Plan) bindSelection(stmt *parser.Select, env *expr.Env) error {
 	return nil
 }
 
-// sortSlots groups the slots by source, after all slots have been allocated.
+// sortSlots groups the slots by source. All slots must be allocated before the call.
 func (s *selection) sortSlots() {
 	s.indexes = nil
 	s.keys = make([]int, len(s.table.PartitionKey))

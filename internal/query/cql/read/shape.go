@@ -11,12 +11,13 @@ import (
 
 // Shape describes a kind of read independently of its values.
 type Shape struct {
-	// Text is the WHERE clause without values. Text is empty for a read of the whole table.
+	// Text is the WHERE clause without values. For a read of the whole table, Text is empty.
 	Text string
-	// Index is the index that is read, or empty. Equal lists the columns compared for equality.
+	// Index contains the names of the indexes that are read, or is empty. Equal lists the columns with equality
+	// restrictions.
 	Index string
 	Equal []string
-	// Keyed reports whether the read specifies its logical partitions and filters their rows.
+	// Keyed reports whether the read specifies logical partitions.
 	Keyed bool
 }
 
@@ -48,7 +49,7 @@ func (p *Plan) Shape() Shape {
 	return out
 }
 
-// shapeOf returns a restriction without its values.
+// shapeOf returns the text of a restriction without values.
 func shapeOf(r *relation.Restriction) string {
 	names := make([]string, len(r.Columns))
 	for i, c := range r.Columns {

@@ -13,10 +13,9 @@ import (
 // rowSlots decodes the current row into the slots of a selection.
 type rowSlots struct {
 	sel *selection
-	// now is the time from which remaining TTLs are counted, in Unix seconds.
+	// now is the Unix time in seconds that is used to compute remaining TTLs.
 	now int64
-	// values holds the slots. The slots refer to the visitor's arguments, the partition key, and the following
-	// buffers.
+	// values holds the slots. The slots refer to the visitor's arguments, the partition key, and the buffers below.
 	values [][]byte
 	// maskedValues holds the slots after masking.
 	maskedValues                     [][]byte
@@ -31,7 +30,6 @@ func (d *rowSlots) begin(sel *selection, now int64) {
 	d.values = grow(d.values, len(sel.slots))
 }
 
-// reset clears the slots and keeps their buffers.
 func (d *rowSlots) reset() {
 	clear(d.values)
 	clear(d.maskedValues)
@@ -63,7 +61,7 @@ func (d *rowSlots) fillPartition(key []byte, static *row.Row) error {
 		return nil
 	}
 	if d.staticBuf = d.staticBuf[:0]; d.staticBuf == nil {
-		d.staticBuf = []byte{} // an empty value must not be nil, which means null
+		d.staticBuf = []byte{} // nil would represent null instead of an empty value
 	}
 	var cells []row.Cell
 	if static != nil {
@@ -73,7 +71,7 @@ func (d *rowSlots) fillPartition(key []byte, static *row.Row) error {
 	if d.staticBuf, err = d.fillCells(sel.statics, cells, d.staticBuf); err != nil {
 		return err
 	}
-	// The cells belong to the caller, but the partition outlives the call.
+	// The static cells must be copied because they are valid only during the call.
 	for i := range sel.statics {
 		if c := &sel.statics[i]; !c.multiCell && c.part == cellValue && d.values[c.slot] != nil {
 			n := len(d.staticBuf)
@@ -115,7 +113,7 @@ func (d *rowSlots) fillRow(clustering []byte, r *row.Row) error {
 	return err
 }
 
-// fillCells merges the slots with the cells of a row. Slots and cells are sorted by column.
+// fillCells merges the slots with the cells of a row. Both slots and cells are sorted by column ID.
 func (d *rowSlots) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([]byte, error) {
 	next := 0
 	for i := range wanted {
@@ -147,13 +145,13 @@ func (d *rowSlots) fillCells(wanted []cellSlot, cells []row.Cell, buf []byte) ([
 	return buf, nil
 }
 
-// appendSlot appends the value of a multi-cell column, or the write time or remaining TTL of any column. appendSlot
-// appends nothing for null.
+// appendSlot appends the value of a multi-cell column, or the write time or the remaining TTL of a column. For null, it
+// appends nothing.
 func (d *rowSlots) appendSlot(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	switch w.part {
 	case cellWriteTime, cellMaxWriteTime:
 		if w.multiCell && w.part == cellWriteTime {
-			return buf, nil // as in Cassandra, only single-cell columns have a write time
+			return buf, nil // like Cassandra, only single-cell columns have a write time
 		}
 		newest := cells[0].Timestamp
 		for i := range cells {

@@ -10,17 +10,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// sorter sorts the rows of a page for ORDER BY over several partitions.
+// sorter sorts the rows of a page for an ORDER BY of several partitions.
 type sorter struct {
 	by  *ordering
 	out *resultWriter
-	// limit is the number of rows that remain after sorting.
+	// limit is the maximum number of rows after sorting.
 	limit int64
 	rows  []sortedRow
 	keys  []byte
 }
 
-// reset clears the sorter and keeps its buffers.
 func (o *sorter) reset() {
 	clear(o.rows)
 	*o = sorter{rows: o.rows[:0], keys: o.keys[:0]}
@@ -32,7 +31,7 @@ func (o *sorter) retained() int { return cap(o.keys) + sortedBytes*cap(o.rows) }
 // sortedRow holds the positions of a row's cells and its sort key.
 type sortedRow struct{ cells, cellsEnd, key, keyEnd int }
 
-// add records the sort key of the next row: the key forms of the ordering columns.
+// add records the sort key of the next row. The sort key consists of the key forms of the ordering columns.
 func (o *sorter) add(clustering []byte) error {
 	if len(o.out.page.Cells)+len(o.keys)+sortedBytes*len(o.rows) > o.out.options.SortBytesMax {
 		return dberr.Invalidf("ORDER BY over several partitions exceeds %d bytes of memory: restrict the query",
@@ -61,7 +60,7 @@ func (o *sorter) add(clustering []byte) error {
 // sortedBytes is the size of a sortedRow in memory.
 const sortedBytes = 32
 
-// sort sorts the rows of the page and truncates them at the limit.
+// sort sorts the rows of the page and truncates the page to limit rows.
 func (o *sorter) sort() error {
 	for i := range o.rows {
 		o.rows[i].cellsEnd = len(o.out.page.Cells)
@@ -72,7 +71,7 @@ func (o *sorter) sort() error {
 	m := o.out.bind.Meter
 	slices.SortFunc(o.rows, func(a, b sortedRow) int {
 		if m.Step(2) != nil {
-			return 0 // the meter has an error, so the result will be discarded
+			return 0 // the meter has an error, so the result is discarded
 		}
 		c := bytes.Compare(o.keys[a.key:a.keyEnd], o.keys[b.key:b.keyEnd])
 		if o.by.reversed {

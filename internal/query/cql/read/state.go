@@ -13,25 +13,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// position is a position in a result: after a row of a partition, or after the partition.
+// position is a position in a result, either after a row or after a whole partition.
 type position struct {
 	key        []byte
 	token      token.Token
 	clustering []byte
-	// afterPartition reports whether no rows of the partition are left.
+	// afterPartition reports whether the position is after the whole partition.
 	afterPartition bool
-	// remaining is the number of rows left by LIMIT. inPartition is the number of rows left by PER PARTITION LIMIT in
-	// this partition. Each number is unlimited if the statement does not contain the corresponding clause.
+	// remaining is the remaining number of rows for LIMIT. inPartition is the remaining number of rows for PER
+	// PARTITION LIMIT. If the statement does not contain the clause, the number is unlimited.
 	remaining, inPartition int64
 }
 
-// The paging state consists of a version byte, a flag byte, and the table ID. These are followed by the remaining
-// limits plus one as uvarints (0 means unlimited), the key and the clustering key with their lengths, and a CRC-32C.
-// The checksum detects damaged states and states of a different table. Clients treat the state as opaque and may hold
-// it for days, so old versions must remain readable.
+// The paging state consists of a version byte, a flag byte, and the table ID. The remaining limits, the partition key,
+// the clustering key, and a CRC-32C follow the table ID. Each limit is stored as a uvarint of the limit plus one, and 0
+// represents unlimited. The checksum detects damaged states. Clients may store a state for days, so old versions must
+// remain readable.
 //
-// If key columns are masked, the state is encrypted. A different version byte is followed by the ciphertext of the
-// fields above. As a result, a client cannot read the keys in the state or locate keys with forged states.
+// If key columns are masked, the state consists of a different version byte and the ciphertext of the other fields.
+// Therefore, a client cannot read the keys in the state or find keys with forged states.
 const (
 	stateVersion        = 1
 	encryptedVersion    = 2
@@ -73,7 +73,7 @@ func writeRemainder(w *codec.Writer, n int64) {
 
 var errState = dberr.Protocolf("Invalid value for the paging state")
 
-// readState decodes a paging state. The position may point into b. Its token is not set.
+// readState decodes a paging state. The position may refer to the memory of b. The token of the position is not set.
 func readState(b []byte, t *schema.Table) (p position, err error) {
 	if !t.SealsPages() {
 		return readPlain(b, t.ID)

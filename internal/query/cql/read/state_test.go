@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestStateRefusesDamage checks that a paging state survives encoding and decoding. A state with a damaged byte, a
-// truncated state, and a state of a different table must be rejected.
+// TestStateRefusesDamage checks that decoding an encoded paging state returns the original position. Damaged states,
+// truncated states, and states of other tables must be rejected.
 func TestStateRefusesDamage(t *testing.T) {
 	for _, p := range []position{
 		{key: []byte("key"), clustering: []byte{1, 2}, remaining: unlimited, inPartition: 7},
@@ -40,7 +40,7 @@ func TestStateRefusesDamage(t *testing.T) {
 	}
 }
 
-// FuzzState checks that arbitrary bytes in a paging state only cause an error.
+// FuzzState checks that decoding arbitrary bytes does not panic.
 func FuzzState(f *testing.F) {
 	f.Add(appendPlain(nil, 1, &position{key: []byte("k"), clustering: []byte{3}, remaining: 5, inPartition: unlimited}))
 	f.Add([]byte{stateVersion})
@@ -53,7 +53,8 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// TestStateBytes checks the encoding of paging states, which clients hold across upgrades.
+// TestStateBytes checks that the encoding of paging states does not change, because clients may keep paging states
+// across upgrades.
 func TestStateBytes(t *testing.T) {
 	p := position{key: []byte("key"), clustering: []byte{}, afterPartition: true, remaining: 300,
 		inPartition: unlimited}

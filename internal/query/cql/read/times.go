@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// appendTimes appends the write times or remaining TTLs of all cells of a column as a list: in element order, or one
-// per field of a user-defined type.
+// appendTimes appends the write times or remaining TTLs of all cells of a column as a list. For a user-defined type,
+// the list contains one entry per field. For other types, the list is in element order.
 func (d *rowSlots) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte {
 	times := make([][]byte, len(cells))
 	if w.typ.Kind == cqltype.UDT {
@@ -33,7 +33,7 @@ func (d *rowSlots) appendTimes(buf []byte, w *cellSlot, cells []row.Cell) []byte
 	return buf
 }
 
-// timeOf returns the write time or the remaining TTL of a cell, or nil if it has no TTL.
+// timeOf returns the write time or the remaining TTL of a cell. If the cell has no TTL, the remaining TTL is nil.
 func (d *rowSlots) timeOf(c *row.Cell, ttl bool) []byte {
 	switch {
 	case !ttl:
@@ -44,8 +44,8 @@ func (d *rowSlots) timeOf(c *row.Cell, ttl bool) []byte {
 	return nil
 }
 
-// appendTimesByKey appends the write times or remaining TTLs of all cells of a column in the form of expr.TimesOf. The
-// times are keyed by the keys of a map or set, or are fields of a user-defined type.
+// appendTimesByKey appends the write times or remaining TTLs of all cells of a column in the form of expr.TimesOf. For
+// a map or set, the keys identify the times. For a user-defined type, the times are fields.
 func (d *rowSlots) appendTimesByKey(buf []byte, w *cellSlot, cells []row.Cell) ([]byte, error) {
 	ttl := w.part == cellTTLsByKey
 	if w.typ.Kind == cqltype.UDT {

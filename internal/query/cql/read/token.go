@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// tokenRestriction is a restriction on the token of the partition key. A nil bound is open.
+// tokenRestriction is a restriction on the token of the partition key. A nil bound is an open bound.
 type tokenRestriction struct {
 	equal     bool
 	low, high *tokenBound
@@ -122,8 +122,8 @@ func checkTokenColumns(columns []*schema.Column, table *schema.Table) error {
 	return dberr.Invalidf("The token function arguments must be in the partition key order: %s", pkNames(table))
 }
 
-// tokens evaluates the token restriction. none is true if no token matches. As in Cassandra, the minimum token as a
-// bound means that the range is open.
+// tokens evaluates the token restriction. If no token matches, none is true. As in Cassandra, the minimum token
+// represents an open bound.
 func (w *where) tokens(b *expr.Bindings) (r token.Range, none bool, err error) {
 	if w.token == nil {
 		return token.Full, false, nil

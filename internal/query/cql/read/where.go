@@ -15,26 +15,26 @@ import (
 const requiresFiltering = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. " +
 	"If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING"
 
-// where is a WHERE clause: the access path and the remaining filters.
+// where is a bound WHERE clause. It consists of the access path and the remaining filters.
 type where struct {
 	table *schema.Table
 	// pk, clustering, and others hold the restrictions by kind of column. token is the token restriction, or nil.
 	pk, clustering, others relation.Set
 	token                  *tokenRestriction
 	feed                   feedClause
-	// ann reports whether rows are ordered by ANN.
+	// ann reports whether the statement has an ORDER BY .. ANN OF clause.
 	ann bool
 
-	// keyRange reports whether partitions are found by scanning a token range or an index instead of by their keys.
+	// keyRange reports whether the read scans a token range or an index instead of reading given partition keys.
 	keyRange bool
-	// indexed reports whether the rules for index queries apply. lookup has an index only if the plan uses an index.
+	// indexed reports whether the rules for index queries apply. If the plan uses an index, lookup contains the index.
 	indexed bool
 	lookup  indexLookup
-	// checked holds the sets of restrictions that Cassandra counts as filters.
+	// checked holds the sets of restrictions that Cassandra treats as filters.
 	checked []*relation.Set
 
-	// sliced holds the clustering restrictions that become clustering intervals, in order. The last restriction may be
-	// a slice.
+	// sliced holds the clustering restrictions that are converted into clustering intervals, in key order. The last
+	// restriction may be a slice.
 	sliced []*relation.Restriction
 	// filtered holds the restrictions that filter rows, in Cassandra's order.
 	filtered []*relation.Restriction
@@ -44,8 +44,8 @@ type where struct {
 	filteredColumns int
 }
 
-// bindWhere binds and checks a WHERE clause. onlyStatics reports whether only static and partition key columns are
-// selected. near reports whether the statement has an ORDER BY .. ANN OF clause.
+// bindWhere binds and checks a WHERE clause. onlyStatics reports whether the statement selects only static and
+// partition key columns. near reports whether the statement has an ORDER BY .. ANN OF clause.
 func bindWhere(stmt *parser.Select, table *schema.Table, env *expr.Env, onlyStatics, near bool) (*where, error) {
 	w := &where{table: table, ann: near, lookup: indexLookup{table: table}}
 	allowed := stmt.AllowFiltering || table.Virtual && env.Release.FiltersVirtual
@@ -121,7 +121,7 @@ func (w *where) add(r *parser.Relation, env *expr.Env, allowFiltering bool) erro
 	return w.others.Add(bound)
 }
 
-// pkNeedsFiltering reports whether the restrictions on the partition key do not specify its value.
+// pkNeedsFiltering reports whether the partition key is restricted but not completely specified.
 func (w *where) pkNeedsFiltering() bool {
 	return !w.pk.Empty() && (w.pk.Size() < len(w.table.PartitionKey) || w.pk.Has(relation.Slice) ||
 		w.pk.Has(relation.Contains))
@@ -130,8 +130,8 @@ func (w *where) pkNeedsFiltering() bool {
 // pkEmpty reports whether neither the partition key nor its token is restricted.
 func (w *where) pkEmpty() bool { return w.pk.Empty() && w.token == nil }
 
-// onToken reports whether the token restriction limits a scan. If the key is also specified, the token filters only the
-// keys.
+// onToken reports whether the token restriction limits a scan. If the statement also specifies the partition keys, the
+// token restriction only filters these keys.
 func (w *where) onToken() bool { return w.token != nil && (w.pk.Empty() || w.pkNeedsFiltering()) }
 
 func (w *where) restrictPartitionKey(indexed, allowFiltering bool) error {
@@ -182,7 +182,7 @@ func (w *where) restrictClustering(indexed, allowFiltering bool) error {
 	return nil
 }
 
-// splitClustering selects the restrictions that become intervals and returns the other restrictions.
+// splitClustering selects the restrictions that are converted into intervals. It returns the remaining restrictions.
 func (w *where) splitClustering() (filtered []*relation.Restriction) {
 	position, open := 0, true
 	for _, r := range w.clustering.List {
@@ -221,7 +221,7 @@ func (w *where) filter(set *relation.Set, list []*relation.Restriction) {
 	w.filteredColumns += set.Size()
 }
 
-// checkFiltering returns an error if the query filters rows without ALLOW FILTERING.
+// checkFiltering returns an error if the query requires ALLOW FILTERING but does not contain the clause.
 func (w *where) checkFiltering(allowed bool) error {
 	if allowed || !w.keyRange && !w.indexed || w.allSAI() {
 		return nil
@@ -243,8 +243,8 @@ func (w *where) fixed(c *schema.Column) bool {
 	return r != nil && r.Kind == relation.Equal
 }
 
-// wholePartitions reports whether partitions are read without restricting their rows. A partition without rows then
-// returns its static columns.
+// wholePartitions reports whether the read does not restrict the rows of partitions. For a partition without rows, such
+// a read returns the static columns.
 func (w *where) wholePartitions() bool {
 	if !w.clustering.Empty() || w.ann {
 		return false
