@@ -2,21 +2,22 @@
 
 package parser
 
-// Statement is a parsed CQL statement: one of the pointer types of this package named after the statement.
+// Statement is a parsed CQL statement. Each kind of statement has a pointer type in this package, such as *Select.
 type Statement interface {
-	// String prints the statement as CQL. Parsing the result yields an equal tree.
+	// String prints the statement as CQL. The result parses to an equal tree.
 	String() string
 	statement()
 }
 
-// Ident is an identifier. Name is its normalized form: without quotes, and in lower case unless it was quoted.
+// Ident is an identifier. Name is the normalized form without quotes. An unquoted identifier is converted to lower
+// case.
 type Ident struct {
 	Name   string
 	Quoted bool
 }
 
-// QualifiedName is a name with an optional keyspace. Keyspace.Name is empty if the statement does not specify a
-// keyspace.
+// QualifiedName is a name with an optional keyspace. If the statement does not specify a keyspace, Keyspace.Name is
+// empty.
 type QualifiedName struct {
 	Keyspace Ident
 	Name     Ident
@@ -25,7 +26,7 @@ type QualifiedName struct {
 // HasKeyspace reports whether the statement specifies a keyspace.
 func (q QualifiedName) HasKeyspace() bool { return q.Keyspace.Name != "" }
 
-// BindMarker describes one bind marker of a statement, in order of appearance.
+// BindMarker describes one bind marker of a statement.
 type BindMarker struct {
 	// Name is the name of a `:name` marker, or empty for `?`. Each occurrence of a name is a separate marker.
 	Name string
@@ -34,25 +35,26 @@ type BindMarker struct {
 // TypeKind is the syntactic form of a type.
 type TypeKind uint8
 
-// The forms of a type.
+// These are the forms of a type.
 const (
-	// NativeType is a native type by its CQL name in lower case (int, text, varchar..).
+	// NativeType is a native type. Name is the CQL name in lower case, such as int or text.
 	NativeType TypeKind = iota + 1
-	// ListType, SetType, and MapType are the collections. Params holds one or two types.
+	// ListType, SetType, and MapType are collection types. Params holds the types of the elements, or of the keys and
+	// values.
 	ListType
 	SetType
 	MapType
-	// TupleType holds its components in Params.
+	// TupleType is a tuple type. Params holds the types of the components.
 	TupleType
-	// VectorType is vector<Params[0], Dimension> of Cassandra 5.0.
+	// VectorType is Cassandra 5.0's type vector<Params[0], Dimension>.
 	VectorType
-	// UserType is a user-defined type or an unknown word. User is its name.
+	// UserType is a user-defined type or an unknown word. User is the name.
 	UserType
-	// CustomType is a Java class name in a string. Name is the class name.
+	// CustomType is a type that is specified by a Java class name in a string. Name is the class name.
 	CustomType
 )
 
-// TypeName is a type that has not been resolved. For example, a UserType may not exist.
+// TypeName is an unresolved type. A UserType may refer to a type that does not exist.
 type TypeName struct {
 	Kind TypeKind
 	// Frozen reports whether this type is enclosed in frozen<>. Nested types of a frozen type do not inherit Frozen.
@@ -63,16 +65,16 @@ type TypeName struct {
 	Dimension int
 }
 
-// Term is an expression: a value in a WHERE, VALUES, or SET clause, or a selector in a SELECT clause. A SELECT clause
-// also permits columns, fields, elements, and casts.
+// Term is an expression. It is a value in a WHERE, VALUES, or SET clause, or a selector in a SELECT clause. A SELECT
+// clause also permits columns, fields, elements, and casts.
 type Term interface {
 	term()
 }
 
-// ConstantKind is the lexical kind of a constant, as in Cassandra's messages.
+// ConstantKind is the lexical kind of a constant.
 type ConstantKind uint8
 
-// The kinds of constants.
+// These are the kinds of constants.
 const (
 	StringConstant ConstantKind = iota + 1
 	IntegerConstant
@@ -88,7 +90,7 @@ var constantKindNames = [...]string{
 	UUIDConstant: "UUID", HexConstant: "HEX", DurationConstant: "DURATION",
 }
 
-// String returns Cassandra's name of the kind, as in "Invalid STRING constant".
+// String returns the name that Cassandra's messages use, such as STRING.
 func (k ConstantKind) String() string {
 	if int(k) < len(constantKindNames) {
 		return constantKindNames[k]
@@ -97,49 +99,50 @@ func (k ConstantKind) String() string {
 }
 
 type (
-	// Constant is a literal. Text is the content of a string without quotes and escapes. For other literals, it is the
-	// literal as written: hex with 0x, and a negative number with its sign. Booleans are in lower case. NaN and
-	// Infinity have this spelling.
+	// Constant is a literal. For a string, Text is the content without quotes and escapes. For other literals, Text is
+	// the source text, including the prefix 0x and the sign. Booleans are converted to lower case. NaN and Infinity are
+	// converted to this spelling.
 	Constant struct {
 		Kind ConstantKind
 		Text string
 	}
 	// Null is the keyword null.
 	Null struct{}
-	// Marker is a bind marker. Index is its number in order of appearance, starting at 0. Name is empty for `?`.
+	// Marker is a bind marker. Index is the number of the marker in order of appearance, starting at 0. For `?`, Name
+	// is empty.
 	Marker struct {
 		Index int
 		Name  string
 	}
-	// FunctionCall is a call of a function, including token(). count(*) is CountRows.
+	// FunctionCall is a function call, including token(). CountRows represents count(*).
 	FunctionCall struct {
 		Name QualifiedName
 		Args []Term
 	}
-	// TypeHint is (type)term. The hint specifies the type and does not convert the value.
+	// TypeHint is (type)term. The hint specifies the type of the term but does not convert the value.
 	TypeHint struct {
 		Type *TypeName
 		Term Term
 	}
-	// Arithmetic is Left Op Right, in which Op is one of + - * / %.
+	// Arithmetic is Left Op Right. Op is one of + - * / %.
 	Arithmetic struct {
 		Op    byte
 		Left  Term
 		Right Term
 	}
-	// Negate is unary minus before a term that is not a number. A negative number is a Constant.
+	// Negate is a unary minus before a term other than a number. Negative numbers are Constants.
 	Negate struct{ Term Term }
 	// ListLiteral is [a, b].
 	ListLiteral struct{ Elems []Term }
-	// SetLiteral is {a, b}. The text {} is a SetLiteral without elements, regardless of the type of its receiver.
+	// SetLiteral is {a, b}. The text {} is always a SetLiteral without elements.
 	SetLiteral struct{ Elems []Term }
-	// MapLiteral is {k: v}. In a SELECT clause, the literal of a user-defined type has the same syntax. It is parsed
-	// as a MapLiteral whose keys are *Column.
+	// MapLiteral is {k: v}. In a SELECT clause, the literal of a user-defined type has the same syntax. Such a literal
+	// is parsed as a MapLiteral whose keys are *Column.
 	MapLiteral struct{ Entries []MapEntry }
 	// UDTLiteral is {field: value} outside a SELECT clause.
 	UDTLiteral struct{ Fields []FieldValue }
-	// TupleLiteral is (a, b). Outside a SELECT clause, (a) is a tuple with one element. If the receiver is not a tuple,
-	// (a) is a parenthesized term.
+	// TupleLiteral is (a, b). Outside a SELECT clause, (a) is also parsed as a TupleLiteral. If the receiver is not a
+	// tuple, (a) is a parenthesized term.
 	TupleLiteral struct{ Elems []Term }
 )
 
@@ -152,15 +155,15 @@ type FieldValue struct {
 	Value Term
 }
 
-// The terms that occur only in a SELECT clause.
+// These terms occur only in SELECT clauses.
 type (
 	// Column is a column name.
 	Column struct{ Name Ident }
-	// Paren is a parenthesized selector. The parentheses do not change its meaning.
+	// Paren is a parenthesized selector. The parentheses do not change the meaning of the selector.
 	Paren struct{ Term Term }
 	// CountRows is count(*).
 	CountRows struct{}
-	// CellMeta is writetime(x), maxwritetime(x), or ttl(x). Arg is a Column, or an element, slice, or field of a
+	// CellMeta is writetime(x), maxwritetime(x), or ttl(x). Arg is a column, or an element, slice, or field of a
 	// column.
 	CellMeta struct {
 		Kind CellMetaKind
@@ -178,14 +181,14 @@ type (
 	}
 	// Element is term[key].
 	Element struct{ Term, Key Term }
-	// Slice is term[from..to]. An open end of the slice is nil. At least one end is set.
+	// Slice is term[from..to]. An open end is nil. At least one end is not nil.
 	Slice struct{ Term, From, To Term }
 )
 
 // CellMetaKind is the function of a CellMeta.
 type CellMetaKind uint8
 
-// The kinds of CellMeta.
+// These are the kinds of CellMeta.
 const (
 	WriteTime CellMetaKind = iota + 1
 	MaxWriteTime
@@ -216,7 +219,7 @@ func (*Slice) term()        {}
 // Operator is the operator of a relation or condition.
 type Operator uint8
 
-// The operators.
+// These are the operators.
 const (
 	Equal Operator = iota + 1
 	Less
@@ -248,7 +251,7 @@ func (o Operator) String() string {
 // RelationKind is the form of a relation's left side.
 type RelationKind uint8
 
-// The kinds of relations.
+// These are the kinds of relations.
 const (
 	// SingleColumn is `c op value` or `c[key] op value`.
 	SingleColumn RelationKind = iota + 1
@@ -261,42 +264,42 @@ const (
 	ChangeFeedRelation
 )
 
-// Relation is one relation of a WHERE clause. Relations are joined by AND.
+// Relation is one relation of a WHERE clause. The relations of a clause are joined by AND.
 type Relation struct {
 	Kind    RelationKind
 	Columns []Ident
-	// Key is the element in `c[key] op value`, or nil.
+	// Key is the key in `c[key] op value`. For other relations, Key is nil.
 	Key Term
 	Op  Operator
-	// Value is the right side. Value is nil for IsNotNull and for IN with a list of values.
+	// Value is the right side of the relation. For IsNotNull and for IN with a list of values, Value is nil.
 	Value Term
-	// Values is the list of IN (..), possibly empty. Values is nil if IN has a single marker, in which case Value is a
-	// *Marker. In a MultiColumn relation, all values are *TupleLiteral or all are *Marker.
+	// Values is the possibly empty list in IN (..). If the right side of IN is a marker, Values is nil and Value is a
+	// *Marker. In a MultiColumn relation, either all values are *TupleLiteral or all values are *Marker.
 	Values []Term
 }
 
-// Condition is one condition of an IF clause. Conditions are joined by AND.
+// Condition is one condition of an IF clause. The conditions of a clause are joined by AND.
 type Condition struct {
 	Column Ident
-	// Key is the element of `c[key] op value`, or nil. Field is the name in `c.field op value`, or empty.
+	// Key is the key in `c[key] op value`, or nil. Field is the field name in `c.field op value`, or empty.
 	Key   Term
 	Field Ident
 	Op    Operator
-	// Value and Values are as in Relation.
+	// Value and Values have the same meaning as in Relation.
 	Value  Term
 	Values []Term
 }
 
 // Using holds the USING clause of a modification. A missing part is nil. A value is an integer *Constant or a *Marker.
-// As in Cassandra, the last value takes effect if a part is given more than once. However, a marker must not be
+// As in Cassandra, if a part occurs several times, the last value takes effect. However, a marker must not be
 // overridden.
 type Using struct {
 	Timestamp Term
 	TTL       Term
-	// Timeout limits the duration of the request: a *Constant or a *Marker. The timeout is an extension of ScyllaDB.
+	// Timeout limits the duration of the request. It is a *Constant or a *Marker. The timeout is a ScyllaDB extension.
 	Timeout Term
-	// TTLFirst reports whether TTL was written before TIMESTAMP. TimeoutAfter is the number of parts written before
-	// TIMEOUT. These fields preserve the order of the markers.
+	// TTLFirst reports whether TTL precedes TIMESTAMP. TimeoutAfter is the number of parts before TIMEOUT. Both fields
+	// preserve the order of the markers.
 	TTLFirst     bool
 	TimeoutAfter int
 }

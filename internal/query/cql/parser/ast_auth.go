@@ -4,8 +4,8 @@ package parser
 
 import "github.com/ilion-db/ilion/internal/model/access"
 
-// CreateRole is CREATE ROLE, or CREATE USER if User is true. With CREATE USER, the name must not be a quoted
-// identifier, and the role can log in unless Options states otherwise.
+// CreateRole is the CREATE ROLE statement, or the CREATE USER statement if User is true. In CREATE USER, the name must
+// not be a quoted identifier. By default, a role created by CREATE USER can log in.
 type CreateRole struct {
 	User        bool
 	IfNotExists bool
@@ -13,7 +13,7 @@ type CreateRole struct {
 	Options     RoleOptions
 }
 
-// AlterRole is ALTER ROLE or ALTER USER.
+// AlterRole is the ALTER ROLE or ALTER USER statement.
 type AlterRole struct {
 	User     bool
 	IfExists bool
@@ -21,7 +21,7 @@ type AlterRole struct {
 	Options  RoleOptions
 }
 
-// DropRole is DROP ROLE or DROP USER.
+// DropRole is the DROP ROLE or DROP USER statement.
 type DropRole struct {
 	User     bool
 	IfExists bool
@@ -34,32 +34,34 @@ type RoleOptions struct {
 	HashedPassword *string
 	Superuser      *bool
 	Login          *bool
-	// Options is OPTIONS = {..}, or nil if it is missing.
+	// Options holds the entries of OPTIONS = {..}.
 	Options *[]PropertyEntry
-	// Datacenters is ACCESS TO DATACENTERS {..}. AllDatacenters is ACCESS TO ALL DATACENTERS.
+	// Datacenters holds the entries of ACCESS TO DATACENTERS {..}. AllDatacenters reports whether the statement
+	// contains ACCESS TO ALL DATACENTERS.
 	Datacenters    []string
 	AllDatacenters bool
-	// CIDRs is ACCESS FROM CIDRS {..}. AllCIDRs is ACCESS FROM ALL CIDRS (Cassandra 5.0).
+	// CIDRs holds the entries of Cassandra 5.0's ACCESS FROM CIDRS {..}. AllCIDRs reports whether the statement
+	// contains ACCESS FROM ALL CIDRS.
 	CIDRs    []string
 	AllCIDRs bool
 }
 
-// Resource is the resource of a permission, as written.
+// Resource is the resource of a permission.
 type Resource struct {
-	// Kind determines which other fields are set. Name.Name holds the name of a role, and MBean holds the name of an
-	// MBean.
+	// Kind determines which other fields are set. For a role, Name.Name is the role name.
 	Kind access.Kind
 	Name QualifiedName
 	Args []*TypeName
-	// MBean is the name of an MBean. MBeans reports whether it was written as a pattern.
+	// MBean is the name of an MBean. MBeans reports whether MBean is a pattern.
 	MBean  string
 	MBeans bool
-	// Procedure is a procedure of the container in Name. Its kind is the kind for functions.
+	// Procedure is a procedure of the container in Name. The resource of a procedure has the same kind as a function.
 	Procedure Ident
 }
 
-// GrantPermissions is GRANT permissions ON resource TO role, or REVOKE permissions ON resource FROM role if Revoke is
-// true. Permissions holds the permissions that apply to the resource. All reports whether the statement contains ALL.
+// GrantPermissions is the statement GRANT permissions ON resource TO role. If Revoke is true, it is the statement
+// REVOKE permissions ON resource FROM role. Permissions holds the permissions that apply to the resource. All reports
+// whether the statement contains ALL.
 type GrantPermissions struct {
 	Revoke      bool
 	All         bool
@@ -68,15 +70,15 @@ type GrantPermissions struct {
 	Role        Ident
 }
 
-// GrantRole is GRANT role TO grantee, or REVOKE role FROM grantee if Revoke is true.
+// GrantRole is the statement GRANT role TO grantee. If Revoke is true, it is the statement REVOKE role FROM grantee.
 type GrantRole struct {
 	Revoke  bool
 	Role    Ident
 	Grantee Ident
 }
 
-// ListPermissions is LIST permissions [ON resource] [OF role] [NORECURSIVE]. Resource is nil and Role is empty if the
-// statement does not contain them.
+// ListPermissions is the statement LIST permissions [ON resource] [OF role] [NORECURSIVE]. If the statement contains no
+// resource, Resource is nil. If the statement contains no role, Role is empty.
 type ListPermissions struct {
 	All         bool
 	Permissions access.Permissions
@@ -85,23 +87,23 @@ type ListPermissions struct {
 	NoRecursive bool
 }
 
-// ListRoles is LIST ROLES [OF role] [NORECURSIVE].
+// ListRoles is the statement LIST ROLES [OF role] [NORECURSIVE].
 type ListRoles struct {
 	Role        Ident
 	NoRecursive bool
 }
 
-// ListUsers is LIST USERS.
+// ListUsers is the LIST USERS statement.
 type ListUsers struct{}
 
-// AddIdentity is ADD IDENTITY 'x' TO ROLE role.
+// AddIdentity is the statement ADD IDENTITY 'x' TO ROLE role.
 type AddIdentity struct {
 	IfNotExists bool
 	Identity    string
 	Role        Ident
 }
 
-// DropIdentity is DROP IDENTITY 'x'.
+// DropIdentity is the statement DROP IDENTITY 'x'.
 type DropIdentity struct {
 	IfExists bool
 	Identity string

@@ -2,48 +2,48 @@
 
 package parser
 
-// Property is one `name = value` of a WITH clause. Names are unique within a clause.
+// Property is one `name = value` property in a WITH clause. The names in a clause are unique.
 type Property struct {
 	Name Ident
-	// IsMap reports whether the value is a map. Map then holds the entries of the map in the order in which they are
-	// written. Otherwise Value holds the value. A Value of kind StringConstant may also have been written as an
-	// unquoted, unreserved keyword.
+	// IsMap reports whether the value is a map. For a map, Map holds the entries in source order. Otherwise, Value
+	// holds the value. An unquoted, unreserved keyword is represented by a StringConstant.
 	IsMap bool
 	Value Constant
 	Map   []PropertyEntry
 }
 
-// PropertyEntry is one entry of a map property. Key and Value are the texts of constants without quotes. Keys are
-// unique.
+// PropertyEntry is one entry of a map property. Key and Value are the texts of constants without quotes. The keys of a
+// map are unique.
 type PropertyEntry struct{ Key, Value string }
 
-// CreateKeyspace is CREATE KEYSPACE.
+// CreateKeyspace is the CREATE KEYSPACE statement.
 type CreateKeyspace struct {
 	IfNotExists bool
 	Name        Ident
 	Properties  []Property
 }
 
-// AlterKeyspace is ALTER KEYSPACE.
+// AlterKeyspace is the ALTER KEYSPACE statement.
 type AlterKeyspace struct {
 	IfExists   bool
 	Name       Ident
 	Properties []Property
 }
 
-// DropKeyspace is DROP KEYSPACE.
+// DropKeyspace is the DROP KEYSPACE statement.
 type DropKeyspace struct {
 	IfExists bool
 	Name     Ident
 }
 
-// CreateTable is CREATE TABLE. The parser does not check the number of primary keys or the uniqueness of names.
+// CreateTable is the CREATE TABLE statement. The parser does not check the number of primary keys or the uniqueness of
+// names.
 type CreateTable struct {
 	IfNotExists bool
 	Name        QualifiedName
 	Columns     []ColumnDef
-	// PrimaryKeys holds the PRIMARY KEY (..) clauses in order. A column definition that contains a primary key is
-	// marked in Columns.
+	// PrimaryKeys holds the PRIMARY KEY (..) clauses in source order. If a column definition contains PRIMARY KEY,
+	// Columns marks the column.
 	PrimaryKeys []PrimaryKey
 	Options     TableOptions
 }
@@ -54,39 +54,40 @@ type ColumnDef struct {
 	Type       *TypeName
 	Static     bool
 	PrimaryKey bool
-	// Mask is the data mask of Cassandra 5.0, or nil.
+	// Mask is the column's data mask (Cassandra 5.0), or nil.
 	Mask *Mask
 }
 
-// Mask is MASKED WITH DEFAULT (Function.Name.Name is empty) or MASKED WITH function(args).
+// Mask is the clause MASKED WITH DEFAULT or MASKED WITH function(args). For MASKED WITH DEFAULT, Function.Name.Name is
+// empty.
 type Mask struct {
 	Function QualifiedName
 	Args     []Term
 }
 
-// PrimaryKey is PRIMARY KEY ((partition), clustering).
+// PrimaryKey is the clause PRIMARY KEY ((partition), clustering).
 type PrimaryKey struct {
 	Partition  []Ident
 	Clustering []Ident
 }
 
-// TableOptions is the WITH clause of a table or a materialized view.
+// TableOptions holds the WITH clause of a table or materialized view.
 type TableOptions struct {
 	CompactStorage  bool
 	ClusteringOrder []ClusteringOrder
 	Properties      []Property
 }
 
-// ClusteringOrder is one part of CLUSTERING ORDER BY.
+// ClusteringOrder is one column of CLUSTERING ORDER BY.
 type ClusteringOrder struct {
 	Column     Ident
 	Descending bool
 }
 
-// AlterTableKind is the kind of an ALTER TABLE.
+// AlterTableKind is the kind of an ALTER TABLE statement.
 type AlterTableKind uint8
 
-// The kinds of ALTER TABLE.
+// These are the kinds of ALTER TABLE statements.
 const (
 	// AlterColumnType is ALTER c TYPE t, which Cassandra parses and rejects.
 	AlterColumnType AlterTableKind = iota + 1
@@ -95,41 +96,43 @@ const (
 	RenameColumns
 	AlterOptions
 	DropCompactStorage
-	// MaskColumn and UnmaskColumn are ALTER c MASKED WITH .. and ALTER c DROP MASKED of Cassandra 5.0.
+	// MaskColumn and UnmaskColumn are Cassandra 5.0's ALTER c MASKED WITH .. and ALTER c DROP MASKED.
 	MaskColumn
 	UnmaskColumn
 )
 
-// AlterTable is ALTER TABLE. Kind determines which fields are set.
+// AlterTable is the ALTER TABLE statement. Kind determines which fields are set.
 type AlterTable struct {
 	IfExists bool
 	Name     QualifiedName
 	Kind     AlterTableKind
-	// IfColumn is ADD IF NOT EXISTS, DROP IF EXISTS, RENAME IF EXISTS, or ALTER IF EXISTS of Cassandra 4.1.
+	// IfColumn reports whether the statement contains IF EXISTS or IF NOT EXISTS after ADD, DROP, RENAME, or ALTER
+	// (Cassandra 4.1).
 	IfColumn bool
-	// Column is set by AlterColumnType (with Type), MaskColumn (with Mask), and UnmaskColumn.
+	// Column is set for AlterColumnType, MaskColumn, and UnmaskColumn. AlterColumnType also sets Type, and MaskColumn
+	// also sets Mask.
 	Column Ident
 	Type   *TypeName
 	Mask   *Mask
-	// Added is set by AddColumns, and Dropped by DropColumns.
+	// Added is set for AddColumns, and Dropped is set for DropColumns.
 	Added   []ColumnDef
 	Dropped []Ident
-	// DropTimestamp is the value of DROP .. USING TIMESTAMP in microseconds, an integer *Constant, or nil.
+	// DropTimestamp is the value of DROP .. USING TIMESTAMP in microseconds. It is an integer *Constant or nil.
 	DropTimestamp Term
 	Renames       []Rename
 	Properties    []Property
 }
 
-// Rename is a new name for a column or a field.
+// Rename is the renaming of a column or a field.
 type Rename struct{ From, To Ident }
 
-// DropTable is DROP TABLE.
+// DropTable is the DROP TABLE statement.
 type DropTable struct {
 	IfExists bool
 	Name     QualifiedName
 }
 
-// CreateType is CREATE TYPE.
+// CreateType is the CREATE TYPE statement.
 type CreateType struct {
 	IfNotExists bool
 	Name        QualifiedName
@@ -142,10 +145,10 @@ type FieldDef struct {
 	Type *TypeName
 }
 
-// AlterTypeKind is the kind of an ALTER TYPE.
+// AlterTypeKind is the kind of an ALTER TYPE statement.
 type AlterTypeKind uint8
 
-// The kinds of ALTER TYPE.
+// These are the kinds of ALTER TYPE statements.
 const (
 	AddField AlterTypeKind = iota + 1
 	RenameFields
@@ -153,18 +156,19 @@ const (
 	AlterFieldType
 )
 
-// AlterType is ALTER TYPE. Field is set by AddField and AlterFieldType, and Renames by RenameFields.
+// AlterType is the ALTER TYPE statement. Field is set for AddField and AlterFieldType. Renames is set for RenameFields.
 type AlterType struct {
 	IfExists bool
 	Name     QualifiedName
 	Kind     AlterTypeKind
-	// IfField is ADD IF NOT EXISTS, RENAME IF EXISTS, or ALTER IF EXISTS of Cassandra 4.1.
+	// IfField reports whether the statement contains IF EXISTS or IF NOT EXISTS after ADD, RENAME, or ALTER (Cassandra
+	// 4.1).
 	IfField bool
 	Field   FieldDef
 	Renames []Rename
 }
 
-// DropType is DROP TYPE.
+// DropType is the DROP TYPE statement.
 type DropType struct {
 	IfExists bool
 	Name     QualifiedName
@@ -173,7 +177,7 @@ type DropType struct {
 // IndexTargetKind is the part of a column that an index covers.
 type IndexTargetKind uint8
 
-// The kinds of index targets.
+// These are the kinds of index targets.
 const (
 	IndexColumn IndexTargetKind = iota
 	IndexValues
@@ -188,27 +192,26 @@ type IndexTarget struct {
 	Column Ident
 }
 
-// CreateIndex is CREATE [CUSTOM] INDEX.
+// CreateIndex is the CREATE [CUSTOM] INDEX statement.
 type CreateIndex struct {
 	Custom      bool
 	IfNotExists bool
-	// Name is empty if the statement does not contain a name. As in Cassandra, the name may be qualified with a
-	// keyspace.
+	// Name is the name of the index, or empty. As in Cassandra, the name may include a keyspace.
 	Name       QualifiedName
 	Table      QualifiedName
 	Targets    []IndexTarget
-	Class      string // class in USING 'class'
+	Class      string // the class in USING 'class'
 	HasClass   bool
 	Properties []Property
 }
 
-// DropIndex is DROP INDEX.
+// DropIndex is the DROP INDEX statement.
 type DropIndex struct {
 	IfExists bool
 	Name     QualifiedName
 }
 
-// CreateView is CREATE MATERIALIZED VIEW.
+// CreateView is the CREATE MATERIALIZED VIEW statement.
 type CreateView struct {
 	IfNotExists bool
 	Name        QualifiedName
@@ -220,20 +223,20 @@ type CreateView struct {
 	Options    TableOptions
 }
 
-// AlterView is ALTER MATERIALIZED VIEW.
+// AlterView is the ALTER MATERIALIZED VIEW statement.
 type AlterView struct {
 	IfExists   bool
 	Name       QualifiedName
 	Properties []Property
 }
 
-// DropView is DROP MATERIALIZED VIEW.
+// DropView is the DROP MATERIALIZED VIEW statement.
 type DropView struct {
 	IfExists bool
 	Name     QualifiedName
 }
 
-// CreateFunction is CREATE FUNCTION.
+// CreateFunction is the CREATE FUNCTION statement.
 type CreateFunction struct {
 	OrReplace         bool
 	IfNotExists       bool
@@ -245,7 +248,7 @@ type CreateFunction struct {
 	Body              string
 }
 
-// DropFunction is DROP FUNCTION. HasArgs distinguishes `f()` from `f`.
+// DropFunction is the DROP FUNCTION statement. HasArgs distinguishes `f()` from `f`.
 type DropFunction struct {
 	IfExists bool
 	Name     QualifiedName
@@ -253,7 +256,8 @@ type DropFunction struct {
 	Args     []*TypeName
 }
 
-// CreateAggregate is CREATE AGGREGATE. FinalFunc is empty and InitCond is nil if the statement does not contain them.
+// CreateAggregate is the CREATE AGGREGATE statement. If the statement has no FINALFUNC, FinalFunc is empty. If the
+// statement has no INITCOND, InitCond is nil.
 type CreateAggregate struct {
 	OrReplace   bool
 	IfNotExists bool
@@ -265,7 +269,7 @@ type CreateAggregate struct {
 	InitCond    Term
 }
 
-// DropAggregate is DROP AGGREGATE. HasArgs distinguishes `a()` from `a`.
+// DropAggregate is the DROP AGGREGATE statement. HasArgs distinguishes `a()` from `a`.
 type DropAggregate struct {
 	IfExists bool
 	Name     QualifiedName
@@ -273,7 +277,7 @@ type DropAggregate struct {
 	Args     []*TypeName
 }
 
-// CreateTrigger is CREATE TRIGGER .. ON .. USING 'class'.
+// CreateTrigger is the statement CREATE TRIGGER .. ON .. USING 'class'.
 type CreateTrigger struct {
 	IfNotExists bool
 	Name        Ident
@@ -281,7 +285,7 @@ type CreateTrigger struct {
 	Class       string
 }
 
-// DropTrigger is DROP TRIGGER .. ON.
+// DropTrigger is the statement DROP TRIGGER .. ON.
 type DropTrigger struct {
 	IfExists bool
 	Name     Ident

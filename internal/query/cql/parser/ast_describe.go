@@ -2,17 +2,17 @@
 
 package parser
 
-// DescribeKind is the kind of a DESCRIBE.
+// DescribeKind is the kind of a DESCRIBE statement.
 type DescribeKind uint8
 
-// The kinds of DESCRIBE.
+// These are the kinds of DESCRIBE statements.
 const (
 	DescribeCluster DescribeKind = iota + 1
-	// DescribeSchema is DESCRIBE SCHEMA, with Full for DESCRIBE FULL SCHEMA.
+	// DescribeSchema is DESCRIBE SCHEMA or DESCRIBE FULL SCHEMA.
 	DescribeSchema
 	DescribeKeyspaces
-	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]. Without a name, the statement describes the session's
-	// keyspace.
+	// DescribeKeyspace is DESCRIBE [ONLY] KEYSPACE [name]. If the statement contains no name, it describes the
+	// session's keyspace.
 	DescribeKeyspace
 	DescribeTables
 	DescribeTable
@@ -24,12 +24,13 @@ const (
 	DescribeFunction
 	DescribeAggregates
 	DescribeAggregate
-	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name. The name is looked up as a keyspace, table, view, and
-	// index, in this order.
+	// DescribeGeneric is DESCRIBE name or DESCRIBE keyspace.name. The name is looked up as a keyspace, a table, a view,
+	// and an index, in this order.
 	DescribeGeneric
 )
 
-// Describe is DESCRIBE (DESC). Name is empty if the kind has no name. The name of a keyspace is in Name.Name.
+// Describe is the DESCRIBE statement. If the kind has no name, Name is empty. Name.Name also holds the name of a
+// keyspace.
 type Describe struct {
 	Kind      DescribeKind
 	Full      bool // set only for DescribeSchema

@@ -2,22 +2,22 @@
 
 package parser
 
-// Insert is INSERT INTO .. VALUES, or INSERT INTO .. JSON if JSON is not nil. The numbers of columns and values may
-// differ. The planner checks them.
+// Insert is the statement INSERT INTO .. VALUES. If JSON is not nil, Insert is the statement INSERT INTO .. JSON. The
+// parser does not check whether the numbers of columns and values are equal.
 type Insert struct {
 	Table   QualifiedName
 	Columns []Ident
 	Values  []Term
-	// JSON is the string *Constant or *Marker of INSERT .. JSON.
+	// JSON is the value of INSERT .. JSON. It is a string *Constant or a *Marker.
 	JSON Term
-	// DefaultUnset is DEFAULT UNSET: columns that the JSON does not contain remain unchanged. Without DEFAULT UNSET,
-	// these columns become null.
+	// DefaultUnset reports whether the statement contains DEFAULT UNSET. With DEFAULT UNSET, columns that the JSON does
+	// not contain remain unchanged. Otherwise, these columns are set to null.
 	DefaultUnset bool
 	IfNotExists  bool
 	Using        Using
 }
 
-// Update is UPDATE.
+// Update is the UPDATE statement.
 type Update struct {
 	Table       QualifiedName
 	Using       Using
@@ -30,7 +30,7 @@ type Update struct {
 // AssignmentKind is the form of an assignment.
 type AssignmentKind uint8
 
-// The kinds of assignments.
+// These are the kinds of assignments.
 const (
 	// SetColumn is c = value.
 	SetColumn AssignmentKind = iota + 1
@@ -55,19 +55,19 @@ type Assignment struct {
 	Value  Term
 }
 
-// Delete is DELETE.
+// Delete is the DELETE statement.
 type Delete struct {
-	// Targets is empty if rows, ranges, or partitions are deleted.
+	// If the statement deletes rows, ranges, or partitions, Targets is empty.
 	Targets []DeleteTarget
 	Table   QualifiedName
-	// Using has no TTL.
+	// Using never contains a TTL.
 	Using      Using
 	Where      []Relation
 	IfExists   bool
 	Conditions []Condition
 }
 
-// DeleteTarget is a column, an element c[Key], or a field c.Field to delete.
+// DeleteTarget is the column, the element c[Key], or the field c.Field that a DELETE deletes.
 type DeleteTarget struct {
 	Column Ident
 	Key    Term
@@ -77,21 +77,21 @@ type DeleteTarget struct {
 // BatchKind is the kind of a batch.
 type BatchKind uint8
 
-// The kinds of batches. Their values are the numbers in the protocol.
+// These are the kinds of batches. The values are the numbers that the protocol uses.
 const (
 	Logged BatchKind = iota
 	Unlogged
 	Counter
 )
 
-// Batch is BEGIN BATCH .. APPLY BATCH. Its statements are *Insert, *Update, and *Delete.
+// Batch is the statement BEGIN BATCH .. APPLY BATCH. The elements of Statements are *Insert, *Update, and *Delete.
 type Batch struct {
 	Kind       BatchKind
 	Using      Using
 	Statements []Statement
 }
 
-// Truncate is TRUNCATE.
+// Truncate is the TRUNCATE statement.
 type Truncate struct{ Table QualifiedName }
 
 func (*Insert) statement()   {}

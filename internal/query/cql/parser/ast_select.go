@@ -2,7 +2,7 @@
 
 package parser
 
-// Select is SELECT.
+// Select is the SELECT statement.
 type Select struct {
 	JSON     bool
 	Distinct bool
@@ -10,32 +10,32 @@ type Select struct {
 	Selectors []Selector
 	Table     QualifiedName
 	Where     []Relation
-	// GroupBy holds *Column terms, or functions of columns and constants (Cassandra 4.1).
+	// GroupBy holds *Column terms, or function calls with column and constant arguments (Cassandra 4.1).
 	GroupBy []Term
 	OrderBy []Ordering
-	// PerPartitionLimit and Limit are nil, an integer *Constant, or a *Marker.
+	// PerPartitionLimit and Limit are integer *Constant terms, *Marker terms, or nil.
 	PerPartitionLimit Term
 	Limit             Term
 	AllowFiltering    bool
-	// Timeout is the value of USING TIMEOUT, as in Using.
+	// Timeout is the value of USING TIMEOUT. See Using.Timeout.
 	Timeout Term
 }
 
 // Selector is one result column of a SELECT.
 type Selector struct {
 	Term Term
-	// Alias.Name is empty if there is no alias.
+	// If the selector has no alias, Alias.Name is empty.
 	Alias Ident
 }
 
-// Ordering is one part of ORDER BY. ANN is the vector of `c ANN OF vector` (Cassandra 5.0), or nil.
+// Ordering is one column of ORDER BY. ANN is the vector in `c ANN OF vector` (Cassandra 5.0), or nil.
 type Ordering struct {
 	Column     Ident
 	Descending bool
 	ANN        Term
 }
 
-// Use is USE keyspace.
+// Use is the statement USE keyspace.
 type Use struct{ Keyspace Ident }
 
 func (*Select) statement() {}

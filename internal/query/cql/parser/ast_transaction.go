@@ -2,33 +2,33 @@
 
 package parser
 
-// Transaction is BEGIN TRANSACTION .. COMMIT TRANSACTION, as in Cassandra's CEP-15. Its words are not keywords, so they
-// are valid names in other statements. In a transaction, name.column in a term is a *Field of a *Column. It refers to a
-// row that a LET has read.
+// Transaction is the statement BEGIN TRANSACTION .. COMMIT TRANSACTION, as defined in Cassandra's CEP-15. The words of
+// its syntax are not keywords, so they are valid names in other statements. In a transaction, the term name.column is a
+// *Field of a *Column. The term refers to a row that a LET has read.
 type Transaction struct {
 	Lets []Let
-	// Select is the SELECT of a table. Returns is the SELECT of references, which has no FROM clause. At most one of
-	// Select and Returns is set.
+	// Select is a SELECT from a table. Returns is a SELECT of references without a FROM clause. At most one of Select
+	// and Returns is set.
 	Select  *Select
 	Returns []Selector
 	Steps   []Step
 }
 
-// Let is LET name = (SELECT ..).
+// Let is the clause LET name = (SELECT ..).
 type Let struct {
 	Name   Ident
 	Select *Select
 }
 
-// Step is either IF conditions THEN statements END IF or a list of statements without conditions. Statements without
-// conditions are always executed. Statements holds at least one *Insert, *Update, or *Delete.
+// Step is either IF conditions THEN statements END IF or a list of statements without conditions. Statements holds at
+// least one *Insert, *Update, or *Delete.
 type Step struct {
 	Conditions []Comparison
 	Statements []Statement
 }
 
-// Comparison is one condition of a Step. Conditions are joined by AND. Right is nil for IsNull and IsNotNull. In this
-// case, Left may be a *Column, which refers to the whole row of a LET.
+// Comparison is one condition of a Step. The conditions of a step are joined by AND. For IsNull and IsNotNull, Right is
+// nil, and Left may be a *Column that refers to the whole row of a LET.
 type Comparison struct {
 	Left  Term
 	Op    Operator

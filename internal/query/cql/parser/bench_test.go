@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// BenchmarkParse measures the CPU time and the allocations of parsing statements in the form that drivers send.
+// BenchmarkParse measures the CPU time and the allocations of Parse for typical statements.
 func BenchmarkParse(b *testing.B) {
 	cases := []struct{ name, text string }{
 		{"insert", "INSERT INTO ks.users (id, name, email, age) VALUES (?, ?, ?, ?)"},

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestNesting checks (PS1) for every construct that nests or chains. Beyond a limit, the construct must be rejected as
-// a syntax error. It must be accepted up to a depth that no manually written statement reaches.
+// TestNesting checks (PS1) for every construct that can be nested or chained. The parser must accept a depth of at
+// least fifty and reject deeper nesting as a syntax error.
 func TestNesting(t *testing.T) {
 	nested := func(before, open, inner, shut, after string) func(n int) string {
 		return func(n int) string {
@@ -57,7 +57,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// TestBounds checks the limits on the length of a statement and the number of its markers.
+// TestBounds checks the limits on the length of a statement and on the number of markers.
 func TestBounds(t *testing.T) {
 	insert := func(markers int) string {
 		return "INSERT INTO t (a) VALUES ([" + strings.Repeat("?,", markers-1) + "?])"
@@ -78,8 +78,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestHugeStatements checks that parsing time is linear in the length of the text. A quadratic search for duplicates in
-// a statement of this size would take minutes.
+// TestHugeStatements checks that the parsing time is linear in the length of the text. For these statements, a
+// quadratic search for duplicates would take minutes.
 func TestHugeStatements(t *testing.T) {
 	var update, batch strings.Builder
 	update.WriteString("UPDATE t SET ")
@@ -100,7 +100,7 @@ func TestHugeStatements(t *testing.T) {
 	}
 }
 
-// TestQuoteIdentifier checks that any name can be quoted and parsed back to the same name.
+// TestQuoteIdentifier checks that a quoted name parses to the original name.
 func TestQuoteIdentifier(t *testing.T) {
 	cases := []struct{ name, want string }{
 		{"abc", "abc"},

@@ -2,14 +2,14 @@
 
 package parser
 
-// Call is CALL [[keyspace.]container.]procedure(term, ..) [WITH LOG], which runs a stored procedure of a container. In
-// a name with one dot, the first part is the keyspace. CALL is not part of Cassandra's CQL. CALL and LOG are not
-// keywords.
+// Call is the statement CALL [[keyspace.]container.]procedure(term, ..) [WITH LOG]. It runs a stored procedure of a
+// container. If the name contains one dot, the first part is the keyspace. CALL is not part of Cassandra's CQL. CALL
+// and LOG are not keywords.
 type Call struct {
-	// Keyspace and Container are empty if they are missing.
+	// If the statement does not specify a keyspace or container, Keyspace or Container is empty.
 	Keyspace, Container, Procedure Ident
 	Args                           []Term
-	// Log requests the procedure's log output.
+	// Log reports whether the statement requests the procedure's log output.
 	Log bool
 }
 

@@ -18,11 +18,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// recordings is the folder of exchanges that were recorded from Cassandra 4.0. The folder is next to the repository and
-// may be missing.
+// recordings is the folder of requests and responses that were recorded from Cassandra 4.0. The folder is next to the
+// repository and may be missing.
 const recordings = "../../../../../shared/conformance"
 
-// laterGrammar holds statements that Cassandra 4.0 rejects as syntax errors but that a later version or Ilion parses.
+// laterGrammar holds statements that Cassandra 4.0 rejects as syntax errors. A later Cassandra version or only Ilion
+// accepts these statements.
 var laterGrammar = map[string]bool{
 	"ALTER KEYSPACE IF EXISTS nosuch WITH durable_writes = false": true,
 	"ALTER TABLE IF EXISTS nosuch ADD v int":                      true,
@@ -32,14 +33,13 @@ var laterGrammar = map[string]bool{
 	"UPDATE t SET s = {1} WHERE k = 1 IF s CONTAINS 1":            true,
 }
 
-// semantic holds the prefixes of errors that have the code of a syntax error but do not follow from the grammar alone.
-// The planner detects these errors.
+// semantic holds the prefixes of errors that the planner detects. These errors have the code of a syntax error.
 var semantic = []string{
 	"Invalid value for property", "Unknown property", "Invalid integer value", "Error setting type",
 }
 
-// recordedText is a string in a recording. It is a plain string or a list of parts. A part may be [text, number of
-// repetitions].
+// recordedText is a string in a recording. A recording contains a plain string or a list of parts. A part may be a pair
+// of a text and the number of repetitions.
 type recordedText string
 
 func (s *recordedText) UnmarshalJSON(data []byte) error {
@@ -78,9 +78,9 @@ type recordedStep struct {
 	Compare string
 }
 
-// TestRecordings parses every statement that was sent to Cassandra 4.0. The parser must reject a statement if and only
-// if Cassandra rejected it as a syntax error, with the same text if the texts are comparable. The printed form of a
-// parsed statement must parse to an equal tree.
+// TestRecordings parses every statement in the recordings. The parser must reject a statement if and only if Cassandra
+// rejected it as a syntax error. If the error texts are comparable, they must be equal. The printed form of a parsed
+// statement must parse to an equal tree.
 func TestRecordings(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl"))
 	if len(files) == 0 {
@@ -150,7 +150,8 @@ func roundTrip(t *testing.T, tree parser.Statement) {
 		t.Errorf("printed text does not parse: %v\n\t%s", err, text[:min(len(text), 1000)])
 		return
 	}
-	// cmp.Diff takes time that is exponential in the depth of a tree, so it is used only to explain differences.
+	// The running time of cmp.Diff is exponential in the depth of a tree, so cmp.Diff is used only to explain
+	// differences.
 	if !reflect.DeepEqual(tree, again) {
 		t.Errorf("printed text parses to another tree\n\t%s\n%s", text[:min(len(text), 1000)], cmp.Diff(tree, again))
 	}

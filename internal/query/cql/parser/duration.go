@@ -2,11 +2,11 @@
 
 package parser
 
-// This file recognizes the three formats of durations. Package cqltype computes their values.
+// This file recognizes the three formats of durations. Package cqltype computes the values of durations.
 
-// unitDurationLen returns the length of a duration of digits and units (1y2mo3w4d5h6m7s8ms9us10ns, units in any case
-// and order) at the beginning of s, or 0. The duration must end at the end of a word. For example, `1LIMIT` is a number
-// and a word.
+// unitDurationLen returns the length of the duration at the beginning of s, or 0 if s does not start with a duration.
+// The duration consists of digits and units, such as 1y2mo3w4d5h6m7s8ms9us10ns, with the units in any case and order.
+// The duration must end at the end of a word. For example, `1LIMIT` is a number and a word.
 func unitDurationLen(s string) int {
 	p := 0
 	for {
@@ -26,7 +26,7 @@ func unitDurationLen(s string) int {
 	return p
 }
 
-// unitLen returns the length of the unit at the beginning of s, or 0.
+// unitLen returns the length of the unit at the beginning of s, or 0 if s does not start with a unit.
 func unitLen(s string) int {
 	if s == "" {
 		return 0
@@ -54,9 +54,9 @@ func unitLen(s string) int {
 	return 0
 }
 
-// isoDurationLen returns the length of an ISO 8601 duration at the beginning of s, which starts with P, or 0. The
-// formats are PnYnMnDTnHnMnS, PnW, and PYYYY-MM-DDTHH:MM:SS. A word that is only a prefix of a duration (P, P1, PT) is
-// not a duration.
+// isoDurationLen returns the length of the ISO 8601 duration at the beginning of s, or 0 if s does not start with a
+// duration. s must start with P. The formats are PnYnMnDTnHnMnS, PnW, and PYYYY-MM-DDTHH:MM:SS. Incomplete durations
+// such as P, P1, and PT are not durations.
 func isoDurationLen(s string) int {
 	if isAlternative(s) {
 		return len(alternative)
@@ -82,8 +82,8 @@ func isoDurationLen(s string) int {
 	return p
 }
 
-// isoPart returns the position after the digits and the unit at p. isoPart returns p if the digits or the unit is
-// missing.
+// isoPart returns the position after the digits and the unit at p. If the digits or the unit is missing, isoPart
+// returns p.
 func isoPart(s string, p int, unit byte) int {
 	digits := skipDigits(s, p)
 	if digits > p && digits < len(s) && s[digits] == unit {
@@ -92,7 +92,7 @@ func isoPart(s string, p int, unit byte) int {
 	return p
 }
 
-// alternative is the pattern of ISO 8601's alternative format. In the pattern, 0 stands for a digit.
+// alternative is the pattern of the alternative format of ISO 8601. A 0 in the pattern represents any digit.
 const alternative = "P0000-00-00T00:00:00"
 
 func isAlternative(s string) bool {

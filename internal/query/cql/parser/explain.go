@@ -4,9 +4,9 @@ package parser
 
 import "strings"
 
-// Explain is EXPLAIN of a *Select, *Insert, *Update, *Delete, *Batch, *Transaction, or *Call. Explain returns the
-// price of the statement. EXPLAIN is not part of Cassandra's CQL. EXPLAIN is not a keyword, so it is a valid name in
-// other statements.
+// Explain is the EXPLAIN statement, which returns the price of a statement. Statement is a *Select, *Insert, *Update,
+// *Delete, *Batch, *Transaction, or *Call. EXPLAIN is not part of Cassandra's CQL. The word is not a keyword, so it is
+// a valid name in other statements.
 type Explain struct{ Statement Statement }
 
 func (*Explain) statement() {}

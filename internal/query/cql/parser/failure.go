@@ -10,27 +10,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// failure is the reason why parsing failed. The reason is formatted only if the whole statement cannot be parsed,
-// because speculative parsing fails often.
+// failure is the reason for a parsing failure. The error is formatted only if the whole statement cannot be parsed,
+// because speculative parsing often fails.
 type failure struct {
 	tok token
 	lex lexError
-	// mismatch reports whether expecting was the only possible token. If it is false, several tokens were possible and
-	// none of them matched.
+	// mismatch reports whether expecting was the only possible token. If several tokens were possible, mismatch is
+	// false.
 	mismatch  bool
 	expecting kind
-	// message, if set, replaces the text that the fields above determine.
+	// If message is set, it replaces the text that the fields above determine.
 	message string
 	// bound reports whether message concerns a limit instead of the syntax.
 	bound bool
-	// hint is a suggestion that is appended to the text.
+	// hint is a suggestion that is appended to the error text.
 	hint string
 }
 
 // fail records that no alternative matches the current token.
 func (p *parser) fail() { p.stop(failure{tok: p.tok, lex: p.lex.err}) }
 
-// failHint works like fail and adds a suggestion.
+// failHint works like fail but adds a suggestion.
 func (p *parser) failHint(hint string) { p.stop(failure{tok: p.tok, lex: p.lex.err, hint: hint}) }
 
 // mismatch records that a token of kind k was expected.
@@ -58,7 +58,7 @@ func (p *parser) stop(f failure) {
 	p.aheadLen = 0
 }
 
-// build returns the error. Its texts have the format of Cassandra's parser generator:
+// build returns the error. The error texts have the format of Cassandra's parser generator:
 //
 //	line 1:9 mismatched input 'FORM' expecting K_FROM (SELECT * [FORM]...)
 //	line 1:0 no viable alternative at input 'SELEC' ([SELEC]...)
@@ -95,7 +95,7 @@ func (f failure) build(text string) error {
 	return &dberr.Syntax{Message: b.String()}
 }
 
-// guess returns the hint, or an empty string if the failure has no hint.
+// guess returns the suggestion, or an empty string if the failure has no suggestion.
 func (f failure) guess(text string) string {
 	if f.tok.kind == tIdent && strings.EqualFold(text[f.tok.begin:f.tok.end], "primarykey") {
 		return "did you mean PRIMARY KEY?"
@@ -119,14 +119,14 @@ func (e lexError) describe(text string) string {
 	return fmt.Sprintf("line %d:%d mismatched character '%s' expecting %s", line, column, at, e.expecting)
 }
 
-// position converts a byte offset to a line, counted from 1, and a column in characters, counted from 0.
+// position converts a byte offset to a line number, starting at 1, and a column in characters, starting at 0.
 func position(text string, offset int) (line, column int) {
 	before := text[:offset]
 	line = 1 + strings.Count(before, "\n")
 	return line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }
 
-// These constants limit the part of a statement that an error quotes.
+// These constants limit the length of a quoted statement in an error.
 const (
 	snippetTokens = 10
 	snippetBytes  = 40
@@ -179,7 +179,7 @@ func snippet(text string, tok token) string {
 	return b.String()
 }
 
-// shorten shortens a token for an error. As in Cassandra, strings are shown without quotes.
+// shorten shortens a token for an error text. Like Cassandra, it removes the quotes of strings.
 func shorten(s string, k kind) string {
 	if k == tString {
 		s = s[1 : len(s)-1]

@@ -47,7 +47,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// goldenStatements returns the statements in the golden files. It splits the files like TestGolden.
+// goldenStatements returns the statements in the golden files. The files are split in the same way as in TestGolden.
 func goldenStatements(tb testing.TB) []string {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/*.txt")

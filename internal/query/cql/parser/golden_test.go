@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestGolden compares the trees of statements with the golden files. Each line of the input is a statement. If
-// statements span several lines, they are separated by lines that contain a single dot. The output is the printed tree
-// with its bind markers, or the error.
+// TestGolden compares the trees of statements with the golden files. Each line of the input is a statement. Statements
+// that span several lines are separated by lines that contain a single dot. The output is either the printed tree and
+// the bind markers or the error.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {

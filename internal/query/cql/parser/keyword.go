@@ -4,11 +4,11 @@ package parser
 
 import "strings"
 
-// kind is the kind of a token. Keywords follow the other tokens. Keywords are grouped by their other uses. A
-// comparison with the first keyword of the next group identifies the group of a keyword.
+// kind is the kind of a token. Keywords follow the other tokens. Keywords are grouped by the names for which they are
+// valid, so comparisons with the first keyword of a group determine the group of a keyword.
 type kind uint8
 
-// These tokens are not keywords. Single-byte punctuation comes first. See singles in lexer.go.
+// These tokens are not keywords. Single-byte punctuation precedes the other tokens. See singles in lexer.go.
 const (
 	tEOF kind = iota
 	// tError is a lexical error. The lexer holds the details.
@@ -52,7 +52,7 @@ const (
 	tPercent
 	tPlusEqual
 	tMinusEqual
-	// Reserved words. Reserved words are never names.
+	// These keywords are reserved words, which are never names.
 	kwAdd
 	kwAllow
 	kwAlter
@@ -64,8 +64,8 @@ const (
 	kwBegin
 	kwBy
 	kwTable
-	// kwTableSynonym is TABLE, which the lexer converts into kwTable. Cassandra names the token after the older word
-	// COLUMNFAMILY.
+	// kwTableSynonym is the keyword TABLE. The lexer converts kwTableSynonym to kwTable, because Cassandra uses the
+	// name of the older keyword COLUMNFAMILY.
 	kwTableSynonym
 	kwCreate
 	kwDelete
@@ -114,7 +114,7 @@ const (
 	kwView
 	kwWhere
 	kwWith
-	// Unreserved words can be any name.
+	// The following unreserved words can be any name.
 	kwAccess
 	kwAggregate
 	kwAggregates
@@ -181,7 +181,7 @@ const (
 	kwUsers
 	kwValues
 	kwVector
-	// Native types can be any name except the name of a user-defined type.
+	// The following native types can be any name except the name of a user-defined type.
 	kwAscii
 	kwBigint
 	kwBlob
@@ -203,8 +203,8 @@ const (
 	kwUUID
 	kwVarchar
 	kwVarint
-	// The following keywords have a special syntax in a SELECT clause. They can be names, but not names of functions
-	// or types. kwKey can also name a type, and kwCount can name a function.
+	// The following keywords have a special syntax in SELECT clauses. They can be names, but not names of functions or
+	// types. As exceptions, kwKey can be the name of a type and kwCount can be the name of a function.
 	kwCast
 	kwCount
 	kwDistinct
@@ -223,7 +223,7 @@ const (
 	lastKeyword   = kwWriteTime
 )
 
-// keywords lists the words from firstReserved onward in the order of the constants.
+// keywords lists the keywords in the order of the constants, starting with firstReserved.
 var keywords = [...]string{
 	"add", "allow", "alter", "and", "apply", "asc", "authorize", "batch", "begin", "by", "columnfamily", "table",
 	"create",
@@ -248,11 +248,10 @@ const (
 	keywordLenMax = 13
 )
 
-// keywordTable finds a keyword by the hash of its lower-case spelling. It uses open addressing, and zero marks a free
-// slot.
+// keywordTable finds a keyword by the hash of its lower-case spelling. It uses open addressing. Zero marks a free slot.
 var keywordTable = buildKeywordTable()
 
-// keywordTableSize is a power of two. It is about four times the number of keywords.
+// keywordTableSize is a power of two. The size is about four times the number of keywords.
 const keywordTableSize = 1024
 
 func buildKeywordTable() (table [keywordTableSize]kind) {
@@ -276,8 +275,8 @@ func buildKeywordTable() (table [keywordTableSize]kind) {
 // hashByte adds a lower-case byte to the hash that the lexer computes while it scans a word.
 func hashByte(h uint32, c byte) uint32 { return h*31 + uint32(c) }
 
-// lookupKeyword returns the keyword that equals word regardless of case, or tIdent. h is the hash of the word in lower
-// case.
+// lookupKeyword returns the keyword that equals word, ignoring case. If word is not a keyword, lookupKeyword returns
+// tIdent. h is the hash of the lower-case word.
 func lookupKeyword(word string, h uint32) kind {
 	for slot := h % keywordTableSize; keywordTable[slot] != 0; slot = (slot + 1) % keywordTableSize {
 		k := keywordTable[slot]
@@ -291,7 +290,7 @@ func lookupKeyword(word string, h uint32) kind {
 	return tIdent
 }
 
-// equalLower reports whether word equals lower regardless of case. word consists of letters, digits, and underscores.
+// equalLower reports whether word equals lower, ignoring case. word must consist of letters, digits, and underscores.
 func equalLower(word, lower string) bool {
 	for i := 0; i < len(word); i++ {
 		c := word[i]
@@ -336,7 +335,7 @@ var kindNames = [...]string{
 	tStar: "'*'", tSlash: "'/'", tPercent: "'%'", tPlusEqual: "'+='", tMinusEqual: "'-='",
 }
 
-// String returns the name that Cassandra's messages use for the token.
+// String returns the token name that Cassandra's messages use.
 func (k kind) String() string {
 	if k.isKeyword() {
 		return "K_" + strings.ToUpper(keywords[k-firstReserved])

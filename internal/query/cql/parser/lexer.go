@@ -2,25 +2,26 @@
 
 package parser
 
-// token is the kind and the position of a token in the text. Its text is a slice of the statement.
+// token is the kind and the position of a token in a statement.
 type token struct {
 	kind kind
-	// escaped reports whether the token is a string or quoted name that contains doubled quotes.
+	// escaped reports whether the token is a string or a quoted name with doubled quotes.
 	escaped bool
 	begin   int32
 	end     int32
 }
 
-// lexError describes a tError token, which covers the invalid text.
+// lexError describes a tError token. The token covers the invalid text.
 type lexError struct {
-	// at is the position that Cassandra reports: a byte offset, or the length of the text.
+	// at is the byte offset that Cassandra reports.
 	at int32
-	// expecting is the expected text in Cassandra's notation. expecting is empty for a character that does not start a
-	// token.
+	// expecting is the expected text in Cassandra's notation. If a character does not start a token, expecting is
+	// empty.
 	expecting string
 }
 
-// lexer splits a text into tokens on demand. It copies no text. Its zero value is ready for use once text has been set.
+// lexer splits a text into tokens on demand. It does not copy text. The zero value is ready for use after text has been
+// set.
 type lexer struct {
 	text string
 	pos  int
@@ -57,7 +58,7 @@ func (l *lexer) next() token {
 	return l.punctuation(c)
 }
 
-// skipSpace moves to the next token. An unterminated comment results in an error token.
+// skipSpace moves to the next token. For an unterminated comment, it returns an error token.
 func (l *lexer) skipSpace() (token, bool) {
 	for l.pos < len(l.text) {
 		switch c := l.text[l.pos]; {
@@ -129,7 +130,8 @@ func (l *lexer) word() token {
 	return l.take(k, begin, end)
 }
 
-// number scans a token that starts with a digit, or with a minus sign if begin is before the first digit.
+// number scans a token that starts with a digit or a minus sign. If begin is before the first digit, the token starts
+// with a minus sign.
 func (l *lexer) number(begin int) token {
 	text, p := l.text, begin
 	if text[p] == '-' {
@@ -164,8 +166,8 @@ func (l *lexer) number(begin int) token {
 	return l.take(k, begin, p)
 }
 
-// isRange reports whether a dot after a number starts `..` instead of a decimal fraction. In `5...`, the dot starts a
-// fraction.
+// isRange reports whether a dot after a number starts the range operator instead of a decimal fraction. In `5...`, the
+// first dot starts a fraction.
 func isRange(s string) bool {
 	return len(s) > 1 && s[1] == '.' && (len(s) == 2 || s[2] != '.')
 }
@@ -177,7 +179,7 @@ func skipDigits(text string, p int) int {
 	return p
 }
 
-// quoted scans a string or name in which a doubled quote represents a quote.
+// quoted scans a string or a quoted name. A doubled quote represents a quote.
 func (l *lexer) quoted(quote byte, k kind) token {
 	begin := l.pos
 	t := token{kind: k, begin: int32(begin)}
@@ -240,8 +242,8 @@ func (l *lexer) punctuation(c byte) token {
 	return l.fail(begin, begin, "")
 }
 
-// minus scans a token that starts with a minus sign. As in Cassandra, the sign belongs to a number that follows
-// immediately, so `a -1` is two operands without an operator.
+// minus scans a token that starts with a minus sign. As in Cassandra, the minus sign is part of a number that follows
+// immediately. Therefore, `a -1` consists of two operands without an operator.
 func (l *lexer) minus(after byte) token {
 	begin := l.pos
 	rest := l.text[begin+1:]
@@ -262,7 +264,7 @@ func (l *lexer) minus(after byte) token {
 	return l.take(tMinus, begin, begin+1)
 }
 
-// hasWord reports whether s starts with the word, regardless of case, and the word ends there.
+// hasWord reports whether the first word of s equals word, ignoring case.
 func hasWord(s, word string) bool {
 	return len(s) >= len(word) && equalLower(s[:len(word)], word) &&
 		(len(s) == len(word) || classes[s[len(word)]]&classWord == 0)
@@ -287,7 +289,7 @@ func isUUID(s string) bool {
 	return true
 }
 
-// The character classes of bytes. Bytes of 0x80 and above belong to no class.
+// These are the character classes of bytes. Bytes from 0x80 to 0xff do not belong to any class.
 const (
 	classLetter = 1 << iota
 	classDigit

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 )
 
-// roleName parses the name of a role: an identifier, or a string that is used unchanged.
+// roleName parses a role name. The name is an identifier or a string.
 func (p *parser) roleName() Ident {
 	if p.is(tString) || p.is(tDollar) {
 		id := Ident{Name: p.stringText(), Quoted: true}
@@ -18,19 +18,18 @@ func (p *parser) roleName() Ident {
 	return p.bindable(roleName)
 }
 
-// userName parses the name of a user. Unlike the name of a role, it must not be a quoted identifier. The case of the
-// name is kept.
+// userName parses a user name. Unlike a role name, a user name must not be a quoted identifier. The case of the name is
+// preserved.
 func (p *parser) userName() Ident {
 	return p.unquoted("Quoted strings are are not supported for user names and USER is deprecated, please use ROLE")
 }
 
-// identity parses the identity of a certificate or the role of an identity. Both are strings or names, like the names
-// that userName parses.
+// identity parses a certificate identity or the role of an identity. The syntax is the same as for userName.
 func (p *parser) identity() Ident {
 	return p.unquoted("Quoted strings are are not supported for identity")
 }
 
-// unquoted parses a string or a name. unquoted rejects a quoted identifier with the text refusal.
+// unquoted parses a string or a name. It rejects quoted identifiers with the error text refusal.
 func (p *parser) unquoted(refusal string) Ident {
 	switch p.tok.kind {
 	case tString, tDollar:
@@ -50,7 +49,7 @@ func (p *parser) unquoted(refusal string) Ident {
 	return id
 }
 
-// isIdentity reports whether a token is the word IDENTITY, which is a valid name elsewhere.
+// isIdentity reports whether a token is the word IDENTITY. The word is not a keyword.
 func (p *parser) isIdentity(t token) bool {
 	return t.kind.isName() && strings.EqualFold(p.lex.text[t.begin:t.end], "identity")
 }
@@ -70,7 +69,7 @@ func (p *parser) addIdentity() Statement {
 	return s
 }
 
-// userOptions parses the optional clause WITH PASSWORD 'x' SUPERUSER of a user.
+// userOptions parses the optional clause WITH PASSWORD 'x' SUPERUSER.
 func (p *parser) userOptions() RoleOptions {
 	var o RoleOptions
 	if p.accept(kwWith) {
@@ -90,7 +89,7 @@ func (p *parser) userOptions() RoleOptions {
 	return o
 }
 
-// roleOptions parses the optional WITH clause, whose role options are joined by AND.
+// roleOptions parses the optional WITH clause. The role options are joined by AND.
 func (p *parser) roleOptions() RoleOptions {
 	var o RoleOptions
 	if !p.accept(kwWith) {
@@ -149,7 +148,7 @@ func (p *parser) roleOption(o *RoleOptions) {
 	}
 }
 
-// once rejects an option that was already given.
+// once rejects an option that occurs twice.
 func (p *parser) once(given bool, name string) {
 	if given {
 		p.refuse("Multiple definition for property '%s'", name)
@@ -167,8 +166,8 @@ func (p *parser) equalBoolean() bool {
 	return false
 }
 
-// accessOption parses the part after ACCESS: TO ALL DATACENTERS, TO DATACENTERS {..}, FROM ALL CIDRS, or FROM CIDRS
-// {..}.
+// accessOption parses the part after ACCESS. It is TO ALL DATACENTERS, TO DATACENTERS {..}, FROM ALL CIDRS, or FROM
+// CIDRS {..}.
 func (p *parser) accessOption(o *RoleOptions) {
 	if p.accept(kwFrom) {
 		if p.accept(kwAll) {
@@ -227,8 +226,8 @@ func (p *parser) grantOrRevoke() Statement {
 	return s
 }
 
-// beginsPermissions reports whether permissions follow. It returns false if a role follows that has the name of a
-// permission (GRANT all TO x).
+// beginsPermissions reports whether permissions follow. If a role with the name of a permission follows, as in GRANT
+// all TO x, it returns false.
 func (p *parser) beginsPermissions() bool {
 	if p.is(kwAll) || p.permission() >= 0 {
 		next := p.peek(1)
@@ -268,7 +267,7 @@ func (p *parser) permission() int {
 	return -1
 }
 
-// permissions parses ALL [PERMISSIONS], or permissions separated by commas.
+// permissions parses ALL [PERMISSIONS] or a comma-separated list of permissions.
 func (p *parser) permissions() (all bool, set access.Permissions) {
 	if p.accept(kwAll) {
 		p.accept(kwPermissions)
@@ -343,7 +342,7 @@ func (p *parser) resource() Resource {
 		r.Kind, r.Name = access.Function, p.functionName()
 		p.expect(tOpen)
 		r.Args = p.typeList()
-	case p.isWord("procedure") && p.peek(2) == tDot: // the resource is a table
+	case p.isWord("procedure") && p.peek(2) == tDot: // otherwise, procedure is a table or keyspace name
 		p.advance()
 		r.Kind, r.Name.Keyspace = access.Function, p.name()
 		p.expect(tDot)
@@ -389,7 +388,7 @@ func (p *parser) allResource() Resource {
 	return r
 }
 
-// applicable removes the permissions that do not apply to r. applicable reports an error if no permission remains.
+// applicable removes the permissions that do not apply to r. If no permission remains, it reports an error.
 func (p *parser) applicable(set access.Permissions, r *Resource) access.Permissions {
 	if p.failed {
 		return 0

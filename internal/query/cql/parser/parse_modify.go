@@ -44,7 +44,7 @@ func (p *parser) jsonValue() Term {
 	return nil
 }
 
-// using parses the optional USING TIMESTAMP t AND TTL t AND TIMEOUT t, in any order.
+// using parses the optional clause USING TIMESTAMP t AND TTL t AND TIMEOUT t. The order of the parts is arbitrary.
 func (p *parser) using() Using {
 	var u Using
 	if !p.accept(kwUsing) {
@@ -70,7 +70,7 @@ func (p *parser) using() Using {
 	}
 }
 
-// usingOfDelete parses the optional USING TIMESTAMP t AND TIMEOUT t, in any order.
+// usingOfDelete parses the optional clause USING TIMESTAMP t AND TIMEOUT t. The order of the parts is arbitrary.
 func (p *parser) usingOfDelete() Using {
 	var u Using
 	if !p.accept(kwUsing) {
@@ -106,7 +106,7 @@ func (p *parser) usingTimeout(u *Using) {
 	}
 }
 
-// timeoutValue parses a constant or a marker. The planner checks whether it is a duration.
+// timeoutValue parses a constant or a marker. The planner checks whether the value is a duration.
 func (p *parser) timeoutValue() Term {
 	if p.isMarker() {
 		return p.marker()
@@ -118,8 +118,8 @@ func (p *parser) timeoutValue() Term {
 	return nil
 }
 
-// override rejects a repeated part of USING if the first value of the part was a marker. Otherwise, this marker would
-// not be bound to a value.
+// override rejects a repeated part of USING if the earlier value is a marker. Otherwise, the earlier marker would have
+// no effect.
 func (p *parser) override(earlier Term, what string) {
 	if _, marker := earlier.(*Marker); marker {
 		p.refuse("Multiple definition for %s in the USING clause", what)
@@ -151,15 +151,14 @@ func (p *parser) update() Statement {
 	return s
 }
 
-// assigned holds the combined effect of an UPDATE's earlier assignments on one column.
+// assigned describes the earlier assignments of an UPDATE to one column.
 type assigned struct {
 	whole  bool
 	fields map[string]bool
 }
 
-// checkAssignment rejects the assignment a if earlier assignments set the whole column or the same field.
-// checkAssignment creates an index of earlier assignments if there are many of them. checkAssignment searches a small
-// number of assignments linearly.
+// checkAssignment rejects the assignment a if an earlier assignment sets the whole column or the same field. If the
+// number of earlier assignments is large, checkAssignment creates an index of these assignments.
 func (p *parser) checkAssignment(earlier []Assignment, index *map[string]*assigned, a *Assignment) {
 	const few = 16
 	if len(earlier) < few {
@@ -188,7 +187,7 @@ func (a *Assignment) conflicts(b *Assignment) bool {
 		a.Field.Name == b.Field.Name
 }
 
-// indexAssignment adds the assignment a to index and reports whether a is compatible with the indexed assignments.
+// indexAssignment adds the assignment a to index. It reports whether a is compatible with the assignments in the index.
 func indexAssignment(index map[string]*assigned, a *Assignment) bool {
 	done, found := index[a.Column.Name]
 	if !found {
@@ -240,8 +239,8 @@ func (p *parser) assignment() Assignment {
 	return a
 }
 
-// assignedValue parses the part after `c =`: a value, c + value, c - value, c -1 (in which the sign is part of the
-// number), or value + c.
+// assignedValue parses the part after `c =`. It is a value, c + value, c - value, or value + c. In c -1, the sign is
+// part of the number.
 func (p *parser) assignedValue(a *Assignment) {
 	second := p.peek(1)
 	if p.tok.kind.isName() && (second == tPlus || second == tMinus || second == tInteger) {

@@ -4,7 +4,7 @@ package parser
 
 import "strings"
 
-// with parses an optional WITH clause and its properties.
+// with parses an optional WITH clause of properties.
 func (p *parser) with() []Property {
 	if !p.accept(kwWith) {
 		return nil
@@ -12,7 +12,7 @@ func (p *parser) with() []Property {
 	return p.properties()
 }
 
-// properties parses properties joined by AND.
+// properties parses properties that are joined by AND.
 func (p *parser) properties() []Property {
 	var list []Property
 	for {
@@ -23,11 +23,11 @@ func (p *parser) properties() []Property {
 	}
 }
 
-// propertiesMax limits the number of properties in a statement and of entries in a map property, because the search
-// for duplicates does not use an index. Cassandra has about thirty table options.
+// propertiesMax limits the number of properties in a statement and the number of entries in a map property. The limit
+// is necessary because the search for duplicates is linear. Cassandra has about thirty table options.
 const propertiesMax = 1000
 
-// property parses name = value and appends it to list.
+// property parses name = value and appends the property to list.
 func (p *parser) property(list []Property) []Property {
 	prop := Property{Name: p.name()}
 	p.expect(tEqual)
@@ -63,8 +63,8 @@ func (p *parser) propertyValue() Constant {
 	return c
 }
 
-// propertyMap parses a map of constants. As in Cassandra, propertyMap parses any term and then rejects a term that is
-// not constant. The error contains the text of the term.
+// propertyMap parses a map of constants. Like Cassandra, it parses any terms and then rejects terms that are not
+// constants. The error contains the text of the rejected term.
 func (p *parser) propertyMap() []PropertyEntry {
 	p.expect(tOpenBrace)
 	entries := []PropertyEntry{}
@@ -119,7 +119,7 @@ func (p *parser) propertyEntry(entries []PropertyEntry, key, value Term) []Prope
 	return append(entries, PropertyEntry{Key: k.Text, Value: v.Text})
 }
 
-// termText formats a term for an error.
+// termText formats a term for an error text.
 func termText(t Term) string {
 	if _, null := t.(*Null); null {
 		return "NULL"
@@ -155,7 +155,7 @@ func (p *parser) tableOptions() TableOptions {
 	}
 }
 
-// clusteringOrder parses (c DESC, d ASC) and appends it to list.
+// clusteringOrder parses (c DESC, d ASC) and appends the columns to list.
 func (p *parser) clusteringOrder(list []ClusteringOrder) []ClusteringOrder {
 	p.expect(tOpen)
 	for {

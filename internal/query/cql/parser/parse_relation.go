@@ -11,7 +11,8 @@ const (
 	ChangeFeedMode  = "cosmos_changefeed_mode"
 )
 
-// where parses relations joined by AND. A WHERE clause cannot contain references to rows that the transaction has read.
+// where parses relations joined by AND. In a transaction, a WHERE clause cannot refer to rows that the transaction has
+// read.
 func (p *parser) where() []Relation {
 	references := p.references
 	p.references = false
@@ -82,7 +83,7 @@ func (p *parser) relation() Relation {
 	return r
 }
 
-// parenthesisedRelation parses (relation), or a relation on a tuple of columns.
+// parenthesisedRelation parses (relation) or a relation on a tuple of columns.
 func (p *parser) parenthesisedRelation() Relation {
 	if second := p.peek(2); second == tComma || second == tClose {
 		r := Relation{Kind: MultiColumn, Columns: p.columnTuple()}
@@ -149,7 +150,7 @@ func (p *parser) comparison() Operator {
 	return op
 }
 
-// inValues parses the part after IN: a marker, or a non-nil list of values in parentheses.
+// inValues parses the part after IN. It returns a marker or a non-nil list of values.
 func (p *parser) inValues() (Term, []Term) {
 	if p.isMarker() {
 		return p.marker(), nil
@@ -166,7 +167,8 @@ func (p *parser) inValues() (Term, []Term) {
 	return nil, values
 }
 
-// inTuples parses the part after IN for a tuple of columns: a marker, or a list of tuples or of markers.
+// inTuples parses the part after IN for a tuple of columns. It returns a marker, a list of tuples, or a list of
+// markers.
 func (p *parser) inTuples() (Term, []Term) {
 	if p.isMarker() {
 		return p.marker(), nil
@@ -211,7 +213,7 @@ func (p *parser) tupleOrMarker() Term {
 	return &TupleLiteral{Elems: p.terms(false, tClose)}
 }
 
-// ifClause parses the optional IF EXISTS or IF conditions of UPDATE and DELETE.
+// ifClause parses the optional clause IF EXISTS or IF conditions of UPDATE and DELETE.
 func (p *parser) ifClause() (exists bool, conditions []Condition) {
 	if !p.accept(kwIf) {
 		return false, nil

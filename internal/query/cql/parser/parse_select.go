@@ -46,31 +46,30 @@ func (p *parser) selectStatement() Statement {
 	}
 	if !p.is(tEOF) && !p.is(tSemicolon) && len(s.Where) == 0 && s.Limit == nil && s.PerPartitionLimit == nil &&
 		p.is(tIdent) {
-		// SELECT * FROM t JOIN u: at this point, Cassandra's parser has not chosen an alternative.
+		// In SELECT * FROM t JOIN u, Cassandra's parser has not chosen an alternative at this position.
 		p.fail()
 	}
 	return s
 }
 
-// beginsSelectors reports whether the token after JSON or DISTINCT starts a list of selectors. If the token does not
-// start a list, JSON or DISTINCT is the name of a column. k is the kind of the token, and after is the distance to the
-// following token.
+// beginsSelectors reports whether the token after JSON or DISTINCT starts a list of selectors. Otherwise, JSON or
+// DISTINCT is a column name. k is the kind of the token. after is the distance to the following token.
 func (p *parser) beginsSelectors(k kind, after int) bool {
 	switch k {
 	case tStar:
-		// json * 2 is a product. JSON * selects all columns.
+		// The expression json * 2 is a product, but JSON * selects all columns.
 		return p.peek(after) == kwFrom
 	case tComma, tDot, kwFrom, tPlus, tSlash, tPercent, tClose:
 		return false
 	case kwAs:
-		// SELECT json AS x, SELECT JSON as FROM t.
+		// In SELECT json AS x, json is a column. In SELECT JSON as FROM t, as is a column.
 		next := p.peek(after)
 		return next == kwFrom || next == tComma
 	}
 	return true
 }
 
-// selectors parses * or a list of selectors. selectors returns an empty list for *.
+// selectors parses * or a list of selectors. For *, it returns an empty list.
 func (p *parser) selectors() []Selector {
 	if p.accept(tStar) {
 		return nil
@@ -88,7 +87,7 @@ func (p *parser) selectors() []Selector {
 	}
 }
 
-// modified parses a selector without operators: a simple term and selections of its parts.
+// modified parses a selector without operators. It consists of a simple term and selections of parts.
 func (p *parser) modified() Term { return p.parts(p.simple(true)) }
 
 // parts parses the selections .field, [key], and [from..to] after a selector.
@@ -125,7 +124,7 @@ func (p *parser) elementOrSlice(t Term) Term {
 	return &Slice{Term: t, From: from, To: to}
 }
 
-// columnOrCall parses a column, a function call, or a built-in form with similar syntax.
+// columnOrCall parses a column, a function call, or a built-in form with a similar syntax.
 func (p *parser) columnOrCall() Term {
 	k := p.tok.kind
 	if p.peek(1) == tOpen {

@@ -14,8 +14,8 @@ func (p *parser) term() Term { return p.sum(false) }
 // selection parses a selector inside a SELECT clause.
 func (p *parser) selection() Term { return p.sum(true) }
 
-// sum parses additions and subtractions. Outside a SELECT clause, the sum `x + c` with a column c ends before the plus
-// sign, because UPDATE uses this form to prepend to a list.
+// sum parses additions and subtractions. Outside a SELECT clause, it stops before the plus sign in `x + c` if c is a
+// column, because UPDATE uses this form to prepend to a list.
 func (p *parser) sum(selecting bool) Term {
 	if !p.enter() {
 		p.leave()
@@ -57,7 +57,7 @@ func (p *parser) product(selecting bool) Term {
 	return left
 }
 
-// signed parses an optional minus sign and the term after it.
+// signed parses an optional minus sign and a term.
 func (p *parser) signed(selecting bool) Term {
 	if !p.accept(tMinus) {
 		if selecting {
@@ -76,7 +76,7 @@ func (p *parser) signed(selecting bool) Term {
 	return &Negate{Term: p.signed(true)}
 }
 
-// simple parses a term without operators. In a SELECT clause, it does not parse selections of parts.
+// simple parses a term without operators. It does not parse selections of parts.
 func (p *parser) simple(selecting bool) Term {
 	if c := p.constant(); c != nil {
 		return c
@@ -106,18 +106,18 @@ func (p *parser) simple(selecting bool) Term {
 	return p.call(selecting)
 }
 
-// constant parses a constant. constant returns nil if the current token does not start a constant.
+// constant parses a constant. If the current token does not start a constant, it returns nil.
 func (p *parser) constant() Term {
 	c := p.constantValue()
 	if c.Kind == 0 {
 		return nil
 	}
-	kept := c // if there is no constant, c stays on the stack
+	kept := c // without this copy, c would escape to the heap
 	return &kept
 }
 
-// constantValue works like constant, but does not allocate memory. Kind is 0 if the current token does not start a
-// constant.
+// constantValue works like constant but does not allocate memory. If the current token does not start a constant, Kind
+// is 0.
 func (p *parser) constantValue() Constant {
 	var c Constant
 	switch p.tok.kind {
@@ -153,8 +153,8 @@ func (p *parser) constantValue() Constant {
 	return c
 }
 
-// checkFloat rejects a number outside the range of a double, like Cassandra's parser. The check also protects the
-// database from exponents that decimals cannot represent.
+// Like Cassandra's parser, checkFloat rejects numbers outside the range of a double. This check also rejects exponents
+// that decimals cannot represent.
 func (p *parser) checkFloat(s string) {
 	if len(s) < 300 && strings.IndexByte(s, 'e') < 0 && strings.IndexByte(s, 'E') < 0 {
 		return
@@ -165,7 +165,7 @@ func (p *parser) checkFloat(s string) {
 	}
 }
 
-// terms parses a possibly empty, comma-separated list up to the closing token.
+// terms parses a possibly empty comma-separated list of terms up to the closing token.
 func (p *parser) terms(selecting bool, closing kind) []Term {
 	if p.accept(closing) {
 		return nil
@@ -255,14 +255,14 @@ func (p *parser) parenthesised(selecting bool) Term {
 	return &TupleLiteral{Elems: elems}
 }
 
-// typeHint parses (type)term. If the tokens have a different form, it returns nil and restores the position.
+// typeHint parses (type)term. If the tokens are not a type hint, it returns nil and restores the position.
 func (p *parser) typeHint(selecting bool) Term {
 	switch first := p.peek(1); {
 	case first == kwSet, first == tString, first.isNativeType(), first.isTypeName():
 	default:
 		return nil
 	}
-	// Most parentheses do not contain a type hint, and two tokens are sufficient to detect this case.
+	// Most parentheses do not contain a type hint. Usually, two tokens are sufficient to detect this case.
 	switch p.peek(2) {
 	case tClose, tLess, tDot:
 	default:
@@ -295,7 +295,7 @@ func (p *parser) beginsSimple(selecting bool) bool {
 		return selecting
 	}
 	if selecting {
-		// SELECT (k) AS x has an alias. In (k)as, the hint (k) precedes the column as.
+		// In SELECT (k) AS x, AS starts an alias. In (k)as, the type hint (k) precedes the column as.
 		return p.tok.kind.isName() && !p.is(kwAs) || p.tok.kind.isFunctionName() && p.peek(1) == tOpen
 	}
 	next := p.peek(1)

@@ -4,15 +4,15 @@ package parser
 
 import "strings"
 
-// nextIsWord reports whether the token after the current one is a word that is not a keyword.
+// nextIsWord reports whether the next token is the given word. The word must not be a keyword.
 func (p *parser) nextIsWord(word string) bool {
 	return p.peek(1) == tIdent && strings.EqualFold(p.lex.text[p.ahead[0].begin:p.ahead[0].end], word)
 }
 
-// isWord reports whether the current token is a word that is not a keyword.
+// isWord reports whether the current token is the given word. The word must not be a keyword.
 func (p *parser) isWord(word string) bool { return p.is(tIdent) && strings.EqualFold(p.text(), word) }
 
-// expectWord skips a word that is not a keyword, or fails.
+// expectWord skips the given word or fails. The word must not be a keyword.
 func (p *parser) expectWord(word string) {
 	if !p.isWord(word) {
 		p.fail()
@@ -53,7 +53,7 @@ func (p *parser) let() Let {
 	return l
 }
 
-// transactionSelect parses the SELECT of a transaction. A SELECT without FROM contains only references.
+// transactionSelect parses the SELECT of a transaction. A SELECT without a FROM clause contains only references.
 func (p *parser) transactionSelect(t *Transaction) {
 	saved := *p
 	p.advance()
@@ -66,7 +66,7 @@ func (p *parser) transactionSelect(t *Transaction) {
 	t.Select, _ = p.selectStatement().(*Select)
 }
 
-// step parses IF .. END IF, or the statements up to the next IF.
+// step parses either IF .. END IF or the statements up to the next IF.
 func (p *parser) step() (s Step) {
 	if !p.accept(kwIf) {
 		for p.is(kwInsert) || p.is(kwUpdate) || p.is(kwDelete) {
@@ -127,12 +127,13 @@ func (p *parser) compared() (c Comparison) {
 	return c
 }
 
-// isReference reports whether a reference starts at the current token: name.name that is not a function call.
+// isReference reports whether a reference starts at the current token. A reference has the form name.name and is not
+// followed by a parenthesis.
 func (p *parser) isReference() bool {
 	return p.references && p.tok.kind.isName() && p.peek(1) == tDot && p.peek(2).isName() && p.peek(3) != tOpen
 }
 
-// tookSign reports whether the current token is a number that includes the sign of a subtraction, as in x.a -1.
+// tookSign reports whether the current token is a number that includes the minus sign of a subtraction, as in x.a -1.
 func (p *parser) tookSign() bool {
 	return p.references && (p.is(tInteger) || p.is(tFloat)) && p.text()[0] == '-'
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reservedTypeNames lists words that must not be names of user-defined types.
+// reservedTypeNames lists words that cannot be names of user-defined types.
 var reservedTypeNames = [...]string{"byte", "complex", "enum", "date", "interval", "macaddr", "bitstring"}
 
 // typeName parses a type.
@@ -33,8 +33,8 @@ func (p *parser) typeName() *TypeName {
 	return &TypeName{Kind: UserType, User: p.userTypeName()}
 }
 
-// parameterised parses a type with parameters. parameterised returns nil if the current token does not start a
-// parameterized type.
+// parameterised parses a type with parameters. If the current token does not start a parameterized type, it returns
+// nil.
 func (p *parser) parameterised() *TypeName {
 	t := &TypeName{}
 	switch p.tok.kind {
@@ -102,7 +102,7 @@ func (p *parser) vector() *TypeName {
 	return t
 }
 
-// userTypeName parses [keyspace.]name of a user-defined type.
+// userTypeName parses the name [keyspace.]name of a user-defined type.
 func (p *parser) userTypeName() QualifiedName {
 	var q QualifiedName
 	if p.tok.kind.isName() && p.peek(1) == tDot {
@@ -125,7 +125,7 @@ func (p *parser) userTypeName() QualifiedName {
 	return q
 }
 
-// typeList parses a possibly empty list of comma-separated types up to the closing parenthesis.
+// typeList parses a possibly empty comma-separated list of types up to the closing parenthesis.
 func (p *parser) typeList() []*TypeName {
 	if p.accept(tClose) {
 		return nil

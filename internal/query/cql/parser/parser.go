@@ -9,14 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Options sets the limits of parsing. Zero fields select the defaults.
+// Options holds the limits of the parser. A zero field selects the default.
 type Options struct {
 	// TextBytesMax limits the length of a statement. The default is 16 MiB, and the maximum is 1 GiB.
 	TextBytesMax int
 	// MarkersMax limits the number of bind markers. The default and the maximum are 65535, which is the limit of the
 	// protocol.
 	MarkersMax int
-	// Definitions is the word in errors about a repeated property: definition (the default) or definitions.
+	// Definitions is the word that errors about repeated properties use. The word is definition (the default) or
+	// definitions.
 	Definitions string
 }
 
@@ -24,8 +25,8 @@ const (
 	defaultTextBytesMax = 16 << 20
 	limitTextBytesMax   = 1 << 30
 	limitMarkersMax     = 65535
-	// depthMax limits the nesting depth of terms, types, and relations, and the number of chained operators or
-	// selections in an expression. It protects the stack of all functions that traverse the tree. In practice,
+	// depthMax limits the nesting depth of terms, types, and relations. It also limits the number of chained operators
+	// or selections in an expression. The limit prevents stack overflows in functions that traverse the tree. Typical
 	// statements have a depth of less than ten.
 	depthMax = 200
 )
@@ -43,12 +44,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Parse parses one statement with the default limits. The statement may end with semicolons. The markers are in order
-// of appearance: markers[m.Index] describes Marker m. An error is a *dberr.Syntax, or a *dberr.Invalid if a limit is
-// exceeded.
+// Parse parses one statement with the default limits. The statement may end with semicolons. The bind markers are in
+// order of appearance, and element m.Index describes the Marker m. If the statement exceeds a limit, the error is a
+// *dberr.Invalid. Otherwise, the error is a *dberr.Syntax.
 func Parse(text string) (Statement, []BindMarker, error) { return Options{}.Parse(text) }
 
-// Parse parses one statement with the limits o.
+// Parse parses one statement with the limits in o.
 func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	o = o.withDefaults()
 	if err := checkLength(text, o.TextBytesMax); err != nil {
@@ -66,8 +67,8 @@ func (o Options) Parse(text string) (Statement, []BindMarker, error) {
 	return st, p.markers, nil
 }
 
-// CountTokens returns the number of tokens in a text up to the first invalid token. CountTokens stops soon after the
-// count has reached the limit given by most. Callers use the result to estimate the memory for parsing the text.
+// CountTokens returns the number of tokens in a text up to the first invalid token. It stops soon after the count has
+// reached most. Callers use the result to estimate the memory that parsing requires.
 func CountTokens(text string, most int) (n int) {
 	for l := (lexer{text: text}); n <= most; n++ {
 		if k := l.next().kind; k == tEOF || k == tError {
@@ -77,7 +78,7 @@ func CountTokens(text string, most int) (n int) {
 	return n
 }
 
-// ParseTerm parses a value like a term in a WHERE or VALUES clause.
+// ParseTerm parses a term of a WHERE or VALUES clause.
 func ParseTerm(text string) (Term, []BindMarker, error) {
 	if err := checkLength(text, defaultTextBytesMax); err != nil {
 		return nil, nil, err
@@ -92,7 +93,7 @@ func ParseTerm(text string) (Term, []BindMarker, error) {
 	return t, p.markers, nil
 }
 
-// ParseType parses a type like a column definition.
+// ParseType parses the type of a column definition.
 func ParseType(text string) (*TypeName, error) {
 	if err := checkLength(text, defaultTextBytesMax); err != nil {
 		return nil, err
@@ -114,19 +115,18 @@ func checkLength(text string, limit int) error {
 	return nil
 }
 
-// parser holds the state of one parse. Errors are sticky: after the first error, the current token is tEOF, accept
-// always returns false, and every list ends. Therefore, parsing functions need not check for errors.
+// parser holds the parser state for one statement. Errors are sticky. After the first error, the current token is tEOF,
+// accept always returns false, and all lists end. Therefore, parsing functions do not need to check for errors.
 type parser struct {
-	// definitions is Options.Definitions.
 	definitions string
 	lex         lexer
 	tok         token
-	// ahead holds the tokens after tok that the parser has peeked at. aheadLen is their number.
+	// ahead holds the tokens after tok that the lexer has already read. aheadLen is the number of these tokens.
 	ahead    [4]token
 	aheadLen int
 
 	depth int
-	// references reports whether the parser is in a transaction, in which terms can refer to rows that a LET has read.
+	// references reports whether terms may refer to rows that a LET has read. It is true in a transaction.
 	references bool
 	failed     bool
 	failure    failure
@@ -151,7 +151,7 @@ func (p *parser) advance() {
 	}
 }
 
-// peek returns the kind of the n-th token after the current one, 1 <= n <= 4.
+// peek returns the kind of the n-th token after the current token. n must be between 1 and 4.
 func (p *parser) peek(n int) kind {
 	if p.failed {
 		return tEOF
@@ -165,7 +165,7 @@ func (p *parser) peek(n int) kind {
 
 func (p *parser) is(k kind) bool { return p.tok.kind == k }
 
-// accept skips a token of kind k and reports whether it was present.
+// accept reports whether the current token has the kind k. If so, accept skips the token.
 func (p *parser) accept(k kind) bool {
 	if p.tok.kind != k || k == tEOF {
 		return false
@@ -174,7 +174,7 @@ func (p *parser) accept(k kind) bool {
 	return true
 }
 
-// expect skips a token of kind k, or fails.
+// expect skips a token of kind k or fails.
 func (p *parser) expect(k kind) {
 	if p.tok.kind != k {
 		p.mismatch(k)
@@ -190,11 +190,11 @@ func (p *parser) expectEnd() {
 	}
 }
 
-// text returns the current token as written.
+// text returns the source text of the current token.
 func (p *parser) text() string { return p.lex.text[p.tok.begin:p.tok.end] }
 
-// enter increments the nesting depth and reports whether the depth is within the limit. The caller must call leave in
-// either case.
+// enter increments the nesting depth and reports whether the depth is within the limit. In both cases, the caller must
+// call leave.
 func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > depthMax {
@@ -250,7 +250,7 @@ func (p *parser) statement() Statement {
 	return nil
 }
 
-// ident returns and skips the identifier at the current token, which must be a name (kind.isName) or "".
+// ident returns and skips the identifier at the current token. The token must be a name (kind.isName) or "".
 func (p *parser) ident() Ident {
 	id := p.identOf(p.tok)
 	p.advance()
@@ -278,8 +278,7 @@ func (p *parser) name() Ident {
 	return p.ident()
 }
 
-// columnName parses the name of a column in a reference. In a reference, "" is also valid, although no column has this
-// name.
+// columnName parses the name of a column in a reference. The name "" is also valid, although no column has this name.
 func (p *parser) columnName() Ident {
 	if p.tok.kind == tEmptyQuoted {
 		return p.ident()
@@ -287,7 +286,7 @@ func (p *parser) columnName() Ident {
 	return p.name()
 }
 
-// Kinds of names that cannot be bind markers, as named in Cassandra's errors.
+// These kinds of names cannot be bind markers. The texts are from Cassandra's errors.
 const (
 	keyspaceName = "keyspace names"
 	tableName    = "table names"
@@ -295,7 +294,7 @@ const (
 	roleName     = "role names"
 )
 
-// bindable parses a name and rejects a bind marker with a specific text.
+// bindable parses a name. If the current token starts a bind marker, bindable fails with a specific error text.
 func (p *parser) bindable(what string) Ident {
 	if p.is(tMark) {
 		p.refuse("Bind variables cannot be used for %s", what)
@@ -314,7 +313,7 @@ func (p *parser) qualified(what string) QualifiedName {
 
 func (p *parser) tableName() QualifiedName { return p.qualified(tableName) }
 
-// functionName parses [keyspace.]name of a function.
+// functionName parses the name [keyspace.]name of a function.
 func (p *parser) functionName() QualifiedName {
 	var q QualifiedName
 	if p.tok.kind.isName() && p.peek(1) == tDot {
@@ -357,7 +356,7 @@ func (p *parser) stringText() string {
 	return s
 }
 
-// marker parses `?` or `:name`. The current token must be its start.
+// marker parses `?` or `:name`. The current token must start the marker.
 func (p *parser) marker() *Marker {
 	m := &Marker{Index: len(p.markers)}
 	if !p.accept(tMark) {
@@ -377,7 +376,7 @@ func (p *parser) marker() *Marker {
 
 func (p *parser) isMarker() bool { return p.is(tMark) || p.is(tColon) }
 
-// ifNotExists parses an optional IF NOT EXISTS.
+// ifNotExists parses the optional clause IF NOT EXISTS.
 func (p *parser) ifNotExists() bool {
 	if !p.accept(kwIf) {
 		return false
@@ -387,7 +386,7 @@ func (p *parser) ifNotExists() bool {
 	return true
 }
 
-// ifExists parses an optional IF EXISTS.
+// ifExists parses the optional clause IF EXISTS.
 func (p *parser) ifExists() bool {
 	if !p.accept(kwIf) {
 		return false

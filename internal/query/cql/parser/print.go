@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// QuoteIdentifier returns name as a CQL identifier, quoted if required.
+// QuoteIdentifier returns name as a CQL identifier. If required, it quotes the identifier.
 func QuoteIdentifier(name string) string {
 	if isBare(name) {
 		return name
@@ -18,8 +18,8 @@ func QuoteIdentifier(name string) string {
 // QuoteString returns s as a string literal.
 func QuoteString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// isBare reports whether name needs no quotes. A bare name consists of lower-case letters, digits, and underscores,
-// and is not reserved.
+// isBare reports whether name needs no quotes. Such a name consists of lower-case letters, digits, and underscores, and
+// is not a reserved word.
 func isBare(name string) bool {
 	if name == "" || classes[name[0]]&classLetter == 0 {
 		return false
@@ -35,7 +35,7 @@ func isBare(name string) bool {
 	return len(name) < keywordLenMin || len(name) > keywordLenMax || lookupKeyword(name, h).isName()
 }
 
-// String prints the identifier as written, or quoted if required.
+// String prints the identifier. If the identifier was quoted in the statement or requires quotes, String quotes it.
 func (id Ident) String() string {
 	if id.Quoted {
 		return `"` + strings.ReplaceAll(id.Name, `"`, `""`) + `"`
@@ -69,7 +69,7 @@ func (p *printer) put(parts ...string) {
 	}
 }
 
-// when prints s if yes is true.
+// when prints s only if yes is true.
 func (p *printer) when(yes bool, s string) {
 	if yes {
 		p.put(s)
@@ -85,7 +85,7 @@ func (p *printer) types(list []*TypeName)  { each(p, list, ", ", p.typeName) }
 func (p *printer) strings(list []string)   { each(p, list, ", ", p.str) }
 func (p *printer) columnTuple(ids []Ident) { p.put("("); p.idents(ids); p.put(")") }
 
-// each prints the elements of a list with a separator between them.
+// each prints the elements of a list. It prints a separator between two elements.
 func each[T any](p *printer, list []T, separator string, print func(T)) {
 	for i, x := range list {
 		if i > 0 {
@@ -95,7 +95,7 @@ func each[T any](p *printer, list []T, separator string, print func(T)) {
 	}
 }
 
-// function prints the name of a function, which may be a word that is reserved elsewhere.
+// function prints the name of a function. The name may be a word that other names cannot use without quotes.
 func (p *printer) function(q QualifiedName) {
 	if q.HasKeyspace() {
 		p.ident(q.Keyspace)
@@ -239,7 +239,7 @@ func (p *printer) selector(t Term) {
 	}
 }
 
-// negate prints a minus sign and t. negate adds a space if the lexer would otherwise read a number or a comment.
+// negate prints a minus sign and t. If the lexer would otherwise read a number or a comment, negate adds a space.
 func (p *printer) negate(t Term) {
 	p.put("-")
 	at := len(p.buf)

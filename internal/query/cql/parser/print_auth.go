@@ -4,8 +4,8 @@ package parser
 
 import "github.com/ilion-db/ilion/internal/model/access"
 
-// role prints the name of a role or user. If case matters, it prints a string, because the name of a user must not be a
-// quoted identifier.
+// role prints the name of a role or user. If the case of the name matters, role prints a string, because a user name
+// must not be a quoted identifier.
 func (p *printer) role(id Ident) {
 	if id.Quoted || !isBare(id.Name) {
 		p.str(id.Name)

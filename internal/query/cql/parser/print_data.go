@@ -72,7 +72,7 @@ func (p *printer) ordering(o Ordering) {
 	p.when(o.Descending, " DESC")
 }
 
-// where prints a WHERE clause if there are relations.
+// where prints a WHERE clause if list is not empty.
 func (p *printer) where(list []Relation) {
 	if len(list) == 0 {
 		return
@@ -126,7 +126,7 @@ func (p *printer) condition(c Condition) {
 	p.comparison(c.Op, c.Value, c.Values)
 }
 
-// part prints a column, or an element or field of a column.
+// part prints a column, or an element or a field of a column.
 func (p *printer) part(column Ident, key Term, field Ident) {
 	p.ident(column)
 	switch {

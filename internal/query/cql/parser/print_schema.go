@@ -74,7 +74,7 @@ func (s *AlterKeyspace) String() string {
 	})
 }
 
-// dropping returns a DROP statement for a kind of object up to and including the name.
+// dropping returns the text of a DROP statement up to the name. what is the kind of the object.
 func dropping(what string, exists bool, name string) string {
 	if exists {
 		what += " IF EXISTS"
