@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Aggregate is an aggregate call of a selection. Aggregate is immutable. An Accumulator holds the state of a group.
+// Aggregate is an aggregate call in a SELECT clause. It is immutable. An Accumulator holds the state of a group.
 type Aggregate struct {
 	fn   *function
 	args []Term
@@ -24,15 +24,15 @@ func (a *Aggregate) New() *Accumulator {
 	return &Accumulator{aggregate: a, state: a.fn.state(a.fn)}
 }
 
-// Accumulator is the state of an aggregate over one group of wire values. Accumulator must be used by one goroutine.
+// Accumulator holds the state of an aggregate for one group of rows. It is not safe for concurrent use.
 type Accumulator struct {
 	aggregate *Aggregate
 	state     accumulator
-	// held is the memory that the meter counts for the state and the result.
+	// held is the number of bytes that the meter counts for the state and the result.
 	held int
 }
 
-// Add adds the row in b.Row to the group. Add does not retain the row.
+// Add adds the row in b.Row to the group. It does not retain the row.
 func (a *Accumulator) Add(b *Bindings) error {
 	if f, ok := a.state.(*folding); ok {
 		return a.addAll(f, b)
@@ -57,7 +57,7 @@ func (a *Accumulator) Add(b *Bindings) error {
 	return a.state.add(v)
 }
 
-// hold counts the memory of a state or a result of the given size.
+// hold adjusts the meter to the size of the state or the result.
 func (a *Accumulator) hold(b *Bindings, size int) error {
 	if size <= a.held {
 		return nil
@@ -67,7 +67,7 @@ func (a *Accumulator) hold(b *Bindings, size int) error {
 	return b.Meter.Keep(2 * more)
 }
 
-// addAll adds a row to a user-defined aggregate, which also receives nulls.
+// addAll adds a row to a user-defined aggregate, which also receives null arguments.
 func (a *Accumulator) addAll(f *folding, b *Bindings) error {
 	var room [4][]byte
 	values := room[:0]
@@ -102,7 +102,7 @@ func (a *Accumulator) Result(b *Bindings) ([]byte, error) {
 // Reset discards the state and starts the next group.
 func (a *Accumulator) Reset() { a.state = a.aggregate.fn.state(a.aggregate.fn) }
 
-// aggregateResult represents the result of an aggregate in a selector.
+// aggregateResult is a selector term that returns the result of an aggregate.
 type aggregateResult struct {
 	typ   *cqltype.Type
 	index int
@@ -115,7 +115,7 @@ func (a *aggregateResult) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// accumulator is the state of one aggregate function. Values are never null, but may be empty.
+// accumulator is the state of one aggregate function. The values are never null but may be empty.
 type accumulator interface {
 	add(v []byte) error
 	result() ([]byte, error)
@@ -144,7 +144,7 @@ func aggregateFunctions() []*function {
 	return fs
 }
 
-// extremeFunction returns the function max or min for a type.
+// extremeFunction returns the overload of max or min for a type.
 func extremeFunction(name string, t *cqltype.Type) *function {
 	sign := 1
 	if name == "min" {
@@ -182,7 +182,7 @@ func (e *extreme) result() ([]byte, error) {
 	return append([]byte{}, e.best...), nil
 }
 
-// newTotal returns a constructor of the state of a sum or an average.
+// newTotal returns a constructor for the state of a sum or an average.
 func newTotal(t *cqltype.Type, average bool) func(*function) accumulator {
 	return func(*function) accumulator {
 		switch t.Kind {
@@ -194,14 +194,14 @@ func newTotal(t *cqltype.Type, average bool) func(*function) accumulator {
 			return &bigTotal{typ: t, average: average}
 		case cqltype.Bigint, cqltype.Counter:
 			if average {
-				return &bigTotal{typ: t, average: true} // The sum may exceed 64 bits, but the average cannot.
+				return &bigTotal{typ: t, average: true} // the sum may exceed 64 bits, but the average cannot
 			}
 		}
 		return &integerTotal{typ: t, average: average}
 	}
 }
 
-// integerTotal wraps around like Java integers.
+// integerTotal computes an integer sum or average. Like Java integers, the sum wraps around.
 type integerTotal struct {
 	typ     *cqltype.Type
 	average bool
@@ -255,7 +255,7 @@ type floatTotal struct {
 	average                   bool
 	sum, compensation, simple float64
 	n                         int64
-	// exact continues an average after its sum has left the range of doubles.
+	// exact is the sum of an average that exceeds the range of doubles.
 	exact *cqltype.DecimalValue
 }
 
@@ -324,7 +324,7 @@ func (s *floatTotal) result() ([]byte, error) {
 	return fromFloat64(total), nil
 }
 
-// decimalTotal computes a sum or an average. As in Cassandra, an average is updated with each value. It is rounded to
+// decimalTotal computes a sum or an average. As in Cassandra, each value updates the average. The average is rounded to
 // the scale of the difference between the value and the average.
 type decimalTotal struct {
 	average bool

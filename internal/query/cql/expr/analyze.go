@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// lower converts letters to lower case as Java does: a capital sigma at the end of a word becomes a final sigma, and a
-// capital I with a dot keeps its dot.
+// lower converts letters to lower case in the same way as Java. A capital sigma at the end of a word is converted to a
+// final sigma. A capital I with a dot keeps the dot.
 func lower(text []byte) []byte {
 	if isASCII(text) {
 		return bytes.ToLower(text)
@@ -36,7 +36,7 @@ func lower(text []byte) []byte {
 }
 
 // casedBefore reports whether a text ends with a cased letter. casedAfter reports whether a text begins with a cased
-// letter. Both skip case-ignorable characters such as marks and apostrophes.
+// letter. Both functions skip case-ignorable characters, such as marks and apostrophes.
 func casedBefore(text []byte) bool {
 	for len(text) > 0 {
 		r, n := utf8.DecodeLastRune(text)
@@ -74,5 +74,5 @@ func isASCII(text []byte) bool {
 	return true
 }
 
-// normalize composes characters (NFC).
+// normalize converts a text to Unicode normalization form C (NFC).
 func normalize(text []byte) []byte { return norm.NFC.Bytes(text) }

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// operators holds the overloads of each operator: + - * / % for any two numeric types, + and - for durations, and 'n'
-// for negation.
+// operators holds the overloads of each operator. The operators + - * / % accept any two numeric types. The operators +
+// and - also accept durations. The key 'n' represents negation.
 var operators = func() map[byte][]*function {
 	numeric := []*cqltype.Type{tTinyint, tSmallint, tInt, tBigint, tFloat, tDouble, tDecimal, tVarint, tCounter}
 	all := map[byte][]*function{}
@@ -43,7 +43,8 @@ var operators = func() map[byte][]*function {
 	return all
 }()
 
-// concatenation returns the operator + for two texts. The result has type ascii only if both operands have this type.
+// concatenation returns the operator + for two texts. The result has the type ascii only if both operands have this
+// type.
 func concatenation(l, r *cqltype.Type) *function {
 	result := tAscii
 	if l == tText || r == tText {
@@ -51,12 +52,12 @@ func concatenation(l, r *cqltype.Type) *function {
 	}
 	return &function{name: "+", args: types(l, r), result: result, pure: true,
 		call: func(_ *Bindings, args [][]byte) ([]byte, error) {
-			return append(slices.Clip(args[0]), args[1]...), nil // not nil for two empty texts
+			return append(slices.Clip(args[0]), args[1]...), nil // for two empty texts, the result must not be nil
 		}}
 }
 
-// promote returns the result type of an operation on two numeric types. The result is the wider type. It is a
-// floating-point type if either operand type is a floating-point type.
+// promote returns the result type of an operation on two numeric types. The result type is the wider of the two types.
+// If one type is a floating-point type, the result type is a floating-point type.
 func promote(l, r *cqltype.Type) *cqltype.Type {
 	size := max(width(l), width(r))
 	if isFloating(l) || isFloating(r) {
@@ -192,8 +193,9 @@ func floatOp[F float32 | float64](op byte, a, b F) F {
 	return undefinedRemainder(a, b)
 }
 
-// undefinedRemainder returns the NaN of a remainder. Its bits are visible in keys. As for the other operators, the
-// processor determines these bits: an operand that is NaN keeps its bits, and an undefined operation has one fixed NaN.
+// undefinedRemainder returns the NaN result of a remainder. The bits of the NaN are visible in keys. The bits follow
+// the rules of the processor for other operators. If an operand is NaN, the result has the operand's bits. Otherwise,
+// the bits are fixed.
 func undefinedRemainder[F float32 | float64](a, b F) F {
 	switch {
 	case a != a || b != b:
@@ -271,9 +273,9 @@ func decimalResult(op byte, a, b cqltype.DecimalValue) (cqltype.DecimalValue, er
 	return cqltype.DecimalValue{Unscaled: v, Scale: scale}, checkLength(v)
 }
 
-// remainder returns the remainder of a and b, whose values at the given common scale are x and y. Its scale is that of
-// BigDecimal.remainder: the scale of a - q*b, where q is the integer quotient without trailing zeros. The scale of the
-// remainder is at least the scale of a.
+// remainder returns the remainder of a and b. x and y are the values of a and b at the common scale. The result has the
+// same scale as BigDecimal.remainder: the scale of a - q*b, where q is the integer quotient without trailing zeros. The
+// scale is at least the scale of a.
 func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.DecimalValue, error) {
 	q, r := new(big.Int).QuoRem(x, y, new(big.Int))
 	places := a.Scale
@@ -282,7 +284,7 @@ func remainder(a, b cqltype.DecimalValue, x, y *big.Int, scale int32) (cqltype.D
 		zeros := len(digits) - len(strings.TrimRight(digits, "0"))
 		places = int32(max(int64(a.Scale), int64(b.Scale)-int64(zeros)))
 	}
-	if places < scale { // The removed digits are zeros.
+	if places < scale { // the removed digits are zeros
 		r.Quo(r, pow10(int(scale)-int(places)))
 	}
 	return cqltype.DecimalValue{Unscaled: r, Scale: places}, checkLength(r)
@@ -315,7 +317,7 @@ func negate(t *cqltype.Type, x []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// shiftTime adds a duration to a timestamp or date, or subtracts it.
+// shiftTime adds a duration to a timestamp or date, or subtracts a duration from a timestamp or date.
 func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 	v, okV := t.Kind.Int64(x)
 	d, okD := cqltype.DecodeDuration(y)
@@ -343,8 +345,8 @@ func shiftTime(op byte, t *cqltype.Type, x, y []byte) ([]byte, error) {
 	return w, nil
 }
 
-// addMonths adds months to a time in milliseconds. If the resulting month is too short, the last day of the month is
-// used.
+// addMonths adds months to a time in milliseconds. If the resulting month does not contain the day, the result is the
+// last day of the month.
 func addMonths(ms, months int64) int64 {
 	if months == 0 {
 		return ms

@@ -4,7 +4,7 @@ package expr
 
 import "unicode/utf8"
 
-// alike maps each ASCII replacement to the characters that it replaces. alike contains the mappings of Lucene 9.7's
+// alike maps each ASCII replacement to the characters that it replaces. The mappings are from Lucene 9.7's
 // ASCIIFoldingFilter, which Cassandra uses.
 var alike = map[string]string{
 	"!":    "！",
@@ -249,8 +249,8 @@ var folded = func() map[rune]string {
 	return out
 }()
 
-// toASCII replaces letters with diacritics, ligatures and similar characters with the ASCII characters that resemble
-// them. Other characters remain unchanged.
+// toASCII replaces accented letters, ligatures, and similar characters with similar ASCII characters. Other characters
+// remain unchanged.
 func toASCII(text []byte) []byte {
 	if isASCII(text) {
 		return text

@@ -7,7 +7,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// compatibleWith reports whether values of type from are valid as type to without conversion.
+// compatibleWith reports whether all values of the type from are valid values of the type to.
 func compatibleWith(to, from *cqltype.Type) bool {
 	if sameValues(to, from) {
 		return true
@@ -32,7 +32,7 @@ func compatibleWith(to, from *cqltype.Type) bool {
 	case cqltype.List, cqltype.Set, cqltype.Map:
 		return from.Kind == to.Kind && allCompatible(to.Elems, from.Elems)
 	case cqltype.Tuple:
-		// A tuple with fewer components lacks the last components.
+		// The shorter tuple type lacks the last components.
 		return (from.Kind == cqltype.Tuple || from.Kind == cqltype.UDT) && len(from.Elems) <= len(to.Elems) &&
 			allCompatible(to.Elems[:len(from.Elems)], from.Elems)
 	}
@@ -48,11 +48,10 @@ func allCompatible(to, from []*cqltype.Type) bool {
 	return true
 }
 
-// sameValues reports whether two types have the same values. sameValues ignores whether the types are frozen, because
-// this does not affect values.
+// sameValues reports whether two types have the same values. It ignores whether the types are frozen.
 func sameValues(a, b *cqltype.Type) bool { return a.Equal(b) || a.Freeze().Equal(b.Freeze()) }
 
-// assign reports how well a value of type from fits a receiver of type to.
+// assign returns the degree to which a value of the type from fits a receiver of the type to.
 func assign(to, from *cqltype.Type) cqltype.Fit {
 	switch {
 	case sameValues(to, from):
@@ -63,7 +62,7 @@ func assign(to, from *cqltype.Type) cqltype.Fit {
 	return cqltype.NoFit
 }
 
-// constantKinds maps the parser's kinds to the constant kinds of cqltype.
+// constantKinds maps the constant kinds of package parser to the constant kinds of package cqltype.
 var constantKinds = [...]cqltype.Constant{
 	parser.StringConstant: cqltype.StringConst, parser.IntegerConstant: cqltype.IntegerConst,
 	parser.FloatConstant:   cqltype.FloatConst,
@@ -81,12 +80,12 @@ type binder struct {
 	sound map[parser.Term]struct{}
 }
 
-// inference determines the types of unbound terms and the overloads of their calls. It caches its results, because the
-// type of a call depends on the types of its arguments. Without the cache, nested calls and nested arithmetic would
-// take exponential time. A type in the cache keeps its pointer, so cached results for the type are found again.
+// inference determines the types of unbound terms and the overloads of calls. It caches the results. Without the cache,
+// the type inference for nested calls and nested arithmetic would take exponential time. Each cached type keeps its
+// pointer, so that cached results for the type can be found.
 type inference struct {
 	env *Env
-	// scope is nil outside a SELECT clause.
+	// Outside a SELECT clause, scope is nil.
 	scope            Scope
 	fits             map[fitKey]cqltype.Fit
 	resolved         map[fitKey]resolution
@@ -104,7 +103,7 @@ type resolution struct {
 	err  error
 }
 
-// remember stores a value in a map. remember creates the map if the map is nil.
+// remember stores a value in a map. If the map is nil, remember creates the map.
 func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 	if *m == nil {
 		*m = map[K]V{}
@@ -113,7 +112,7 @@ func remember[K comparable, V any](m *map[K]V, k K, v V) V {
 	return v
 }
 
-// fit reports how well an unbound term fits a type.
+// fit returns the degree to which an unbound term fits a type.
 func (in *inference) fit(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	switch t := t.(type) {
 	case *parser.Constant:
@@ -202,8 +201,8 @@ func (in *inference) fitMap(t *parser.MapLiteral, to *cqltype.Type) cqltype.Fit 
 	return worst
 }
 
-// fitCall reports how well the result of a function or operation fits a type. fitCall returns WeakFit if the function
-// is unknown or no overload matches, because binding the call will report a more precise error.
+// fitCall returns the degree to which the result of a function or operation fits a type. If the function is unknown or
+// no overload matches, fitCall returns WeakFit, because binding the call returns a more precise error.
 func (in *inference) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	receiver := to
 	if in.scope != nil {
@@ -216,7 +215,7 @@ func (in *inference) fitCall(t parser.Term, to *cqltype.Type) cqltype.Fit {
 	return assign(to, f.result)
 }
 
-// exactType returns the type of a term if it is independent of the term's receiver. Otherwise, it returns nil.
+// exactType returns the type of a term if the type does not depend on the term's receiver. Otherwise, it returns nil.
 func (in *inference) exactType(t parser.Term) *cqltype.Type {
 	switch t.(type) {
 	case *parser.Constant, *parser.Marker, *parser.Null:
@@ -279,8 +278,8 @@ func (in *inference) computeExactType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// exactLiteralType works like exactType for collections and tuples, whose type is known if the types of their elements
-// are known.
+// exactLiteralType works like exactType for collections and tuples. The type is known if the types of the elements are
+// known.
 func (in *inference) exactLiteralType(t parser.Term) *cqltype.Type {
 	first := func(terms []parser.Term) *cqltype.Type {
 		for _, e := range terms {
@@ -319,7 +318,7 @@ func (in *inference) exactLiteralType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// asUDT converts a map literal whose keys are names to a UDT literal (see parser.MapLiteral).
+// asUDT converts a map literal to a UDT literal if all keys are names. See parser.MapLiteral.
 func asUDT(t *parser.MapLiteral) (*parser.UDTLiteral, bool) {
 	u := &parser.UDTLiteral{}
 	for _, e := range t.Entries {

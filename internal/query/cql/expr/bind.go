@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Bind binds a term of a WHERE, VALUES or SET clause for a receiver. Errors are *dberr.Invalid with Cassandra's texts,
-// or *dberr.FunctionFailure when a constant function call fails.
+// Bind binds a term of a WHERE, VALUES, or SET clause for a receiver. If a constant function call fails, the error is a
+// *dberr.FunctionFailure. Other errors are *dberr.Invalid with Cassandra's error texts.
 func Bind(t parser.Term, r Receiver, env *Env) (Term, error) {
 	return (&binder{inference: inference{env: env}}).bind(t, r)
 }
@@ -69,7 +69,7 @@ func bindConstant(t *parser.Constant, r Receiver) (Term, error) {
 	return &constant{r.Type, v}, nil
 }
 
-// bindHint binds (type)term. The hint only selects an interpretation of the term. The term is bound for the receiver.
+// bindHint binds (type)term. The hint selects an interpretation of the term, but the term is bound for the receiver.
 func (b *binder) bindHint(t *parser.TypeHint, r Receiver) (Term, error) {
 	hint, err := b.env.ResolveType(t.Type)
 	if err != nil {

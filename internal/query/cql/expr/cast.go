@@ -76,7 +76,8 @@ func castFunctions() []*function {
 	return fs
 }
 
-// castNumber converts numbers as Java's Number does: integers keep their low bits and floats saturate.
+// castNumber converts numbers in the same way as Java's Number. Conversions of integers keep the low bits, and
+// conversions of floats saturate.
 func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -118,7 +119,8 @@ func castNumber(from, to *cqltype.Type, v []byte) ([]byte, error) {
 	return wrap(to, i), nil
 }
 
-// castWide converts a float to a double of equal value and then to a decimal. The text of the double has more digits.
+// castWide converts a float to a double and then to a decimal. The text of the double has more digits than the text of
+// the float.
 func castWide(v []byte) ([]byte, error) {
 	d, ok, err := toDecimal(tFloat, v)
 	if err != nil || !ok {
@@ -159,14 +161,15 @@ func castInteger(from, to *cqltype.Type, v []byte) (int64, bool) {
 		}
 		i, ok := truncated(d)
 		if !ok {
-			return 0, true // a multiple of a large power of ten has zero low bits
+			return 0, true // the low bits of a multiple of a large power of ten are zero
 		}
 		return lowBits(i), true
 	}
 	return from.Kind.Int64(v)
 }
 
-// saturate truncates a number. NaN becomes 0, and a number out of range becomes the nearest bound.
+// saturate truncates a number to an integer. For NaN, it returns 0. For numbers out of range, it returns the nearest
+// bound.
 func saturate(f float64, low, high int64) int64 {
 	switch {
 	case math.IsNaN(f):
@@ -179,7 +182,7 @@ func saturate(f float64, low, high int64) int64 {
 	return int64(f)
 }
 
-// castIsNoop reports whether the operand of a cast already has the target type. A cast that has no effect is ignored,
+// castIsNoop reports whether the operand of a cast already has the target type. A cast without an effect is ignored,
 // even in the name of the column.
 func (in *inference) castIsNoop(t *parser.Cast) bool {
 	from := in.exactType(t.Term)
@@ -197,7 +200,7 @@ func (b *binder) bindCast(t *parser.Cast) (Term, error) {
 		return b.selector(t.Term, to)
 	}
 	if b.exactType(t.Term) == nil {
-		// Binding the term reports a more specific error, such as an unknown column or function.
+		// Binding the term returns a more specific error, such as an unknown column or function.
 		if _, err := b.selector(t.Term, nil); err != nil {
 			return nil, err
 		}
@@ -222,7 +225,7 @@ func (in *inference) castForm(t *parser.Cast, to *cqltype.Type) (*function, erro
 	}
 	of := t.Term
 	for inner, ok := of.(*parser.Cast); ok; inner, ok = of.(*parser.Cast) {
-		of = inner.Term // like Cassandra, report the column
+		of = inner.Term // like Cassandra, the error contains the column
 	}
 	return nil, dberr.Invalidf("%s cannot be cast to %s", Text(of), typeText(t.Type, ""))
 }

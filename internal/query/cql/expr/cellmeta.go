@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// cellMeta binds writetime(x), maxwritetime(x) or ttl(x). If x is an element, slice, or field of a multi-cell column,
-// the result refers to the cells of x. A selection at a deeper level has the time of the cell that contains it. A
-// frozen column has a single cell. The time of this cell applies to all parts that exist.
+// cellMeta binds writetime(x), maxwritetime(x), or ttl(x). If x is an element, a slice, or a field of a multi-cell
+// column, the result contains the times of the cells of x. For a part of a cell, the result is the time of the cell. A
+// frozen column has a single cell, so all existing parts have the same time.
 func (b *binder) cellMeta(t *parser.CellMeta) (Term, error) {
 	if c, ok := t.Arg.(*parser.Column); ok {
 		i, typ, err := b.scope.CellMeta(t.Kind, c.Name)
@@ -47,18 +47,18 @@ func (b *binder) cellMeta(t *parser.CellMeta) (Term, error) {
 	return &allOf{of, cqltype.ListOf(times)}, nil
 }
 
-// CellMetas locates the times of a column's cells.
+// CellMetas describes the slot that contains the times of a column's cells.
 type CellMetas struct {
-	// Slot is the slot of the times, and Type is their type. For a multi-cell map or set, the slot contains a map from
-	// keys to times. For a user-defined type, it contains a value of a user-defined type with times as fields. For a
-	// list, it contains a list of times. Otherwise, the slot contains the time of the single cell.
+	// Slot is the slot of the times, and Type is the type of the slot. For a multi-cell map or set, the slot contains a
+	// map from keys to times. For a user-defined type, the slot contains a user-defined type whose fields are times.
+	// For a list, the slot contains a list of times. Otherwise, the slot contains the time of the single cell.
 	Slot int
 	Type *cqltype.Type
 	// Column is the type of the column.
 	Column *cqltype.Type
 }
 
-// TimesOf returns the type of CellMetas for a multi-cell column, given the type of the times.
+// TimesOf returns the type of CellMetas.Slot for a multi-cell column. time is the type of a single time.
 func TimesOf(column, time *cqltype.Type) *cqltype.Type {
 	switch column.Kind {
 	case cqltype.UDT:
@@ -73,7 +73,7 @@ func TimesOf(column, time *cqltype.Type) *cqltype.Type {
 	return cqltype.MapOf(column.Elems[0], time)
 }
 
-// partOf returns the column of a selection and the first part that it selects.
+// partOf returns the column of a selection and the first selected part.
 func partOf(t parser.Term) (column *parser.Column, part parser.Term) {
 	for {
 		var of parser.Term
@@ -92,13 +92,13 @@ func partOf(t parser.Term) (column *parser.Column, part parser.Term) {
 	}
 }
 
-// within returns a binder for which the column has a different slot and type.
+// within returns a binder in which the column has the given slot and type.
 func (b *binder) within(column parser.Ident, slot int, t *cqltype.Type) *binder {
 	in := inference{env: b.env, scope: standIn{b.scope, column.Name, slot, t}}
 	return &binder{inference: in, inAggregate: b.inAggregate}
 }
 
-// standIn is a scope that replaces one column.
+// standIn is a scope in which one column is replaced.
 type standIn struct {
 	Scope
 	column string
@@ -114,7 +114,7 @@ func (s standIn) Column(name parser.Ident) (int, *cqltype.Type, error) {
 	return s.Scope.Column(name)
 }
 
-// whereThere evaluates to of. It evaluates to null if value is null or an empty collection.
+// whereThere evaluates to of. If value is null or an empty collection, whereThere evaluates to null.
 type whereThere struct{ value, of Term }
 
 func (w *whereThere) Type() *cqltype.Type { return w.of.Type() }

@@ -6,8 +6,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// collectionFactories returns the functions on collections: map_keys and map_values, and functions that aggregate the
-// elements of a list or set.
+// collectionFactories returns map_keys, map_values, and the functions that aggregate the elements of a list or set.
 func collectionFactories() []*factory {
 	one := func(name, text, wants string, takes func(*cqltype.Type) bool,
 		build func(arg *cqltype.Type) (*cqltype.Type, func(v []byte) ([]byte, error))) *factory {

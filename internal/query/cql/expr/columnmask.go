@@ -13,20 +13,20 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// defaultMask is the function of MASKED WITH DEFAULT.
+// defaultMask is the function that MASKED WITH DEFAULT uses.
 const defaultMask = "mask_default"
 
-// Mask is a column mask that is bound for the type of its column. Mask is immutable.
+// Mask is a bound column mask. It is immutable.
 type Mask struct {
 	fn *function
-	// args are the values of all arguments except the first argument, which is the masked value.
+	// args holds the values of all arguments except the first argument. The first argument is the value that is masked.
 	args [][]byte
 	// err is the reason why the mask cannot be applied, or nil.
 	err error
 }
 
-// MaskOf binds the mask of a masked column in the environment's table. If the mask cannot be bound, every call of
-// Apply returns the error, so the value is never shown unmasked.
+// MaskOf binds the mask of a masked column in the environment's table. If the mask cannot be bound, every call of Apply
+// returns the error. Therefore, the unmasked value is never visible.
 func MaskOf(c *schema.Column, env *Env) *Mask {
 	m := &Mask{args: c.Mask.Values}
 	m.fn, m.err = env.maskFunction(c)
@@ -55,7 +55,7 @@ func (e *Env) maskFunction(c *schema.Column) (*function, error) {
 		c.Name, MaskText(m, ks))
 }
 
-// Apply returns the masked form of a value. A nil value is null.
+// Apply returns the masked form of a value. A nil value represents null.
 func (m *Mask) Apply(v []byte, by *meter.Meter) ([]byte, error) {
 	if m.err != nil {
 		return nil, m.err
@@ -72,7 +72,7 @@ func (m *Mask) Apply(v []byte, by *meter.Meter) ([]byte, error) {
 	return m.fn.call(b, args)
 }
 
-// Masks holds the bound masks of a table's columns. Masks is nil if the table has no masks.
+// Masks holds the bound masks of a table's columns. For a table without masks, Masks is nil.
 type Masks map[*schema.Column]*Mask
 
 // MasksOf binds the masks of all columns of the environment's table.
@@ -89,7 +89,7 @@ func MasksOf(env *Env) Masks {
 	return masks
 }
 
-// MaskText returns a mask in the notation of DESCRIBE: system.mask_inner(1, null).
+// MaskText returns a mask in the notation of DESCRIBE, such as system.mask_inner(1, null).
 func MaskText(m *schema.Mask, ks *schema.Keyspace) string {
 	args := make([]string, len(m.Values))
 	for i, v := range m.Values {
@@ -101,8 +101,8 @@ func MaskText(m *schema.Mask, ks *schema.Keyspace) string {
 	return cqltype.QuoteName(m.Keyspace) + "." + cqltype.QuoteName(m.Function) + "(" + strings.Join(args, ", ") + ")"
 }
 
-// maskedColumn is the scope of a mask. maskedColumn contains only the value of the column. The name of this value is
-// the name of its type.
+// maskedColumn is the scope of a mask. It contains only the masked column. The type's name is used as the column's
+// name.
 type maskedColumn struct{ typ *cqltype.Type }
 
 // Column implements Scope.
@@ -118,7 +118,7 @@ func (m maskedColumn) CellMetas(parser.CellMetaKind, parser.Ident) (CellMetas, e
 	return CellMetas{}, dberr.Invalidf("Invalid argument of a masking function")
 }
 
-// BindMask binds MASKED WITH for a column of a table. Errors are *dberr.Invalid with Cassandra's texts.
+// BindMask binds MASKED WITH for a column of a table. Errors are *dberr.Invalid with Cassandra's error texts.
 func BindMask(m *parser.Mask, table, column string, t *cqltype.Type, env *Env) (*schema.MaskSpec, error) {
 	name := m.Function
 	if name.Name.Name == "" {

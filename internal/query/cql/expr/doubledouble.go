@@ -4,15 +4,15 @@ package expr
 
 import "math"
 
-// doubleDouble is a double-double number: the exact sum of two doubles, where low is at most half a unit in the last
-// place of high. It has a precision of about 105 bits. Functions of doubles compute with this type and round once at
-// the end. In all compared samples, Java's functions returned the nearest double. In contrast, math.Exp and similar
-// functions return one of the two nearest doubles.
+// doubleDouble is a double-double number. Its value is the exact sum of two doubles. low is at most half a unit in the
+// last place of high. The precision is about 105 bits. Functions of doubles use this type for intermediate results and
+// round the final result once. Java's functions return the nearest double in all compared samples, but math.Exp may
+// return the second-nearest double.
 type doubleDouble struct{ high, low float64 }
 
 func (a doubleDouble) value() float64 { return a.high + a.low }
 
-// exactSum returns the sum of two doubles. exactSumFast returns the same result but requires that |a| >= |b|.
+// exactSum returns the exact sum of two doubles. exactSumFast returns the same result but requires |a| >= |b|.
 func exactSum(a, b float64) doubleDouble {
 	s := a + b
 	t := s - a
@@ -58,7 +58,7 @@ func expDoubleDouble(x float64) (result doubleDouble, power int) {
 	r := exactSum(x, 0).plus(ln2Twofold.times(doubleDouble{-k, 0}))
 	const halvings, terms = 6, 14
 	r = doubleDouble{math.Ldexp(r.high, -halvings), math.Ldexp(r.low, -halvings)}
-	// Compute e^r - 1 so that squaring keeps the low digits: (1 + s)^2 - 1 = 2s + s^2.
+	// Computing e^r - 1 instead of e^r keeps the low digits during squaring, because (1 + s)^2 - 1 = 2s + s^2.
 	s := r
 	power1 := r
 	for n := 2; n <= terms; n++ {
@@ -81,14 +81,15 @@ func doubleExp(x float64) float64 {
 	return scale(y, power)
 }
 
-// scale returns y * 2^power. It rounds once, even if the result is subnormal.
+// scale returns y * 2^power. The result is rounded only once, even if it is subnormal.
 func scale(y doubleDouble, power int) float64 {
 	v := y.value()
 	const least = -1022
 	if power >= least+2 {
 		return math.Ldexp(v, power)
 	}
-	// v is already rounded, and Ldexp rounds it again. If v is halfway between two results, the remainder of y decides.
+	// v is already rounded, and Ldexp rounds v again. If v is halfway between two results, the remainder of y
+	// determines the result.
 	r := math.Ldexp(v, power)
 	rest := (y.high - v) + y.low
 	if back := math.Ldexp(r, -power); math.Abs(v-back) == math.Ldexp(1, -1075-power) && rest != 0 {
@@ -102,7 +103,7 @@ func scale(y doubleDouble, power int) float64 {
 // logDoubleDouble returns the natural logarithm of a finite positive number.
 func logDoubleDouble(x float64) doubleDouble {
 	const near = 0x1p-6
-	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)); the difference below would lose precision
+	if f := x - 1; math.Abs(f) < near { // 2 artanh(f / (2 + f)), because the difference below would lose precision
 		z := quotientOf(doubleDouble{f, 0}, exactSum(2, f))
 		square, power, sum := z.times(z), z, z
 		for n := 3; n <= 17; n += 2 {
@@ -119,7 +120,7 @@ func logDoubleDouble(x float64) doubleDouble {
 	if m != 1 {
 		if math.Abs(m-1) < near {
 			y = logDoubleDouble(m)
-		} else { // One step of Newton's method starts from a logarithm with half of the digits.
+		} else { // one step of Newton's method doubles the number of digits
 			first := math.Log(m)
 			back, power := expDoubleDouble(first)
 			back = doubleDouble{math.Ldexp(back.high, power), math.Ldexp(back.low, power)}
@@ -136,7 +137,7 @@ func quotientOf(a, b doubleDouble) doubleDouble {
 	return exactSumFast(q, rest.value()/b.high)
 }
 
-// doubleLog and doubleLog10 return the double nearest to the logarithm.
+// doubleLog and doubleLog10 return the double that is nearest to the logarithm.
 func doubleLog(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 1) {
 		return math.Log(x)

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestDoubleFunctionsAreNearest compares exp, log and log10 of doubles with 256-bit results that are rounded once.
+// TestDoubleFunctionsAreNearest compares exp, log, and log10 of doubles with 256-bit results that are rounded once.
 func TestDoubleFunctionsAreNearest(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	xs := []float64{1, 0.1, 1e-310, 5e-324, 1.5, 10, 1000, 1 + 0x1p-52, 1 - 0x1p-53, math.MaxFloat64, 0x1p-1022}

@@ -10,22 +10,22 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Column describes a bind marker or a column of a result. PREPARED and ROWS responses return this description.
+// Column describes a bind marker or a result column in PREPARED and ROWS responses.
 type Column struct {
 	Keyspace, Table, Name string
 	Type                  *cqltype.Type
 }
 
-// Receiver is the target of a term: a column with which the term is compared or to which it is written, an element of
-// such a column, or a function argument. Name is used in error texts and for unnamed markers.
+// Receiver is the target of a term. It is a column, an element of a column, or a function argument. Error texts and the
+// descriptions of unnamed markers contain Name.
 type Receiver struct {
 	Name string
 	Type *cqltype.Type
-	// In reports whether the term is the list of IN ?. The list may contain nulls, which the IN clause validates.
+	// In reports whether the term is the list of IN ?. The list may contain nulls. The IN clause validates the nulls.
 	In bool
 }
 
-// FindColumn finds a column of a table by its name. The error is *dberr.Invalid.
+// FindColumn finds a column of a table by its name. The error is a *dberr.Invalid.
 func FindColumn(table *schema.Table, name parser.Ident) (*schema.Column, error) {
 	if c := table.ByName[name.Name]; c != nil {
 		return c, nil
@@ -37,20 +37,20 @@ func FindColumn(table *schema.Table, name parser.Ident) (*schema.Column, error) 
 // ForColumn returns the receiver of a column.
 func ForColumn(c *schema.Column) Receiver { return Receiver{Name: c.Name, Type: c.Type} }
 
-// Values returns the receiver of IN ? for r: a list named in(name).
+// Values returns the receiver for IN ?. The receiver is a list with the name in(name).
 func (r Receiver) Values() Receiver {
 	list := *cqltype.ListOf(r.Type.Freeze())
 	list.Frozen = true
 	return Receiver{"in(" + r.Name + ")", &list, true}
 }
 
-// Element returns the receiver of an element in the collection of r: value(name) for a list, set or map.
+// Element returns the receiver for an element of the collection r. The receiver has the name value(name).
 func (r Receiver) Element() Receiver {
 	return Receiver{Name: "value(" + r.Name + ")", Type: r.Type.Elems[len(r.Type.Elems)-1]}
 }
 
-// Key returns the receiver of an index in brackets: key(name) for a map, idx(name) for a list, and value(name), the
-// element itself, for a set.
+// Key returns the receiver for a key in brackets. Its name is key(name) for a map, idx(name) for a list, and
+// value(name) for a set. In a set, the key is the element.
 func (r Receiver) Key() Receiver {
 	switch r.Type.Kind {
 	case cqltype.Map:
@@ -61,26 +61,25 @@ func (r Receiver) Key() Receiver {
 	return Receiver{Name: "idx(" + r.Name + ")", Type: cqltype.Native(cqltype.Int)}
 }
 
-// Field returns the receiver of field i of the UDT of r.
+// Field returns the receiver for field i of the user-defined type r.
 func (r Receiver) Field(i int) Receiver {
 	return Receiver{Name: r.Name + "." + r.Type.Fields[i], Type: r.Type.Elems[i]}
 }
 
-// Env is the environment in which the terms of one statement are bound. Env is used by one goroutine during
-// preparation.
+// Env is the environment for binding the terms of one statement. It is not safe for concurrent use.
 type Env struct {
-	// Release is the Cassandra release whose behavior is implemented.
+	// Release is the Cassandra release whose behavior the expressions implement.
 	Release *compat.Release
-	// Keyspace is the keyspace of the statement's table, in which user-defined types are looked up. Keyspace may be
+	// Keyspace is the keyspace of the statement's table. User-defined types are looked up in Keyspace. Keyspace may be
 	// nil.
 	Keyspace *schema.Keyspace
-	// Table is the statement's table, which token() and error texts use. Table may be nil.
+	// Table is the statement's table. It is used for token() and in error texts. Table may be nil.
 	Table *schema.Table
-	// References resolves names with a dot outside SELECT clauses. It may be nil.
+	// References resolves names with a dot outside SELECT clauses. References may be nil.
 	References References
-	// Functions resolves user-defined functions. It may be nil.
+	// Functions resolves user-defined functions. Functions may be nil.
 	Functions *Functions
-	// Aggregates holds the aggregate calls that BindSelector has bound, in order.
+	// Aggregates holds the aggregate calls in the order in which BindSelector has bound them.
 	Aggregates []*Aggregate
 
 	vars  *[]Column
@@ -93,17 +92,17 @@ func NewEnv(rel *compat.Release, ks *schema.Keyspace, table *schema.Table, marke
 	return &Env{Release: rel, Keyspace: ks, Table: table, vars: &vars, calls: &Calls{}}
 }
 
-// For returns an environment for another statement of the same batch or transaction. It shares the bind markers and the
-// references.
+// For returns an environment for another statement of the same batch or transaction. The environments share the bind
+// markers and the references.
 func (e *Env) For(ks *schema.Keyspace, table *schema.Table) *Env {
 	return &Env{Release: e.Release, Keyspace: ks, Table: table, References: e.References,
 		Functions: e.Functions, vars: e.vars, calls: e.calls}
 }
 
-// Variables describes the bind markers that have been bound, by index. An unused marker has a nil Type.
+// Variables returns the descriptions of the bind markers by index. For an unused marker, Type is nil.
 func (e *Env) Variables() []Column { return *e.vars }
 
-// declare records the receiver of a marker and returns its term.
+// declare records the receiver of a marker. It returns the marker's term.
 func (e *Env) declare(m *parser.Marker, r Receiver) (Term, error) {
 	name := m.Name
 	if name == "" {
@@ -134,7 +133,7 @@ func (e *Env) keyspaceName() string {
 	return ""
 }
 
-// ResolveType resolves a type name. Collections and UDTs are frozen only if the name contains frozen.
+// ResolveType resolves a type name. Collections and user-defined types are frozen only if the name contains frozen.
 func (e *Env) ResolveType(n *parser.TypeName) (*cqltype.Type, error) {
 	t, err := e.resolve(n)
 	if err != nil {

@@ -82,7 +82,7 @@ func selectLine(t *testing.T, text string) string {
 		b.Row = scope.row(t)
 		for _, a := range env.Aggregates {
 			acc := a.New()
-			for range 2 { // the same row twice
+			for range 2 { // the selectors are evaluated twice with the same row
 				if err := acc.Add(b); err != nil {
 					return "on adding: " + formatError(err)
 				}
@@ -187,7 +187,7 @@ func TestAggregates(t *testing.T) {
 				t.Fatalf("%T", term)
 			}
 			acc := env.Aggregates[0].New()
-			for range 2 { // The second round follows Reset.
+			for range 2 { // the second round follows Reset
 				acc.Reset()
 				for _, r := range c.rows {
 					b := &Bindings{Row: make([][]byte, 1)}

@@ -12,37 +12,37 @@ import (
 )
 
 // factory creates an overload of a function for given argument types. It is used for functions that accept too many
-// types to list.
+// types for a list of overloads.
 type factory struct {
 	name   string
 	params []parameter
-	// required is the number of required arguments. Later arguments are optional.
+	// required is the number of required arguments. The remaining arguments are optional.
 	required int
-	// build creates the overload. It receives the type of each argument, and each type is accepted by the corresponding
-	// parameter.
+	// build creates the overload for the types of the arguments. The parameters must accept these types.
 	build func(name string, args []*cqltype.Type) (*function, error)
 }
 
 // parameter is a parameter of a factory.
 type parameter struct {
-	// text represents the parameter in the error text about the number of arguments.
+	// text represents the parameter in error texts.
 	text string
-	// fixed is the type of every argument. If it is nil, the argument determines the type.
+	// fixed is the type of the argument. If fixed is nil, the argument determines the type.
 	fixed *cqltype.Type
-	// otherwise is the type of an argument whose type is unknown. If it is nil, such an argument is rejected.
+	// otherwise is the type of an argument whose type is unknown. If otherwise is nil, an argument of unknown type is
+	// rejected.
 	otherwise *cqltype.Type
-	// like is 1 plus the index of the argument that has the same type, or 0 if no other argument must have the same
-	// type.
+	// like is 1 plus the index of the argument that must have the same type. If no other argument must have the same
+	// type, like is 0.
 	like int
-	// vector interprets a list literal as a vector of floats.
+	// vector reports whether a list literal is interpreted as a vector of floats.
 	vector bool
-	// takes reports whether the parameter accepts a type. wants describes the condition for error texts. A nil takes
-	// accepts any type.
+	// takes reports whether the parameter accepts a type. If takes is nil, the parameter accepts any type. wants
+	// describes the condition in error texts.
 	takes func(t *cqltype.Type) bool
 	wants string
 }
 
-// factories are the functions with argument-dependent overloads, by name.
+// factories holds the factories by function name.
 var factories = func() map[string]*factory {
 	all := map[string]*factory{}
 	for _, list := range [][]*factory{collectionFactories(), maskFactories(), similarityFactories()} {
@@ -66,7 +66,8 @@ func (f *factory) signature() string {
 	return f.qualified() + "(" + strings.Join(texts, ", ") + ")"
 }
 
-// make creates the overload of a function for arguments. wanted is the required result type, or nil for any type.
+// make creates the overload of a function for the given arguments. wanted is the required result type, or nil for any
+// type.
 func (in *inference) make(f *factory, args []parser.Term, wanted *cqltype.Type) (*function, error) {
 	if len(args) < f.required || len(args) > len(f.params) {
 		return nil, dberr.Invalidf("Invalid number of arguments for function %s", f.signature())
@@ -101,7 +102,7 @@ func (in *inference) make(f *factory, args []parser.Term, wanted *cqltype.Type) 
 	return f.build(f.name, types)
 }
 
-// argType returns the type of an argument without a receiver, or nil if it is unknown.
+// argType returns the type of an argument without a receiver, or nil if the type is unknown.
 func (in *inference) argType(p *parameter, a parser.Term) *cqltype.Type {
 	if list, ok := a.(*parser.ListLiteral); ok && p.vector && len(list.Elems) > 0 &&
 		in.fitAll(list.Elems, tFloat) != cqltype.NoFit {
@@ -114,8 +115,8 @@ func (in *inference) argType(p *parameter, a parser.Term) *cqltype.Type {
 	return t
 }
 
-// preferredType returns the type of a term. Constants and literals of constants have a preferred type. It returns nil
-// if the type is unknown.
+// preferredType returns the type of a term, or nil if the type is unknown. For a constant and for a literal of
+// constants, it returns the preferred type.
 func (in *inference) preferredType(t parser.Term) *cqltype.Type {
 	if known, ok := in.preferred[t]; ok {
 		return known
@@ -153,8 +154,7 @@ func (in *inference) computePreferredType(t parser.Term) *cqltype.Type {
 	return nil
 }
 
-// preferredOf returns the preferred type of a term if all other terms fit this type. It returns nil if no term has such
-// a type.
+// preferredOf returns the preferred type of a term that all other terms fit, or nil.
 func (in *inference) preferredOf(terms []parser.Term) *cqltype.Type {
 	for _, t := range terms {
 		if e := in.preferredType(t); e != nil && in.fitAll(terms, e) != cqltype.NoFit {
@@ -164,12 +164,12 @@ func (in *inference) preferredOf(terms []parser.Term) *cqltype.Type {
 	return nil
 }
 
-// anyOf returns a function that accepts the types of some kinds.
+// anyOf returns a function that accepts types of the given kinds.
 func anyOf(kinds ...cqltype.Kind) func(*cqltype.Type) bool {
 	return func(t *cqltype.Type) bool { return slices.Contains(kinds, t.Kind) }
 }
 
-// fits returns a function that accepts the types that are compatible with a type.
+// fits returns a function that accepts types that are compatible with to.
 func fits(to *cqltype.Type) func(*cqltype.Type) bool {
 	return func(t *cqltype.Type) bool { return assign(to, t) != cqltype.NoFit }
 }

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testTable is a table with one column of each type, named like the tables of the recordings.
+// testTable is a table with one column of each type. The names are the same as in the recordings.
 var testTable, testKeyspace = func() (*schema.Table, *schema.Keyspace) {
 	u := cqltype.UDTOf("ks", "addr", []string{"street", "zip"}, []*cqltype.Type{tText, tInt})
 	ks := &schema.Keyspace{Name: "ks", Types: map[string]*cqltype.Type{"addr": u}}
@@ -47,7 +47,7 @@ var testTable, testKeyspace = func() (*schema.Table, *schema.Keyspace) {
 	return t, ks
 }()
 
-// testRow holds the values of the columns as CQL constants; z is null.
+// testRow holds the values of the columns as CQL constants. The value of column z is null.
 var testRow = map[string]string{
 	"k": "1", "a": "1", "b": "2", "c": "3", "d": "4", "e": "5.5", "f": "6.5", "g": "7", "h": "8.25", "n": "5",
 	"s": "'żółw'", "x": "0x00000007", "ts": "'2011-02-03 04:05:06.789+0000'", "da": "'2011-02-03'",

@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// floorFunctions returns floor(time, duration[, start]). The function returns the last of the times start, start +
-// duration, … that is not after the given time. The default start is January 1, 1970, or midnight for times of day.
+// floorFunctions returns floor(time, duration[, start]). The function returns the latest of the times start, start +
+// duration, start + 2 * duration, … that does not exceed the given time. The default start is January 1, 1970, or
+// midnight for times of day.
 func floorFunctions() []*function {
 	var fs []*function
 	add := func(arg, result, start *cqltype.Type) {
@@ -60,7 +61,7 @@ func floorTime(at, from int64, d cqltype.DurationValue) (int64, error) {
 	case at < from:
 		return 0, dberr.Invalidf("The floor function starting time is greater than the provided time")
 	case at-from < 0:
-		return 0, errRange // The difference exceeds 63 bits.
+		return 0, errRange // the difference exceeds 63 bits
 	case d.Months < 0 || d.Days < 0 || d.Nanos < 0:
 		return 0, dberr.Invalidf("Negative durations are not supported by the floor function")
 	case d.Nanos%int64(time.Millisecond) != 0:
@@ -74,7 +75,7 @@ func floorTime(at, from int64, d cqltype.DurationValue) (int64, error) {
 	case d.Months == 0:
 		return at - (at-from)%rest, nil
 	}
-	// Months have different lengths, so the number of steps is found by a search.
+	// Months have different lengths, so the number of steps is determined by a search.
 	step := func(n int) int64 { return addMonths(from, int64(n)*int64(d.Months)) + int64(n)*rest }
 	most := (at-from)/(int64(d.Months)*28*dayMillis+rest) + 1
 	n := sort.Search(int(most)+1, func(n int) bool { return step(n) > at })

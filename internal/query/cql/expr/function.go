@@ -14,19 +14,21 @@ import (
 
 // function is one overload of a native function or operator.
 type function struct {
-	name   string // The name is in lower case, except castAsInt and similar names.
+	name   string // in lower case, except castAsInt and similar names
 	args   []*cqltype.Type
 	result *cqltype.Type
-	// pure functions depend only on their arguments. With constant arguments, they are evaluated during binding.
+	// pure reports whether the result depends only on the arguments. A call of a pure function with constant arguments
+	// is evaluated during binding.
 	pure bool
-	// monotonic functions are nondecreasing in their first argument, so rows can be grouped by their results.
+	// monotonic reports whether the function is nondecreasing in its first argument. GROUP BY accepts only monotonic
+	// functions.
 	monotonic bool
 	// nulls reports whether call receives null arguments. Otherwise, a null argument makes the result null.
 	nulls bool
 	call  func(b *Bindings, args [][]byte) ([]byte, error)
-	// state creates the accumulator of an aggregate. It is nil for other functions.
+	// state creates the accumulator of an aggregate. For other functions, state is nil.
 	state func(f *function) accumulator
-	// weigh returns the number of bytes that call allocates. weigh is set if call may allocate more than twice the
+	// weigh returns the number of bytes that call allocates. weigh must be set if call can allocate more than twice the
 	// size of its arguments.
 	weigh func(args [][]byte) int
 	// user is the user-defined function or aggregate, or nil. within is the keyspace of user. fold executes a
@@ -43,7 +45,7 @@ func (f *function) qualified() string {
 	return "system." + f.name
 }
 
-// signature returns the overload in the notation of error texts.
+// signature returns the signature of the overload for error texts.
 func (f *function) signature() string {
 	if f.user != nil {
 		return signatureOf(f.qualified(), f.args, f.result)
@@ -59,8 +61,8 @@ func signatures(fs []*function) string {
 	return strings.Join(parts, ", ")
 }
 
-// callee is the target of a call. callee holds the name for error texts, the operator if the target is an operator,
-// the overloads, and the arguments.
+// callee describes the function or operator of a call. It holds the name for error texts, the operator, the overloads,
+// and the arguments.
 type callee struct {
 	name  string
 	op    byte // one of + - * / %, 'n' for negation, or 0 for a function
@@ -68,7 +70,7 @@ type callee struct {
 	args  []parser.Term
 }
 
-// formsOf returns the overloads of a function by name. User-defined overloads come first.
+// formsOf returns the overloads of a function by name. User-defined overloads precede native overloads.
 func (in *inference) formsOf(t *parser.FunctionCall, to *cqltype.Type) ([]*function, error) {
 	user := in.userForms(t)
 	if len(user) == 0 {
@@ -142,8 +144,8 @@ func (in *inference) native(t *parser.FunctionCall, to *cqltype.Type) ([]*functi
 	}
 }
 
-// resolveCall finds the overload of a call or operation for its arguments and, if to is not nil, for its receiver. If
-// no function has the name, it returns nil without an error.
+// resolveCall finds the overload of a call or operation for the types of the arguments. If to is not nil, the overload
+// must also fit the receiver. If no function has the name, resolveCall returns nil without an error.
 func (in *inference) resolveCall(t parser.Term, to *cqltype.Type) (*function, error) {
 	key := fitKey{t, to}
 	r, ok := in.resolved[key]
@@ -189,8 +191,8 @@ func (in *inference) checkArgs(f *function, args []parser.Term) error {
 	return nil
 }
 
-// best selects an overload. It prefers an overload that matches exactly, and otherwise selects the only overload that
-// matches.
+// best selects an overload. It prefers an overload that matches exactly. Otherwise, it selects the only matching
+// overload.
 func (in *inference) best(c *callee, to *cqltype.Type) (*function, error) {
 	var compatible []*function
 	for _, f := range c.forms {
@@ -335,13 +337,12 @@ func argsOf(t parser.Term) []parser.Term {
 	return nil
 }
 
-// call is a call of a scalar function.
 type call struct {
 	fn   *function
 	args []Term
 }
 
-// newCall returns the term of a call. It evaluates the call if its result is constant.
+// newCall returns the term of a call. If the result is constant, newCall evaluates the call.
 func (b *binder) newCall(f *function, args []Term) (Term, error) {
 	var t Term = &call{f, args}
 	if f.pure {
@@ -384,7 +385,7 @@ func (c *call) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// charge counts the memory and the work of a call before the call.
+// charge adds the memory and the work of a call to the meter. It must be called before the call.
 func (f *function) charge(b *Bindings, args [][]byte) error {
 	if b.Meter == nil {
 		return nil
@@ -393,7 +394,7 @@ func (f *function) charge(b *Bindings, args [][]byte) error {
 	for i, v := range args {
 		bytes += 2 * len(v)
 		if i >= len(f.args) {
-			continue // this is the overload of a user-defined function in a mask
+			continue // an overload of a user-defined function in a mask
 		}
 		if k := f.args[i].Kind; k == cqltype.Varint || k == cqltype.Decimal {
 			steps += len(v) * len(v) / numberSquares // multiplication and division take quadratic time
@@ -408,5 +409,6 @@ func (f *function) charge(b *Bindings, args [][]byte) error {
 	return b.charge(bytes)
 }
 
-// numberSquares is the squared operand size, in bytes, for which arbitrary-precision arithmetic takes one step.
+// numberSquares is the squared operand size in bytes for which the meter counts one step of arbitrary-precision
+// arithmetic.
 const numberSquares = 1 << 14

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// BindGroup binds a function of GROUP BY. The function must not be an aggregate. It must be nondecreasing in its
-// column, because the rows of a group must be adjacent.
+// BindGroup binds a function of GROUP BY. The function must not be an aggregate. The function must be nondecreasing,
+// because the rows of a group must be adjacent.
 func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
 	b := &binder{inference: inference{env: env, scope: scope}}
 	f, err := b.selectedFunction(t)
@@ -35,13 +35,12 @@ func BindGroup(t parser.Term, scope Scope, env *Env) (Term, error) {
 	return b.selector(t, nil)
 }
 
-// operatorFunctions are the function names of operators in error texts.
+// operatorFunctions holds the function names that represent operators in error texts.
 var operatorFunctions = map[byte]string{
 	'+': "_add", '-': "_substract", '*': "_multiply", '/': "_divide", '%': "_modulo", 'n': "_negate",
 }
 
-// groupSignature returns the signature of a function or operator by which rows cannot be grouped, in the notation of
-// the error text.
+// groupSignature returns the signature of a function or operator for an error about GROUP BY.
 func groupSignature(f *function, args []parser.Term) string {
 	named := *f
 	if len(f.name) == 1 {
@@ -66,7 +65,7 @@ func isConstant(t parser.Term) bool {
 	return is
 }
 
-// ColumnsIn lists the columns that a term refers to, in order of appearance.
+// ColumnsIn returns the columns that a term refers to, in order of appearance.
 func ColumnsIn(t parser.Term) []parser.Ident {
 	switch t := t.(type) {
 	case *parser.Column:

@@ -13,21 +13,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// EntryValue returns the value under which an index on map entries contains an entry.
+// EntryValue returns the index value of a map entry.
 func EntryValue(key, value []byte) []byte {
 	return AppendEntryValue(make([]byte, 0, 4+len(key)+len(value)), key, value)
 }
 
-// AppendEntryValue appends the output of EntryValue.
+// AppendEntryValue appends the result of EntryValue to dst.
 func AppendEntryValue(dst, key, value []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(key)))
 	return append(append(dst, key...), value...)
 }
 
-// IndexValues returns the values under which an index must contain a row, in the index's form. Indexes on collections
-// of vectors contain no values. key is the serialized partition key, clustering is the clustering key, and r is the
-// row. For an index on a static column, clustering is empty and r is the static row. Index builds and the validation
-// of entries use it.
+// IndexValues returns the values of a row's index entries in the index's form. Indexes on collections of vectors
+// contain no entries. key is the serialized partition key, clustering is the clustering key, and r is the row. For an
+// index on a static column, clustering is empty and r is the static row. Index builds and the validation of index
+// entries use IndexValues.
 func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error) {
 	c := t.ByName[ix.Column]
 	switch {
@@ -60,7 +60,7 @@ func IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *r
 	return [][]byte{v}, nil
 }
 
-// vectorEntries returns the values of the entries of a row's vector, one for each of the lists.
+// vectorEntries returns the index values of a row's vector. The result contains one value for each set of lists.
 func vectorEntries(t *schema.Table, lists schema.Lists, c *schema.Column, key []byte, r *row.Row) (out [][]byte) {
 	cell := r.Cell(c.ID)
 	if len(lists) == 0 || cell == nil {
@@ -99,9 +99,8 @@ func indexedElements(c *schema.Column, ix *schema.Index, form *IndexForm, cells 
 	return out, nil
 }
 
-// IndexOps returns the operations that add a row to an index. See IndexValues for a description of the arguments. While
-// a vector index is being rebuilt with new lists, a row also has an entry for the older lists, which searches still
-// use.
+// IndexOps returns the operations that add a row to an index. See IndexValues for the arguments. While a vector index
+// is being rebuilt with new lists, a row also has an entry for the old lists, which searches still use.
 func IndexOps(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 	values, err := IndexValues(t, ix, key, clustering, r)
 	if err != nil {
@@ -132,8 +131,8 @@ func PartitionKeyValue(t *schema.Table, key []byte, i int) ([]byte, error) {
 	}
 }
 
-// ClusteringValue extracts the value of clustering column i from a clustering key. ClusteringValue returns nil if the
-// key has fewer columns.
+// ClusteringValue extracts the value of clustering column i from a clustering key. If the key has fewer columns, it
+// returns nil.
 func ClusteringValue(t *schema.Table, clustering []byte, i int) ([]byte, error) {
 	rest := clustering
 	for n, c := range t.Clustering {

@@ -9,14 +9,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// IndexFormMax is the maximum size in bytes of a value in a storage-attached index. Longer values with the same prefix
-// are distinguished by reading their rows.
+// IndexFormMax is the maximum size in bytes of a value in a storage-attached index. A longer value is truncated.
+// Searches must read the rows to distinguish longer values with the same prefix.
 const IndexFormMax = 1024
 
 // IndexForm is the form of values in an index. Storage-attached indexes contain analyzed values in a byte-comparable
 // form that is truncated to 1,024 bytes. Other indexes contain unmodified values.
 type IndexForm struct {
-	// types holds the types of the indexed values. types is nil if the index contains unmodified values.
+	// types holds the types of the indexed values. If the index contains unmodified values, types is nil.
 	types    []*cqltype.Type
 	analysis schema.Analysis
 }
@@ -29,7 +29,7 @@ func FormOf(c *schema.Column, ix *schema.Index) IndexForm {
 	return IndexForm{ix.Indexed(c), ix.Analysis()}
 }
 
-// Ordered reports whether forms sort like the values.
+// Ordered reports whether the forms have the same order as the values.
 func (f *IndexForm) Ordered() bool { return f.types != nil }
 
 // Append appends the form of a value that is neither null nor a map entry.
@@ -57,7 +57,7 @@ func (f *IndexForm) Cut(form []byte) bool { return len(form) >= IndexFormMax }
 
 func (f *IndexForm) cut(dst []byte, begin int) []byte { return dst[:min(len(dst), begin+IndexFormMax)] }
 
-// Analyze applies the analysis of an index to a text. Bytes that are not valid UTF-8 are unchanged.
+// Analyze applies the analysis of an index to a text. Invalid UTF-8 bytes remain unchanged.
 func Analyze(a schema.Analysis, text []byte) []byte {
 	if a.Lower {
 		text = lower(text)

@@ -37,8 +37,8 @@ func TestAnalyze(t *testing.T) {
 	}
 }
 
-// TestIndexForms checks that the forms of a storage-attached index sort like the values. Truncated forms of different
-// values may be equal, but must not sort in the wrong order.
+// TestIndexForms checks that the forms in a storage-attached index have the same order as the values. The truncated
+// forms of different values may be equal but must not have the wrong order.
 func TestIndexForms(t *testing.T) {
 	column := &schema.Column{Name: "c", Type: cqltype.Native(cqltype.Int)}
 	ix := &schema.Index{Column: "c", Kind: schema.CustomKind}

@@ -75,8 +75,8 @@ func TestIntegerOperations(t *testing.T) {
 	})
 }
 
-// TestDecimalInvariants checks that quotient times divisor equals the dividend except in the last place, and that sums
-// and remainders are exact.
+// TestDecimalInvariants checks that the product of quotient and divisor equals the dividend except in the last place.
+// Sums and remainders must be exact.
 func TestDecimalInvariants(t *testing.T) {
 	draw := func(t *rapid.T, label string) cqltype.DecimalValue {
 		return cqltype.DecimalValue{Unscaled: big.NewInt(rapid.Int64().Draw(t, label)),
@@ -114,7 +114,7 @@ func TestDecimalInvariants(t *testing.T) {
 	})
 }
 
-// TestSumsAreIndependentOfOrder checks that integer, varint and decimal sums do not depend on the order of the rows.
+// TestSumsAreIndependentOfOrder checks that integer, varint, and decimal sums do not depend on the order of the rows.
 func TestSumsAreIndependentOfOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := rapid.SampledFrom(integerTypes).Draw(t, "type")
@@ -143,7 +143,7 @@ func TestSumsAreIndependentOfOrder(t *testing.T) {
 	})
 }
 
-// TestDeepArithmeticBindsQuickly checks that binding nested operations does not try every combination of overloads.
+// TestDeepArithmeticBindsQuickly checks that binding nested operations does not try all combinations of overloads.
 func TestDeepArithmeticBindsQuickly(t *testing.T) {
 	term, n := mustTerm(t, "1"+strings.Repeat(" + 1", 100))
 	bound, err := Bind(term, Receiver{Name: "v", Type: tDecimal}, testEnv(n))
@@ -151,7 +151,7 @@ func TestDeepArithmeticBindsQuickly(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, _, err := bound.Eval(testBindings())
-	if err != nil || tDecimal.Format(v) != "101.0" { // From the second sum on, an int is added to a decimal.
+	if err != nil || tDecimal.Format(v) != "101.0" { // all sums except the first add an int to a decimal
 		t.Fatalf("%s, %v", tDecimal.Format(v), err)
 	}
 }
@@ -171,7 +171,8 @@ func TestHugeNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzTerms checks that no term causes a panic during binding or evaluation, and that results are valid for the type.
+// FuzzTerms checks that no term causes a panic during binding or evaluation. Results must be valid values of their
+// types.
 func FuzzTerms(f *testing.F) {
 	for _, text := range []string{
 		"1 + 2.5", "{'a': 1}", "[1, 2]", "blobAsInt(0x01)", "'2011-01-01' + 3mo", "fromJson('[1]')", "(int)-5 / 0",

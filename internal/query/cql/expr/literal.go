@@ -11,12 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// composite is a list, set, map (alternating keys and values), vector, tuple or UDT of terms.
+// composite is a list, set, map, vector, tuple, or user-defined type of terms. For a map, elems alternates between keys
+// and values.
 type composite struct {
 	typ   *cqltype.Type
-	elems []Term // A nil element of a UDT is an omitted field.
-	// selected reports whether the literal is in a SELECT clause, where elements of lists and values of maps may be
-	// null.
+	elems []Term // nil represents an omitted field of a user-defined type
+	// selected reports whether the literal is in a SELECT clause. In a SELECT clause, list elements and map values may
+	// be null.
 	selected bool
 }
 
@@ -61,7 +62,7 @@ func (c *composite) Eval(b *Bindings) ([]byte, State, error) {
 	return c.typ.AppendTuple(nil, values...), Value, nil
 }
 
-// refuse returns the error for a null or unset element. refuse returns nil for a null in a tuple.
+// refuse returns the error for a null or unset element. For a null in a tuple, it returns nil.
 func (c *composite) refuse(s State, i int) error {
 	switch {
 	case c.selected && s == Null && (c.typ.Kind == cqltype.List || c.typ.Kind == cqltype.Map && i%2 == 1):
@@ -82,14 +83,14 @@ func (c *composite) refuse(s State, i int) error {
 	return nil
 }
 
-// Limits of constant evaluation. Constants are evaluated when a statement is bound, with up to constantBytes of memory
-// and constantSteps of work for the whole statement. Constants beyond these limits are evaluated during execution.
+// These constants limit the memory and the work for evaluating the constant terms of a statement during binding. If a
+// term exceeds a limit, the term is evaluated during execution.
 const (
 	constantBytes = 4 << 20
 	constantSteps = 1 << 22
 )
 
-// fold evaluates a term immediately if its operands are constant.
+// fold evaluates a term if all operands are constant.
 func (b *binder) fold(t Term, elems []Term) (Term, error) {
 	for _, e := range elems {
 		if e == nil {
@@ -140,7 +141,7 @@ func (b *binder) bindList(t *parser.ListLiteral, r Receiver) (Term, error) {
 
 func (b *binder) bindSet(t *parser.SetLiteral, r Receiver) (Term, error) {
 	if r.Type.Kind == cqltype.Map && len(t.Elems) == 0 {
-		return b.bindComposite(r, nil) // the parser treats {} as a set
+		return b.bindComposite(r, nil) // the parser parses {} as a set
 	}
 	if r.Type.Kind != cqltype.Set {
 		return nil, dberr.Invalidf("Invalid set literal for %s of type %s", r.Name, r.Type)
@@ -264,8 +265,8 @@ func (in *inference) checkTuple(t *parser.TupleLiteral, r Receiver) error {
 }
 
 // parenthesized returns the term in (term) if the parentheses do not form a tuple. Otherwise, it returns nil. As in
-// Cassandra, outside a SELECT clause only the receiver's type distinguishes a tuple of one element from a term in
-// parentheses.
+// Cassandra, only the receiver's type distinguishes a tuple of one element from a parenthesized term outside a SELECT
+// clause.
 func parenthesized(t *parser.TupleLiteral, to *cqltype.Type) parser.Term {
 	if len(t.Elems) != 1 || to.Kind == cqltype.Tuple || to.Kind == cqltype.UDT {
 		return nil

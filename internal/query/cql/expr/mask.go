@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// maskFactories returns the functions that mask values. Column masks use them.
+// maskFactories returns the functions that mask values. Column masks use these functions.
 func maskFactories() []*factory {
 	whole := parameter{text: "any"}
 	texts := parameter{text: "[text|varchar|ascii]", takes: anyOf(cqltype.Text, cqltype.Ascii), otherwise: tText,
@@ -39,7 +39,7 @@ func maskFactories() []*factory {
 	}
 }
 
-// mask returns a function that receives nulls.
+// mask returns a masking function that receives null arguments.
 func mask(name string, result *cqltype.Type, args []*cqltype.Type, call func([][]byte) ([]byte, error)) *function {
 	return &function{name: name, args: args, result: result, pure: true, nulls: true,
 		call: func(_ *Bindings, values [][]byte) ([]byte, error) { return call(values) }}
@@ -54,11 +54,11 @@ func buildMaskDefault(name string, args []*cqltype.Type) (*function, error) {
 	return mask(name, args[0], args, func([][]byte) ([]byte, error) { return value, nil }), nil
 }
 
-// maskedBytesMax is the maximum size of a mask_default result. A short type name may denote billions of elements.
+// maskedBytesMax is the maximum size of a mask_default result. A type with a short name can have billions of elements.
 const maskedBytesMax = 1 << 20
 
-// masked returns the result of mask_default for a type: zero, an empty collection, or four asterisks. Each element of
-// a tuple or vector is masked. ok is false if the result is too long.
+// masked returns the result of mask_default for a type. The result is zero, an empty collection, or four asterisks. For
+// tuples and vectors, each element is masked. If the result is too long, ok is false.
 func masked(t *cqltype.Type) (v []byte, ok bool) {
 	n := 0
 	switch t.Kind {
@@ -133,12 +133,12 @@ func buildMaskPart(name string, args []*cqltype.Type) (*function, error) {
 		}
 		return maskPart(string(values[0]), kept(values[1]), kept(values[2]), padding, outer), nil
 	})
-	// A padding character may have up to four bytes, and the text is copied as it grows.
+	// A padding character may have up to four bytes, and each extension of the text copies it.
 	f.weigh = func(values [][]byte) int { return 12 * len(values[0]) }
 	return f, nil
 }
 
-// kept converts a term to a number of characters. It treats null and negative numbers as 0.
+// kept converts a term to a number of characters. Null and negative numbers are converted to 0.
 func kept(v []byte) int {
 	if len(v) != 4 {
 		return 0
@@ -146,8 +146,8 @@ func kept(v []byte) int {
 	return max(0, int(int32(binary.BigEndian.Uint32(v))))
 }
 
-// maskPart masks the characters of a text except those at its ends. If outer is set, it masks only the characters at
-// the ends.
+// maskPart masks all characters of a text except the characters at both ends. If outer is true, it masks only the
+// characters at both ends.
 func maskPart(text string, begin, end int, padding string, outer bool) []byte {
 	n := utf8.RuneCountInString(text)
 	out, i := make([]byte, 0, len(text)), 0
@@ -162,7 +162,7 @@ func maskPart(text string, begin, end int, padding string, outer bool) []byte {
 	return out
 }
 
-// hashes are the algorithms of mask_hash by their Java names.
+// hashes maps Java algorithm names to the hash functions of mask_hash.
 var hashes = map[string]func() hash.Hash{
 	"MD5": md5.New, "SHA": sha1.New, "SHA-1": sha1.New, "SHA-224": sha256.New224, "SHA-256": sha256.New,
 	"SHA-384": sha512.New384, "SHA-512": sha512.New, "SHA-512/224": sha512.New512_224,

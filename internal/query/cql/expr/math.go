@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// mathFunctions returns abs, exp, log (natural), log10 and round for every numeric type. The result has the type of the
-// argument. For integers, it is the integer part of the result, converted to the type's width as in Java.
+// mathFunctions returns abs, exp, log (the natural logarithm), log10, and round for every numeric type. The result has
+// the type of the argument. For integer types, the result is truncated and then converted to the type's width in the
+// same way as in Java.
 func mathFunctions() []*function {
 	var fs []*function
 	add := func(name string, of func(float64) float64, big func(cqltype.DecimalValue) (cqltype.DecimalValue, error)) {
@@ -35,7 +36,7 @@ func mathFunctions() []*function {
 	return fs
 }
 
-// calculate applies a function to a number. calculate uses 32 significant digits for varints and decimals.
+// calculate applies a function to a number. For varints and decimals, it uses 32 significant digits.
 func calculate(t *cqltype.Type, v []byte, of func(float64) float64,
 	big func(cqltype.DecimalValue) (cqltype.DecimalValue, error)) ([]byte, error) {
 	switch t.Kind {
@@ -74,7 +75,7 @@ func calculate(t *cqltype.Type, v []byte, of func(float64) float64,
 	return wrap(t, saturate(f, math.MinInt32, math.MaxInt32)), nil // narrower types use the low bits of the int
 }
 
-// absolute implements abs. As in Java, the absolute value of the least integer of a type is the integer itself.
+// absolute implements abs. As in Java, the absolute value of the minimum integer of a type is the minimum integer.
 func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	if t.Kind == cqltype.Float || t.Kind == cqltype.Double {
 		f, ok := t.Kind.Float64(v)
@@ -93,8 +94,8 @@ func absolute(t *cqltype.Type, v []byte) ([]byte, error) {
 	return v, nil
 }
 
-// rounded implements round: it rounds to the nearest integer. Halves are rounded up, except that decimal halves are
-// rounded away from zero.
+// rounded implements round. It rounds to the nearest integer. It rounds halves up, but rounds decimal halves away from
+// zero.
 func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 	switch t.Kind {
 	case cqltype.Float, cqltype.Double:
@@ -127,7 +128,7 @@ func rounded(t *cqltype.Type, v []byte) ([]byte, error) {
 const (
 	// calculateBits is the precision of intermediate results that are rounded to 32 digits.
 	calculateBits = 256
-	// exponentMax is the maximum decimal exponent of operands.
+	// exponentMax is the maximum decimal exponent of an operand.
 	exponentMax = 20_000
 )
 
@@ -165,7 +166,7 @@ func fromBigFloat(x *big.Float) (cqltype.DecimalValue, error) {
 
 func newBig(i int64) *big.Float { return new(big.Float).SetPrec(calculateBits).SetInt64(i) }
 
-// artanh2 returns 2 artanh(z) = ln((1 + z) / (1 - z)) by its series, for |z| <= 1/3.
+// artanh2 returns 2 artanh(z) = ln((1 + z) / (1 - z)) for |z| <= 1/3. It uses the power series.
 func artanh2(z *big.Float) *big.Float {
 	square := newBig(0).Mul(z, z)
 	sum, power := newBig(0).Set(z), newBig(0).Set(z)
@@ -181,10 +182,10 @@ var (
 	ln10 = naturalLog(newBig(10))
 )
 
-// naturalLog returns the logarithm of a positive number.
+// naturalLog returns the natural logarithm of a positive number.
 func naturalLog(x *big.Float) *big.Float {
 	mantissa := newBig(0)
-	exponent := x.MantExp(mantissa) // from 0.5 to 1
+	exponent := x.MantExp(mantissa) // the mantissa is between 0.5 and 1
 	z := newBig(0).Quo(newBig(0).Sub(mantissa, newBig(1)), newBig(0).Add(mantissa, newBig(1)))
 	return z.Add(artanh2(z), newBig(0).Mul(newBig(int64(exponent)), ln2))
 }
@@ -208,7 +209,8 @@ func logarithm(d cqltype.DecimalValue, what string, of *big.Float) (cqltype.Deci
 	return fromBigFloat(x.Quo(naturalLog(x), of))
 }
 
-// decimalExp extracts powers of two, halves the rest eight times, and squares the sum of the series eight times.
+// decimalExp returns e^d. It extracts powers of two, halves the rest eight times, and squares the sum of the series
+// eight times.
 func decimalExp(d cqltype.DecimalValue) (cqltype.DecimalValue, error) {
 	if d.Unscaled.Sign() == 0 {
 		return cqltype.DecimalValue{Unscaled: big.NewInt(1)}, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Abbreviations of the native types.
+// These variables are abbreviations for the native types.
 var (
 	tAscii     = cqltype.Native(cqltype.Ascii)
 	tBigint    = cqltype.Native(cqltype.Bigint)
@@ -39,8 +39,8 @@ var (
 	tVarint    = cqltype.Native(cqltype.Varint)
 )
 
-// natives holds the overloads of the native functions by name. binder.native creates the functions that depend on the
-// statement (token, toJson, fromJson).
+// natives holds the overloads of the native functions by name. The method native creates the functions that depend on
+// the statement (token, toJson, and fromJson).
 var natives = func() map[string][]*function {
 	all := map[string][]*function{}
 	for _, list := range [][]*function{timeFunctions(), floorFunctions(), mathFunctions(), blobFunctions(),
@@ -52,7 +52,7 @@ var natives = func() map[string][]*function {
 	return all
 }()
 
-// scalar returns a function under each of its names. Cassandra 5.0 introduced second names for some functions.
+// scalar returns a function for each of the given names. Cassandra 5.0 introduced second names for some functions.
 func scalar(pure bool, result *cqltype.Type, args []*cqltype.Type, call func(*Bindings, [][]byte) ([]byte, error),
 	names ...string) []*function {
 	var fs []*function
@@ -66,8 +66,8 @@ func types(ts ...*cqltype.Type) []*cqltype.Type { return ts }
 
 const (
 	dayMillis = 86400_000
-	// uuidEpochMillis is the beginning of UUID time, 1582-10-15. As in Cassandra, times after the end of UUID time in
-	// the year 5236 wrap around.
+	// uuidEpochMillis is the start of UUID time (1582-10-15) in milliseconds since the Unix epoch. As in Cassandra,
+	// times after the end of UUID time in the year 5236 wrap around.
 	uuidEpochMillis = -12219292800_000
 )
 
@@ -93,7 +93,7 @@ func timeFunctions() []*function {
 		return fromInt64(tTime, int64(u.Sub(time.Date(u.Year(), u.Month(), u.Day(), 0, 0, 0, 0, time.UTC)))), nil
 	}, "currenttime", "current_time"))
 
-	// from converts a time in milliseconds to each possible result type.
+	// from contains the conversion from milliseconds for each possible result type.
 	from := map[*cqltype.Type]func(ms int64) []byte{
 		tTimestamp: func(ms int64) []byte { return fromInt64(tTimestamp, ms) },
 		tBigint:    func(ms int64) []byte { return fromInt64(tBigint, ms) },
@@ -140,7 +140,7 @@ func timeFunctions() []*function {
 	return fs
 }
 
-// millis returns a timeuuid, timestamp or date as milliseconds since the epoch. ok is false for an empty value.
+// millis converts a timeuuid, timestamp, or date to milliseconds since the epoch. For an empty value, ok is false.
 func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
 	switch t.Kind {
 	case cqltype.Timeuuid:
@@ -155,8 +155,8 @@ func millis(t *cqltype.Type, v []byte) (ms int64, ok bool) {
 	return t.Kind.Int64(v)
 }
 
-// dateOf converts a time in milliseconds to a date as Cassandra does. Before 1970, a day begins one second late,
-// because the division of seconds truncates toward zero. Days out of range wrap around.
+// dateOf converts a time in milliseconds to a date in the same way as Cassandra. Before 1970, a day begins one second
+// late, because integer division truncates toward zero. Days outside the range of the type wrap around.
 func dateOf(ms int64) []byte {
 	days := int32(floorDiv(ms, 1000) / (dayMillis / 1000))
 	return binary.BigEndian.AppendUint32(nil, uint32(days)^1<<31)
@@ -170,7 +170,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// fromInt64 encodes an integer, or null if it is not in the range of the type.
+// fromInt64 encodes an integer. If the integer is not in the range of the type, fromInt64 returns null.
 func fromInt64(t *cqltype.Type, v int64) []byte {
 	w, _ := t.Kind.FromInt64(v)
 	return w
@@ -227,7 +227,7 @@ func toJSONFunction(name string, arg *cqltype.Type) *function {
 		}}
 }
 
-// jsonMax is the size in bytes above which any JSON text is rejected.
+// jsonMax is the maximum size of a JSON text in bytes.
 const jsonMax = 1 << 30
 
 func fromJSONFunction(name string, result *cqltype.Type, r *compat.Release) *function {
@@ -270,5 +270,5 @@ func JSONMemory(text []byte) int {
 	return 2*len(text) + jsonPartBytes*parts
 }
 
-// jsonPartBytes is the memory of a number, a member or an array in parsed JSON.
+// jsonPartBytes is the estimated memory of a number, member, or array in parsed JSON.
 const jsonPartBytes = 80

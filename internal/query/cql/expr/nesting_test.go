@@ -15,19 +15,19 @@ func nestingEnv(markers int) *Env {
 	return NewEnv(compat.Cassandra50, testKeyspace, testTable, markers)
 }
 
-// valueBinder binds a term for a type outside a SELECT clause.
+// valueBinder returns a function that binds a term for a type outside a SELECT clause.
 func valueBinder(typ *cqltype.Type) func(text string) error {
 	return func(text string) error {
 		term, markers, err := parser.ParseTerm(text)
 		if err != nil {
-			return err // no columns are available
+			return err // columns are not available
 		}
 		_, err = Bind(term, Receiver{Name: "v", Type: typ}, nestingEnv(len(markers)))
 		return err
 	}
 }
 
-// nestedList returns a list type of ints with the given nesting depth.
+// nestedList returns a nested list type of ints. depth is the nesting depth.
 func nestedList(depth int) *cqltype.Type {
 	if depth == 0 {
 		return tInt
@@ -35,9 +35,9 @@ func nestedList(depth int) *cqltype.Type {
 	return cqltype.ListOf(nestedList(depth - 1)).Freeze()
 }
 
-// TestNestedCallsBindQuickly checks that the work of binding nested calls, operators, and literals is polynomial in the
-// nesting depth. When the depth doubles, the number of allocations must not increase by more than a factor of five.
-// This applies to valid and invalid terms, inside and outside SELECT clauses.
+// TestNestedCallsBindQuickly checks that the time for binding nested calls, operators, and literals is polynomial in
+// the nesting depth. When the depth doubles, the number of allocations must not increase by more than a factor of five.
+// The test covers valid and invalid terms inside and outside SELECT clauses.
 func TestNestedCallsBindQuickly(t *testing.T) {
 	nested := func(open, inner, end string) func(n int) string {
 		return func(n int) string { return strings.Repeat(open, n) + inner + strings.Repeat(end, n) }

@@ -13,8 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These constants limit arithmetic on varint and decimal. Operations beyond the limits are rejected, because a short
-// statement must not create a number with gigabytes of digits. Results do not exceed cqltype.NumberBytesMax.
+// These constants limit varint and decimal arithmetic, because a short statement must not create a number with
+// gigabytes of digits. Operations that exceed a limit are rejected. The size of a result does not exceed
+// cqltype.NumberBytesMax.
 const (
 	maxScaleGap    = cqltype.ScaleGapMax
 	decimalDigits  = 32   // significant digits and scale of a quotient
@@ -33,7 +34,7 @@ func isInteger(k cqltype.Kind) bool {
 		k == cqltype.Counter
 }
 
-// wrap encodes the low bits of an integer in the width of the type, like Java's narrowing conversions.
+// wrap encodes the low bits of an integer in the width of the type. Java's narrowing conversions have the same result.
 func wrap(t *cqltype.Type, v int64) []byte {
 	switch t.Kind {
 	case cqltype.Tinyint:
@@ -50,7 +51,7 @@ func fromFloat32(v float32) []byte { return binary.BigEndian.AppendUint32(nil, m
 
 func fromFloat64(v float64) []byte { return binary.BigEndian.AppendUint64(nil, math.Float64bits(v)) }
 
-// toFloat64 decodes an integer, float or double. ok is false for an empty value.
+// toFloat64 decodes an integer, float, or double. For an empty value, ok is false.
 func toFloat64(t *cqltype.Type, v []byte) (f float64, ok bool) {
 	if isInteger(t.Kind) {
 		i, ok := t.Kind.Int64(v)
@@ -59,7 +60,7 @@ func toFloat64(t *cqltype.Type, v []byte) (f float64, ok bool) {
 	return t.Kind.Float64(v)
 }
 
-// toBig decodes an integer or varint. toBig returns nil for an empty value.
+// toBig decodes an integer or varint. For an empty value, it returns nil.
 func toBig(t *cqltype.Type, v []byte) *big.Int {
 	if t.Kind == cqltype.Varint {
 		return cqltype.DecodeVarint(v)
@@ -70,8 +71,8 @@ func toBig(t *cqltype.Type, v []byte) *big.Int {
 	return nil
 }
 
-// toDecimal converts any number to a decimal: integers with scale 0, floats with the scale of their shortest text. ok
-// is false for an empty value. NaN and infinities are errors.
+// toDecimal converts a number to a decimal. Integers have the scale 0, and floats have the scale of their shortest
+// text. For an empty value, ok is false. NaN and infinities result in errors.
 func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
 	switch t.Kind {
 	case cqltype.Decimal:
@@ -91,8 +92,8 @@ func toDecimal(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 	return d, false, nil
 }
 
-// toOperand works like toDecimal for an operand. Cassandra first converts all integers except varints to doubles, so 2
-// has scale 1.
+// toOperand converts an operand to a decimal. Like Cassandra, it first converts all integers except varints to doubles,
+// so 2 has scale 1.
 func toOperand(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err error) {
 	if !isInteger(t.Kind) {
 		return toDecimal(t, v)
@@ -105,7 +106,7 @@ func toOperand(t *cqltype.Type, v []byte) (d cqltype.DecimalValue, ok bool, err 
 	return d, true, err
 }
 
-// decimalOfFloat implements BigDecimal.valueOf: it returns the decimal of the double's text, so 1.0 has scale 1.
+// decimalOfFloat implements BigDecimal.valueOf. It converts the text of the double, so 1.0 has scale 1.
 func decimalOfFloat(f float64) (cqltype.DecimalValue, error) {
 	switch {
 	case math.IsNaN(f):
@@ -160,7 +161,8 @@ func strip(d cqltype.DecimalValue) cqltype.DecimalValue {
 	return cqltype.DecimalValue{Unscaled: u, Scale: d.Scale - int32(zeros)}
 }
 
-// quotient divides with the given scale. It rounds half away from zero, or half to even.
+// quotient returns the quotient with the given scale. If halfEven is true, it rounds halves to even. Otherwise, it
+// rounds halves away from zero.
 func quotient(x, y cqltype.DecimalValue, scale int32, halfEven bool) (cqltype.DecimalValue, error) {
 	shift := int64(scale) - int64(x.Scale) + int64(y.Scale)
 	if shift > maxScaleGap || shift < -maxScaleGap {
@@ -175,7 +177,7 @@ func quotient(x, y cqltype.DecimalValue, scale int32, halfEven bool) (cqltype.De
 	return cqltype.DecimalValue{Unscaled: divRound(num, den, halfEven), Scale: scale}, nil
 }
 
-// divRound divides and rounds to the nearest integer.
+// divRound divides num by den and rounds the quotient to the nearest integer.
 func divRound(num, den *big.Int, halfEven bool) *big.Int {
 	q, r := new(big.Int).QuoRem(num, den, new(big.Int))
 	twice := new(big.Int).Lsh(r.Abs(r), 1)
@@ -201,13 +203,13 @@ func divideDecimal(x, y cqltype.DecimalValue) (cqltype.DecimalValue, error) {
 	return strip(q), nil
 }
 
-// float64OfDecimal rounds to the nearest double.
+// float64OfDecimal rounds a decimal to the nearest double.
 func float64OfDecimal(d cqltype.DecimalValue) float64 {
 	f, _ := strconv.ParseFloat(d.Unscaled.String()+"e"+strconv.FormatInt(-int64(d.Scale), 10), 64)
 	return f
 }
 
-// truncated returns the integer part of a decimal. ok is false if it would be excessively long.
+// truncated returns the integer part of a decimal. If the integer part is too long, ok is false.
 func truncated(d cqltype.DecimalValue) (v *big.Int, ok bool) {
 	switch {
 	case d.Scale == 0:
@@ -222,7 +224,7 @@ func truncated(d cqltype.DecimalValue) (v *big.Int, ok bool) {
 	return new(big.Int).Mul(d.Unscaled, pow10(int(-d.Scale))), true
 }
 
-// lowBits implements BigInteger.longValue: it returns the lowest 64 bits in two's complement.
+// lowBits implements BigInteger.longValue. It returns the lowest 64 bits in two's complement.
 func lowBits(v *big.Int) int64 {
 	low := new(big.Int).And(v, new(big.Int).SetUint64(math.MaxUint64)) // And uses two's complement
 	return int64(low.Uint64())

@@ -8,14 +8,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// References resolves references in a transaction's statements to the results of earlier reads (name.column). It does
-// not resolve references in SELECT clauses. The implementation assigns slots and sets their values in
-// Bindings.References. Repeated calls with the same arguments return the same slot.
+// References resolves references of the form name.column in a transaction's statements. A reference refers to the
+// result of an earlier read. References does not resolve references in SELECT clauses. The implementation assigns slots
+// and stores the values of the slots in Bindings.References. Repeated calls with the same arguments return the same
+// slot.
 type References interface {
 	Reference(name, column parser.Ident) (slot int, t *cqltype.Type, err error)
 }
 
-// reference is the value of a slot of References.
 type reference struct {
 	typ   *cqltype.Type
 	index int
@@ -28,7 +28,7 @@ func (r *reference) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// reference resolves a reference. reference returns nil if t is not a reference or references are not available.
+// reference resolves a reference. If t is not a reference or references are not available, it returns nil.
 func (in *inference) reference(t parser.Term) (*reference, error) {
 	f, ok := t.(*parser.Field)
 	if !ok || in.scope != nil || in.env.References == nil {
@@ -45,7 +45,7 @@ func (in *inference) reference(t parser.Term) (*reference, error) {
 	return &reference{typ, i}, nil
 }
 
-// bindReference binds a reference for a receiver, and rejects any other term.
+// bindReference binds a reference for a receiver. It rejects all other terms.
 func (b *binder) bindReference(t parser.Term, r Receiver) (Term, error) {
 	ref, err := b.reference(t)
 	switch {
@@ -60,5 +60,5 @@ func (b *binder) bindReference(t parser.Term, r Receiver) (Term, error) {
 	return ref, nil
 }
 
-// TypeOf returns the type of a term if it is independent of the term's receiver. Otherwise, it returns nil.
+// TypeOf returns the type of a term if the type does not depend on the term's receiver. Otherwise, it returns nil.
 func TypeOf(t parser.Term, env *Env) *cqltype.Type { return (&inference{env: env}).exactType(t) }

@@ -10,30 +10,30 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Scope resolves references of a selection to the current row. The implementation assigns slots and sets their values
-// in Bindings.Row. Repeated calls with the same arguments return the same slot.
+// Scope resolves the column references of a SELECT clause. The implementation assigns slots and stores the values of
+// the slots in Bindings.Row. Repeated calls with the same arguments return the same slot.
 type Scope interface {
 	// Column returns the slot and the type of a column.
 	Column(name parser.Ident) (slot int, t *cqltype.Type, err error)
-	// CellMeta returns the slot and the type of writetime(name), maxwritetime(name) or ttl(name).
+	// CellMeta returns the slot and the type of writetime(name), maxwritetime(name), or ttl(name).
 	CellMeta(kind parser.CellMetaKind, name parser.Ident) (slot int, t *cqltype.Type, err error)
-	// CellMetas returns the times of each cell of a column, for selections of its parts.
+	// CellMetas returns the slot of the times of a column's cells. The slot is used for selections of parts.
 	CellMetas(kind parser.CellMetaKind, name parser.Ident) (CellMetas, error)
 }
 
-// BindSelector binds a term of a SELECT clause. BindSelector appends aggregate calls to env.Aggregates. The term reads
-// the results of these calls from Bindings.Aggregates.
+// BindSelector binds a term of a SELECT clause. It appends aggregate calls to env.Aggregates. The bound term reads the
+// results of these calls from Bindings.Aggregates.
 func BindSelector(t parser.Term, scope Scope, env *Env) (Term, error) {
 	return (&binder{inference: inference{env: env, scope: scope}}).selector(t, nil)
 }
 
-// SelectorName returns the name that Cassandra gives to the column of a selector without an alias, such as
-// system.token(k) or cast(a as text).
+// SelectorName returns Cassandra's column name for a selector without an alias, such as system.token(k) or cast(a as
+// text).
 func SelectorName(t parser.Term, scope Scope, env *Env) string {
 	return (&printer{types: &inference{env: env, scope: scope}, keyspace: env.keyspaceName()}).text(t)
 }
 
-// slot is a column of the current row, or the write time or time to live of a column.
+// slot is a term that returns a column of the current row, or the write time or TTL of a column.
 type slot struct {
 	typ   *cqltype.Type
 	index int
@@ -54,7 +54,7 @@ func (s *slot) Eval(b *Bindings) ([]byte, State, error) {
 	return v, stateOf(v), nil
 }
 
-// selector binds a term of a selection. expected is the required type, or nil for any type.
+// selector binds a term of a SELECT clause. expected is the required type, or nil for any type.
 func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 	switch t := t.(type) {
 	case *parser.Column:
@@ -101,7 +101,7 @@ func (b *binder) selector(t parser.Term, expected *cqltype.Type) (Term, error) {
 	return b.bind(t, Receiver{Name: "[selection]", Type: typ})
 }
 
-// frozenHint returns the type that a hint gives to a term of a SELECT clause. The returned type is frozen, so it never
+// frozenHint returns the type of a term with a type hint in a SELECT clause. The returned type is frozen, so it never
 // equals the type of a multi-cell column.
 func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Type, error) {
 	if hint.IsCollection() && !hint.Frozen {
@@ -121,8 +121,7 @@ func (b *binder) frozenHint(t *parser.TypeHint, hint *cqltype.Type) (*cqltype.Ty
 	return hint, nil
 }
 
-// isStored reports whether a term is a column or is taken from a column without modification. Literals have no stored
-// form.
+// isStored reports whether a term is a column or an unmodified part of a column.
 func isStored(t parser.Term) bool {
 	switch t := t.(type) {
 	case *parser.Column, *parser.FunctionCall, *parser.Slice:
@@ -133,7 +132,7 @@ func isStored(t parser.Term) bool {
 	return false
 }
 
-// hinted is a term that is treated as a term of another compatible type.
+// hinted is a term whose type is replaced by a compatible type.
 type hinted struct {
 	Term
 	typ *cqltype.Type
@@ -141,7 +140,7 @@ type hinted struct {
 
 func (h *hinted) Type() *cqltype.Type { return h.typ }
 
-// selectCall binds a function, operation or aggregate.
+// selectCall binds a call of a function, an operator, or an aggregate.
 func (b *binder) selectCall(t parser.Term) (Term, error) {
 	f, err := b.selectedFunction(t)
 	if err != nil {
@@ -194,7 +193,7 @@ func (b *binder) selectedFunction(t parser.Term) (*function, error) {
 	return f, err
 }
 
-// checkInside returns the error that a column or call causes on its own.
+// checkInside returns the error that a column or a call causes regardless of its context.
 func (b *binder) checkInside(t parser.Term) error {
 	switch t := t.(type) {
 	case *parser.Column:
@@ -278,7 +277,7 @@ func (b *binder) collectionFor(t parser.Term, what string) (Term, Receiver, erro
 	return of, Receiver{Name: Text(t), Type: typ}.Key(), nil
 }
 
-// bindKey binds an index in brackets. Markers are named after the collection instead of the selection.
+// bindKey binds a key in brackets. The names of markers are derived from the collection instead of the selection.
 func (b *binder) bindKey(t parser.Term, r Receiver) (Term, error) {
 	if m, ok := t.(*parser.Marker); ok {
 		return b.env.declare(m, r)
@@ -372,7 +371,7 @@ func stateName(s State) string {
 	return "null"
 }
 
-// sliceTerm selects the elements of a set or the pairs of a map between two keys, inclusive.
+// sliceTerm selects the elements of a set or the entries of a map between two keys. The range includes both keys.
 type sliceTerm struct {
 	of, from, to Term // from and to may be nil
 	name         string
@@ -391,7 +390,7 @@ func (s *sliceTerm) end(t Term, b *Bindings) ([]byte, error) {
 	return v, err
 }
 
-// partBytes is the memory of an element in a growing list of a collection's elements.
+// partBytes is the estimated memory of an element in a growing list of elements.
 const partBytes = 72
 
 func (s *sliceTerm) Eval(b *Bindings) ([]byte, State, error) {

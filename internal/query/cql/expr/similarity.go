@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// similarityFactories returns the vector similarity functions. The result is usually between 0 and 1. It may be
-// negative for the dot product of vectors that are longer than 1.
+// similarityFactories returns the vector similarity functions. The result is usually between 0 and 1. The dot product
+// of vectors that are longer than 1 may be negative.
 func similarityFactories() []*factory {
 	similarity := func(of vector.Similarity) *factory {
 		name := "similarity_" + of.String()

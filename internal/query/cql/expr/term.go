@@ -13,7 +13,7 @@ import (
 // State is the kind of an evaluation's result.
 type State uint8
 
-// The states. The bytes are nil unless the state is Value.
+// These are the states. Unless the state is Value, Eval returns nil bytes.
 const (
 	Null State = iota
 	Unset
@@ -22,34 +22,35 @@ const (
 
 // Term is a bound expression.
 type Term interface {
-	// Type returns the type of the value, which is never nil.
+	// Type returns the type of the value. The result is never nil.
 	Type() *cqltype.Type
-	// Eval computes the value. The bytes may refer to the request, the term or Bindings.Row. The caller must not modify
-	// the bytes, and must copy them to keep them beyond the request.
+	// Eval computes the value. The bytes may refer to the request, the term, or Bindings.Row. The caller must not
+	// modify the bytes. The caller must copy bytes that it retains after the request.
 	Eval(b *Bindings) ([]byte, State, error)
 }
 
-// Bindings is the state of an execution of a bound statement. Bindings must be used by one goroutine.
+// Bindings holds the state of one execution of a bound statement. It is not safe for concurrent use.
 type Bindings struct {
-	// Values are the bound values in the order of the markers. The values refer to the request. A nil value is null.
-	// Unset is parallel to Values, or nil if no value is unset.
+	// Values holds the bound values in the order of the markers. The values refer to the memory of the request. A nil
+	// value represents null. Unset contains an element for each value, or is nil if no value is unset.
 	Values [][]byte
 	Unset  []bool
 	// Now is the time of the statement, which currentTimestamp() and similar functions return.
 	Now time.Time
 	// UUIDs generates the results of now(). Each call returns a different value.
 	UUIDs *cqltype.TimeUUIDs
-	// Row holds the values of the slots that the Scope has assigned, for terms of BindSelector. A nil value is null.
+	// Row holds the values of the slots that the Scope has assigned. Terms of BindSelector use these values. A nil
+	// value represents null.
 	Row [][]byte
-	// References holds the values of the slots that References has assigned. A nil value is null.
+	// References holds the values of the slots that References has assigned. A nil value represents null.
 	References [][]byte
-	// Aggregates holds the results of Env.Aggregates for terms of BindSelector.
+	// Aggregates holds the results of Env.Aggregates. Terms of BindSelector use these results.
 	Aggregates [][]byte
-	// Meter limits the evaluation. Nil means no limit.
+	// Meter limits the evaluation. If Meter is nil, the evaluation is not limited.
 	Meter *meter.Meter
 }
 
-// charge counts the memory and the work of creating a value of the given size before the value is created.
+// charge adds the memory and the work of creating a value to the meter. It must be called before the value is created.
 func (b *Bindings) charge(bytes int) error {
 	if err := b.Meter.Alloc(valueBytes + bytes); err != nil {
 		return err
@@ -57,13 +58,14 @@ func (b *Bindings) charge(bytes int) error {
 	return b.Meter.Step(1 + bytes/stepBytes)
 }
 
-// The cost of a value: valueBytes of memory in addition to its size, and one step of work per stepBytes.
+// These constants define the cost of a value. A value requires valueBytes of memory in addition to its size, and one
+// step per stepBytes.
 const (
 	valueBytes = 24
 	stepBytes  = 16
 )
 
-// CheckCount rejects a number of values that differs from the number of markers.
+// CheckCount returns an error if the number of values differs from the number of markers.
 func (b *Bindings) CheckCount(markers int) error {
 	if len(b.Values) != markers {
 		return dberr.Invalidf("there were %d markers(?) in CQL but %d bound variables", markers, len(b.Values))
@@ -74,15 +76,15 @@ func (b *Bindings) CheckCount(markers int) error {
 // constant is a term with a known value.
 type constant struct {
 	typ   *cqltype.Type
-	value []byte // nil is null
+	value []byte // nil represents null
 }
 
 func (c *constant) Type() *cqltype.Type { return c.typ }
 
 func (c *constant) Eval(*Bindings) ([]byte, State, error) { return c.value, stateOf(c.value), nil }
 
-// constantValue returns the value of a term that needs no Bindings. ok is false for other terms. A null constant
-// returns nil and true.
+// constantValue returns the value of a term that needs no Bindings. For other terms, ok is false. For a null constant,
+// value is nil and ok is true.
 func constantValue(t Term) (value []byte, ok bool) {
 	if c, is := t.(*constant); is {
 		return c.value, true
@@ -94,9 +96,9 @@ func constantValue(t Term) (value []byte, ok bool) {
 type marker struct {
 	typ   *cqltype.Type
 	index int
-	// canonical reports whether values may need reordering because the type contains a set or map.
+	// canonical reports whether values may require reordering because the type contains a set or a map.
 	canonical bool
-	// nullElements allows nulls in a list.
+	// nullElements reports whether a list may contain nulls.
 	nullElements bool
 }
 
@@ -126,7 +128,7 @@ func (m *marker) Eval(b *Bindings) ([]byte, State, error) {
 	return v, Value, nil
 }
 
-// validBesidesNulls reports whether all elements of a list that are not null are valid.
+// validBesidesNulls reports whether all non-null elements of a list are valid.
 func validBesidesNulls(t *cqltype.Type, list []byte) bool {
 	n, size := 0, 4
 	for _, e := range t.Elements(list) {
@@ -139,7 +141,7 @@ func validBesidesNulls(t *cqltype.Type, list []byte) bool {
 	return n == t.Count(list) && size == len(list)
 }
 
-// needsCanonical reports whether a bound value of the type may need reordering.
+// needsCanonical reports whether bound values of the type may require reordering.
 func needsCanonical(t *cqltype.Type) bool {
 	if t.Kind == cqltype.Set || t.Kind == cqltype.Map {
 		return true

@@ -9,20 +9,20 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Text prints a term in the format of Cassandra's messages: close to its source, but with normalized spaces, function
-// names in lower case, and strings without doubled quotes.
+// Text prints a term in the format of Cassandra's messages. The result resembles the source text, but spaces are
+// normalized, function names are in lower case, and doubled quotes in strings are single quotes.
 func Text(t parser.Term) string { return (&printer{}).text(t) }
 
-// message works like Text for a term whose user-defined types have been resolved. The types are printed with their
-// keyspace.
+// message works like Text but prints user-defined types with their keyspace.
 func (b *binder) message(t parser.Term) string {
 	return (&printer{keyspace: b.env.keyspaceName()}).text(t)
 }
 
 // printer prints terms. If types is set, it prints the names of result columns.
 type printer struct {
-	types *inference // nil in messages
-	// keyspace qualifies user-defined types without a keyspace. If it is empty, they are printed unqualified.
+	types *inference // nil for messages
+	// keyspace qualifies user-defined types without a keyspace. If keyspace is empty, these types are printed without a
+	// keyspace.
 	keyspace string
 }
 
@@ -73,7 +73,6 @@ func (p *printer) text(t parser.Term) string {
 	return p.selector(t)
 }
 
-// selector prints the terms that occur only in a SELECT clause.
 func (p *printer) selector(t parser.Term) string {
 	switch t := t.(type) {
 	case *parser.Column:
@@ -114,8 +113,8 @@ func (p *printer) list(terms []parser.Term) string {
 	return strings.Join(parts, ", ")
 }
 
-// functionName returns the name as written. In the names of result columns, it returns the name of the resolved
-// function.
+// functionName returns the name of a function from the source text. For names of result columns, it returns the name of
+// the resolved function.
 func (p *printer) functionName(t *parser.FunctionCall) string {
 	if p.types != nil && !t.Name.HasKeyspace() {
 		if f, err := p.types.resolveCall(t, nil); err == nil && f != nil && f.user != nil {
@@ -139,9 +138,9 @@ func cellMetaName(k parser.CellMetaKind) string {
 	return "ttl"
 }
 
-// typeText prints a type in lower case, close to its source. User-defined types are printed with their own or the
-// given keyspace. Types inside a frozen type are printed as frozen, except tuples and vectors, which are always
-// frozen.
+// typeText prints a type in lower case. User-defined types are printed with their own keyspace or the given keyspace.
+// Nested types of a frozen type are printed as frozen. Tuples and vectors are printed without frozen because they are
+// always frozen.
 func typeText(n *parser.TypeName, keyspace string) string { return typeTextIn(n, keyspace, false) }
 
 func typeTextIn(n *parser.TypeName, keyspace string, frozen bool) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// BindTimeout binds the duration of USING TIMEOUT, or returns nil if t is nil. It validates a constant immediately.
+// BindTimeout binds the duration of USING TIMEOUT. If t is nil, it returns nil. It also validates a constant duration.
 func BindTimeout(t parser.Term, env *Env) (Term, error) {
 	if t == nil {
 		return nil, nil
@@ -26,7 +26,7 @@ func BindTimeout(t parser.Term, env *Env) (Term, error) {
 	return bound, err
 }
 
-// EvalTimeout returns the timeout of USING TIMEOUT, or 0 if t is nil.
+// EvalTimeout returns the duration of USING TIMEOUT, or 0 if t is nil.
 func EvalTimeout(t Term, b *Bindings) (time.Duration, error) {
 	if t == nil {
 		return 0, nil
@@ -52,6 +52,6 @@ func EvalTimeout(t Term, b *Bindings) (time.Duration, error) {
 	case d.Nanos%int64(time.Millisecond) != 0:
 		return 0, dberr.Invalidf("Invalid timeout %s: a timeout must be a whole number of milliseconds", d)
 	}
-	// 0ms leaves no time and therefore differs from a missing timeout.
+	// A timeout of 0 ms must differ from a missing timeout.
 	return max(time.Duration(min(d.Nanos, math.MaxInt64/4)), 1), nil
 }

@@ -20,7 +20,7 @@ type Compiler interface {
 	Compile(f *schema.Function) (Invoke, error)
 }
 
-// Functions resolves the user-defined functions of terms in a schema.
+// Functions resolves user-defined functions in a schema.
 type Functions struct {
 	Compiler
 	*schema.Schema
@@ -34,19 +34,18 @@ func FunctionsOf(c Compiler, s *schema.Schema) *Functions {
 	return &Functions{c, s}
 }
 
-// Invoke calls a function with values of its argument types and returns a value of its result type; nil is null. It is
-// safe for concurrent use. Errors are *dberr.FunctionFailure.
+// Invoke calls a function and returns the result. A nil value represents null. Invoke is safe for concurrent use.
+// Errors are *dberr.FunctionFailure.
 //
-// The call is subject to the context, the deadline, and the limits of the meter. If the meter is nil, the call is not
-// limited.
+// The meter's context, deadline, and limits apply to the call. If the meter is nil, the call is not limited.
 type Invoke func(m *meter.Meter, args [][]byte) ([]byte, error)
 
 // Calls holds the distinct user-defined functions and aggregates that a statement calls.
 type Calls struct {
-	// Terms holds the functions that the terms of the statement call. An aggregate precedes the functions that it
-	// calls. Executing the statement requires the EXECUTE permission on all functions in Terms.
+	// Terms holds the functions that the statement's terms call. An aggregate precedes the functions that it calls. To
+	// execute the statement, a role needs the EXECUTE permission on all functions in Terms.
 	Terms []*schema.Function
-	// Masks holds the functions that the masks of the statement's columns call when rows are read.
+	// Masks holds the functions that the column masks call when the statement reads rows.
 	Masks []*schema.Function
 	// computed reports whether the statement calls functions during execution.
 	computed bool
@@ -55,10 +54,10 @@ type Calls struct {
 	constants *meter.Meter
 }
 
-// Called returns the functions that are called by the terms bound so far.
+// Called returns the functions that the terms call. The result contains only the terms that have already been bound.
 func (e *Env) Called() Calls { return *e.calls }
 
-// Computes reports whether the terms bound so far call any functions, including native functions, during execution.
+// Computes reports whether the execution of the bound terms calls any functions, including native functions.
 func (e *Env) Computes() bool { return e.calls.computed }
 
 func (c *Calls) term(f *schema.Function) { c.Terms = noted(c.Terms, f) }
@@ -72,7 +71,7 @@ func noted(list []*schema.Function, f *schema.Function) []*schema.Function {
 	return append(list, f)
 }
 
-// None reports whether the statement calls no function.
+// None reports whether the statement calls no user-defined functions.
 func (c *Calls) None() bool { return len(c.Terms)+len(c.Masks) == 0 }
 
 // Current reports whether the functions are unchanged in the current schema.
@@ -87,8 +86,8 @@ func (c *Calls) Current(keyspace func(name string) *schema.Keyspace) bool {
 	return true
 }
 
-// functionsIn returns the keyspace in which a function is looked up: the specified keyspace, or the keyspace of the
-// statement if none is specified.
+// functionsIn returns the keyspace in which a function is looked up. If the name does not contain a keyspace,
+// functionsIn returns the keyspace of the statement.
 func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
 	switch {
 	case e.Functions == nil:
@@ -99,7 +98,7 @@ func (e *Env) functionsIn(name parser.QualifiedName) *schema.Keyspace {
 	return e.Functions.Keyspace(name.Keyspace.Name)
 }
 
-// userForms lists the user-defined overloads of a function in the usual order of Cassandra's messages.
+// userForms returns the user-defined overloads of a function in the order of Cassandra's messages.
 func (in *inference) userForms(t *parser.FunctionCall) []*function {
 	ks := in.env.functionsIn(t.Name)
 	if ks == nil {
@@ -123,7 +122,7 @@ func userForm(ks *schema.Keyspace, f *schema.Function) *function {
 	return form
 }
 
-// compile makes a user-defined function callable after it has been selected.
+// compile makes the selected user-defined function callable.
 func (b *binder) compile(f *function) (*function, error) {
 	if f.user == nil {
 		return f, nil
@@ -138,7 +137,7 @@ func (b *binder) compile(f *function) (*function, error) {
 	return b.env.invoked(&compiled)
 }
 
-// invoked sets the callable of a user-defined overload. The caller must own the overload.
+// invoked sets the call function of a user-defined overload. No other goroutine may use the overload.
 func (e *Env) invoked(f *function) (*function, error) {
 	invoke, err := e.Functions.Compile(f.user)
 	f.call = func(b *Bindings, args [][]byte) ([]byte, error) { return invoke(b.Meter, args) }
@@ -164,8 +163,8 @@ func (b *binder) compileAggregate(f *function) (*userFold, error) {
 
 // userFold is a compiled user-defined aggregate.
 type userFold struct {
-	step, final Invoke // final is nil if the aggregate has no final function
-	// A strict function is not called with null arguments.
+	step, final Invoke // final may be nil
+	// If strict or strictFinal is true, the function is not called with null arguments.
 	strict, strictFinal bool
 }
 
@@ -176,7 +175,7 @@ type folding struct {
 	args  [][]byte
 }
 
-// addAll adds the arguments of a row, which may be null.
+// addAll adds the arguments of a row. The arguments may be null.
 func (s *folding) addAll(m *meter.Meter, args [][]byte) error {
 	null := func(v []byte) bool { return v == nil }
 	if s.fold.strict && slices.ContainsFunc(args, null) {
@@ -198,7 +197,7 @@ func (s *folding) add(v []byte) error { return s.addAll(nil, [][]byte{v}) }
 
 func (s *folding) result() ([]byte, error) { return s.finish(nil) }
 
-// finish works like result, but uses a meter.
+// finish returns the result. The meter limits the call of the final function.
 func (s *folding) finish(m *meter.Meter) ([]byte, error) {
 	if s.fold.final == nil {
 		return bytes.Clone(s.state), nil
@@ -209,7 +208,7 @@ func (s *folding) finish(m *meter.Meter) ([]byte, error) {
 	return s.fold.final(m, [][]byte{s.state})
 }
 
-// signatureOf returns an overload in the notation of error texts.
+// signatureOf returns the signature of an overload for error texts.
 func signatureOf(qualified string, args []*cqltype.Type, result *cqltype.Type) string {
 	texts := make([]string, len(args))
 	for i, a := range args {
