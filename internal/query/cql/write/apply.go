@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// target is the row to which operations are applied.
+// target is the row to which changes.apply applies operations.
 type target struct {
 	group      *group
 	clustering []byte
@@ -23,13 +23,13 @@ type target struct {
 	b          *expr.Bindings
 }
 
-// apply adds the effect of an operation to the operand of its row.
+// apply adds an operation to the operand of a row.
 func (x *changes) apply(o *operation, t *target) error {
 	into := &x.row
 	if o.column.Kind == schema.Static {
 		into = &x.header
 	}
-	if o.kind == setCell { // this is the most frequent operation
+	if o.kind == setCell { // the most frequent operation
 		return x.setCell(o, t, into)
 	}
 	if x.guard != nil {
@@ -81,7 +81,7 @@ func (x *changes) apply(o *operation, t *target) error {
 	return x.applyReadModify(o, t, v)
 }
 
-// setCell sets a single-cell column, or deletes it if the value is null.
+// setCell sets a single-cell column. If the value is null, setCell deletes the cell.
 func (x *changes) setCell(o *operation, t *target, into *row.Builder) error {
 	v, state, err := o.value.Eval(t.b)
 	if err != nil || state == expr.Unset {
@@ -108,7 +108,7 @@ func (x *changes) setCell(o *operation, t *target, into *row.Builder) error {
 	return nil
 }
 
-// applyElement sets or deletes an element by its key.
+// applyElement sets or deletes the element with a given key.
 func (x *changes) applyElement(o *operation, t *target, into *row.Builder) error {
 	k, state, err := o.key.Eval(t.b)
 	if err != nil {
@@ -146,7 +146,7 @@ func (x *changes) applyElement(o *operation, t *target, into *row.Builder) error
 	return x.addElementEntries(t.group, o, t.clustering, k, v)
 }
 
-// addAll adds the elements of a collection or the fields of a UDT. A null collection has no elements.
+// addAll adds the elements of a collection or the fields of a user-defined type. A null collection has no elements.
 func (x *changes) addAll(o *operation, t *target, into *row.Builder, v []byte) error {
 	if v == nil {
 		return nil
@@ -184,8 +184,8 @@ func (x *changes) addAll(o *operation, t *target, into *row.Builder, v []byte) e
 	return nil
 }
 
-// addList appends elements in order, each with its own timeuuid. Prepended elements receive timeuuids that are mirrored
-// into the past, so elements that are prepended later have smaller timeuuids.
+// addList appends or prepends list elements in order. Each element has a separate timeuuid. The timeuuids of prepended
+// elements are mirrored into the past, so elements that are prepended later have smaller timeuuids.
 func (x *changes) addList(o *operation, t *target, into *row.Builder, v []byte) error {
 	typ := o.column.Type
 	uuids := make([][16]byte, typ.Count(v))
@@ -220,11 +220,11 @@ func (x *changes) addList(o *operation, t *target, into *row.Builder, v []byte) 
 	return nil
 }
 
-// mirrorTicks is the time around which the timeuuids of prepended elements are mirrored: 2010-01-01 in UUID time (100
-// ns since 1582-10-15).
+// mirrorTicks is the time around which the timeuuids of prepended elements are mirrored. The time is 2010-01-01 in UUID
+// time, which counts units of 100 ns since 1582-10-15.
 var mirrorTicks = uint64(time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC).Unix()*1e7) + 0x01b21dd213814000
 
-// mirror reflects the time of a timeuuid at mirrorTicks.
+// mirror mirrors the time of a timeuuid around mirrorTicks.
 func mirror(u [16]byte) [16]byte {
 	ticks := uint64(binary.BigEndian.Uint32(u[0:])) | uint64(binary.BigEndian.Uint16(u[4:]))<<32 |
 		uint64(binary.BigEndian.Uint16(u[6:])&0x0fff)<<48
@@ -249,7 +249,7 @@ func (x *changes) update(o *operation, t *target, kind command.UpdateKind, args 
 	})
 }
 
-// applyListIndex sets or deletes an element of a list by its index.
+// applyListIndex sets or deletes the list element at a given index.
 func (x *changes) applyListIndex(o *operation, t *target) error {
 	i, state, err := o.key.Eval(t.b)
 	switch {
@@ -312,7 +312,7 @@ func (x *changes) applyReadModify(o *operation, t *target, v []byte) error {
 	return nil
 }
 
-// applyAdd makes the leader add to a number or text.
+// applyAdd adds an update that adds a value to a number or text.
 func (x *changes) applyAdd(o *operation, t *target, v []byte) error {
 	if v == nil && (o.column.Type.Kind == cqltype.Text || o.column.Type.Kind == cqltype.Ascii) {
 		return dberr.Invalidf("Invalid null value for string append")

@@ -18,7 +18,7 @@ import (
 // BackfillTable provides the data of all tables to package backfill.
 type BackfillTable struct {
 	Coordinator *coordinator.Coordinator
-	// Sched is the scheduler in simulations. Sched is nil otherwise.
+	// Sched is the scheduler of a simulation. Outside simulations, Sched is nil.
 	Sched *sched.Scheduler
 }
 

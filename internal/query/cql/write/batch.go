@@ -16,21 +16,21 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// BatchKind is the kind of a batch, by its number in the protocol.
+// BatchKind is the kind of a batch.
 type BatchKind = parser.BatchKind
 
 // Names resolves the tables of a batch's statements.
 type Names interface {
-	// Release returns the Cassandra release whose behavior is reproduced.
+	// Release returns the Cassandra release whose behavior the node reproduces.
 	Release() *compat.Release
-	// Functions returns the user-defined functions, or nil if they are not supported.
+	// Functions returns the user-defined functions, or nil if the node does not support user-defined functions.
 	Functions() *expr.Functions
-	// Table finds a table. A name without a keyspace refers to the session's keyspace. The errors have Cassandra's
-	// texts.
+	// Table finds a table. A name without a keyspace refers to a table of the session's keyspace. The errors have
+	// Cassandra's error texts.
 	Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Table, error)
 }
 
-// Batch is a bound BEGIN BATCH .. APPLY BATCH statement. Its plans share the bind markers.
+// Batch is a bound BEGIN BATCH .. APPLY BATCH statement. The plans of the statements share the bind markers.
 type Batch struct {
 	kind      BatchKind
 	plans     []*Plan
@@ -49,7 +49,7 @@ type batchResult struct {
 	static, regular bool
 }
 
-// PrepareBatch binds a batch statement. markers is the number of its bind markers.
+// PrepareBatch binds a batch statement. markers is the number of bind markers in the statement.
 func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) {
 	b := &Batch{kind: stmt.Kind}
 	if stmt.Using.TTL != nil {
@@ -71,7 +71,7 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 		tables[t] = true
 	}
 	env := shared
-	if len(b.plans) > 0 { // the markers of USING belong to the table of the first statement
+	if len(b.plans) > 0 { // the markers of USING refer to the table of the first statement
 		env = env.For(b.plans[0].keyspace, b.plans[0].table)
 	}
 	var err error
@@ -92,11 +92,11 @@ func PrepareBatch(stmt *parser.Batch, names Names, markers int) (*Batch, error) 
 	return b, nil
 }
 
-// Variables describes the bind markers of all statements.
+// Variables returns the descriptions of the bind markers of all statements.
 func (b *Batch) Variables() []expr.Column { return b.variables }
 
-// PKIndexes returns the markers of the partition key. PKIndexes returns nil if the batch accesses several tables or if
-// a component is not bound.
+// PKIndexes returns the indexes of the partition key markers. It returns nil if the batch accesses several tables or a
+// component of the partition key is not bound.
 func (b *Batch) PKIndexes() []uint16 { return b.pkIndexes }
 
 // Called returns the user-defined functions that the statements call.
@@ -105,13 +105,13 @@ func (b *Batch) Called() expr.Calls { return b.called }
 // Plans returns the bound statements.
 func (b *Batch) Plans() []*Plan { return b.plans }
 
-// checkBatch rejects combinations that a batch does not support.
+// checkBatch rejects combinations of statements that a batch does not support.
 func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, err error) {
 	for _, p := range plans {
 		if p.using.timeout != nil {
 			return r, dberr.Invalidf("A statement in a batch cannot have USING TIMEOUT. Set USING TIMEOUT on the BATCH")
 		}
-		if p.conditional { // as in Cassandra, only conditional statements determine the columns to read
+		if p.conditional { // as in Cassandra, only conditional statements determine which columns are read
 			r.conditional = true
 			r.static, r.regular = r.static || p.static, r.regular || p.regular
 		}
@@ -151,8 +151,8 @@ func checkBatch(kind BatchKind, plans []*Plan, timestamp bool) (r batchResult, e
 	return r, nil
 }
 
-// batchColumns returns the columns of a conditional batch's result: the primary key and the columns of all conditions.
-// If a statement has IF EXISTS or IF NOT EXISTS, all columns are returned.
+// batchColumns returns the result columns of a conditional batch. They are the primary key columns and the columns of
+// all conditions. If a statement has IF EXISTS or IF NOT EXISTS, batchColumns returns all columns.
 func batchColumns(plans []*Plan) (applied, found []Column) {
 	t := plans[0].table
 	columns := slices.Concat(t.PartitionKey, t.Clustering)
@@ -170,7 +170,7 @@ func batchColumns(plans []*Plan) (applied, found []Column) {
 	return appliedColumns(t, nil), appliedColumns(t, columns)
 }
 
-// BatchItem is one statement of a batch message with its values.
+// BatchItem holds one statement of a batch message and the values of the statement.
 type BatchItem struct {
 	Plan   *Plan
 	Values [][]byte
@@ -198,7 +198,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, b *Batch, r *Request, done 
 	x.sendBatch(ctx, b.kind, &b.result, r, timeout, err)
 }
 
-// ExecuteItems executes a batch message. r contains everything except the values.
+// ExecuteItems executes a batch message. r contains all parameters except the values.
 func (e *Executor) ExecuteItems(ctx context.Context, kind BatchKind, items []BatchItem, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(r, done)

@@ -11,15 +11,15 @@ import (
 )
 
 // BatchLog creates and reads the rows of system.batches. The table contains one row for each atomic batch in progress
-// that writes to several physical partitions. The key of a row is the batch ID. The column data holds the batch as
-// encoded by the coordinator. BatchLog is safe for concurrent use.
+// that writes to several physical partitions. The key of a row is the batch ID. The column data holds the batch in the
+// coordinator's encoding. BatchLog is safe for concurrent use.
 type BatchLog struct {
 	catalog *catalog.Catalog
 	table   *schema.Table
 	column  uint32
 }
 
-// NewBatchLog returns a BatchLog for the table system.batches, which exists in every schema of a catalog.
+// NewBatchLog returns a BatchLog for the table system.batches. Every schema of a catalog contains this table.
 func NewBatchLog(c *catalog.Catalog) *BatchLog {
 	t := c.Snapshot().Table("system", "batches")
 	return &BatchLog{catalog: c, table: t, column: t.Column("data").ID}
@@ -28,11 +28,11 @@ func NewBatchLog(c *catalog.Catalog) *BatchLog {
 // Table returns the ID of the table.
 func (l *BatchLog) Table() uint32 { return l.table.ID }
 
-// Replan plans part of a batch again: see Replan.
+// Replan plans part of a batch again. See the function Replan.
 func (l *BatchLog) Replan(part *command.Conditional) error { return Replan(l.catalog.Snapshot(), part) }
 
 // Record returns the mutation that writes the row of a batch. stamp is the timestamp of the batch in microseconds. The
-// mutation refers to data.
+// mutation refers to the memory of data.
 func (l *BatchLog) Record(id [16]byte, stamp int64, data []byte) command.Mutation {
 	var b row.Builder
 	b.Reset(stamp)
@@ -42,7 +42,7 @@ func (l *BatchLog) Record(id [16]byte, stamp int64, data []byte) command.Mutatio
 }
 
 // Remove returns the mutation that deletes the row of a batch. The deletion takes effect even if it is applied before
-// Record. stamp is the timestamp of the batch.
+// the mutation of Record. stamp is the timestamp of the batch.
 func (l *BatchLog) Remove(id [16]byte, stamp int64) command.Mutation {
 	var b row.Builder
 	b.Reset(stamp)
@@ -58,7 +58,8 @@ func (l *BatchLog) mutation(id [16]byte, b *row.Builder) command.Mutation {
 	}
 }
 
-// Decode reads a row of the table. data points into the row. ok is false if the row was not created by Record.
+// Decode decodes a row of the table. data refers to the memory of the row. If Record did not create the row, ok is
+// false.
 func (l *BatchLog) Decode(key []byte, r *row.Row) (id [16]byte, stamp int64, data []byte, ok bool) {
 	c := r.Cell(l.column)
 	if len(key) != len(id) || c == nil {

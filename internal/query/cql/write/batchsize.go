@@ -11,13 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// This file warns about large batches and rejects batches that are too large. The thresholds and the texts are
-// Cassandra's.
+// The functions in this file warn about large batches and reject batches that are too large. The thresholds and the
+// texts are the same as in Cassandra.
 
 // unloggedPartitionsWarn is the minimum number of partitions for which an unlogged batch causes a warning.
 const unloggedPartitionsWarn = 11
 
-// warnPartitions warns about an unlogged batch over many partitions, which is neither atomic nor fast.
+// warnPartitions adds a warning about an unlogged batch of many partitions. Such a batch is neither atomic nor fast.
 func (x *Execution) warnPartitions() {
 	if x.changes.groups.used < unloggedPartitionsWarn {
 		return
@@ -43,11 +43,13 @@ func (s *groupSet) tableNames() (names []string) {
 	return names
 }
 
-// A batch causes a warning if its size is at least Options.BatchBytesMax divided by batchWarnPart.
+// batchWarnPart determines which batches cause a warning. The threshold is Options.BatchBytesMax divided by
+// batchWarnPart.
 const batchWarnPart = 10
 
-// checkSize rejects a batch over several logical partitions if the batch is too large. It warns about a large batch. A
-// batch over one logical partition is not checked, because it is comparable to a large row.
+// checkSize checks the size of a batch of several logical partitions. It rejects a batch that is too large and adds a
+// warning about a large batch. Batches of one logical partition are not checked, because they are comparable to large
+// rows.
 func (x *Execution) checkSize() error {
 	refuse := x.executor.opts.BatchBytesMax
 	warn := refuse / batchWarnPart
@@ -90,7 +92,7 @@ func (s *groupSet) warnLarge(o *Options, warnings []string) []string {
 }
 
 // checkSizes rejects changes that write too many bytes to one row or to one logical partition. The errors have
-// Cassandra's texts.
+// Cassandra's error texts.
 func (x *changes) checkSizes(o *Options) error {
 	// The arena contains the operands of all groups. If the arena does not exceed a limit, no group exceeds the limit.
 	most := len(x.arena)
@@ -131,8 +133,8 @@ func (s *groupSet) checkMutations(most int) error {
 	return nil
 }
 
-// manyPartitions reports whether the write changes several logical partitions. As in Cassandra, rows of two tables of a
-// keyspace with the same key count as one partition.
+// manyPartitions reports whether the write changes several logical partitions. As in Cassandra, two partitions with the
+// same key in different tables of a keyspace count as one partition.
 func (s *groupSet) manyPartitions() bool {
 	for i := 1; i < s.used; i++ {
 		if a, b := &s.list[0], &s.list[i]; a.table.Keyspace != b.table.Keyspace || !bytes.Equal(a.key, b.key) {

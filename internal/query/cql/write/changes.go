@@ -18,36 +18,36 @@ type changes struct {
 	groups      groupSet
 	row, header row.Builder
 
-	// conditional reports whether there are conditions.
+	// conditional reports whether the execution has conditions.
 	conditional bool
-	// conditionalBatch is set for all statements of a batch with conditions. As in Cassandra, the writes of such a
-	// batch override its deletions of ranges and partitions. However, the deletion of a row overrides writes to the
-	// same row. In a table without clustering columns, the row is the partition.
+	// conditionalBatch is true for all statements of a batch with conditions. As in Cassandra, the writes of such a
+	// batch override the batch's deletions of ranges and partitions. However, a row deletion overrides writes to the
+	// row. In a table without clustering columns, a partition deletion is a row deletion.
 	conditionalBatch bool
-	// static and regular report the kinds of columns that the statements write.
+	// static and regular report whether the statements write static columns and regular columns.
 	static, regular bool
 
-	// guard checks values. It is nil if no guardrail concerns values.
+	// guard checks values. If no guardrail applies to values, guard is nil.
 	guard *guardrail.Check
 	stamp stamp // timestamp and TTL of the current statement
-	// putRow and putStatic report whether the leader adds list elements to the current row or to the static row. Adding
-	// elements may create the row.
+	// putRow and putStatic report whether the leader adds list elements to the current row and to the static row. Such
+	// an addition may create the row.
 	putRow, putStatic bool
-	// viewKeyValues holds the values of the current row in key columns of views.
+	// viewKeyValues holds the current row's values of columns in view keys.
 	viewKeyValues []viewKeyValue
 	// statement is the index of the current statement in a batch.
 	statement int
 	now       int64
 }
 
-// begin removes all changes and keeps the memory.
+// begin removes all changes but keeps the memory.
 func (x *changes) begin(guard *guardrail.Check) {
 	x.arena, x.guard, x.statement = x.arena[:0], guard, 0
 	x.groups.begin()
 	x.conditional, x.conditionalBatch, x.static, x.regular = false, false, false, false
 }
 
-// arena holds the keys, the operands, and other data to which the changes refer. The arena is used until the write is
+// arena holds the keys, the operands, and other data to which the changes refer. The write uses the arena until it is
 // complete.
 type arena []byte
 
@@ -58,7 +58,7 @@ func (a *arena) keep(b []byte) []byte {
 	return a.tail(begin)
 }
 
-// tail returns the bytes appended to the arena since begin.
+// tail returns the bytes that follow the offset begin.
 func (a arena) tail(begin int) []byte { return a[begin:len(a):len(a)] }
 
 // path appends the path of an element or map key.
@@ -68,7 +68,7 @@ func (a *arena) path(t *cqltype.Type, key []byte) []byte {
 	return a.tail(begin)
 }
 
-// add converts a plan and its values into changes of groups.
+// add converts a plan and its values into changes of logical partitions.
 func (x *changes) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	var err error
 	if x.stamp, err = p.stamp(b, fallback); err != nil {
@@ -108,7 +108,7 @@ func (x *changes) add(p *Plan, b *expr.Bindings, fallback int64) error {
 	return x.change(p, &t)
 }
 
-// addMany works like add for IN, tuples, and slices, which select any number of keys and rows.
+// addMany works like add for plans with IN, tuples, or slices. Such a plan selects any number of keys and rows.
 func (x *changes) addMany(p *Plan, t *target) error {
 	if p.conditional && p.where.clustering.Has(relation.In) {
 		return dberr.Invalidf("IN on the clustering key columns is not supported with conditional %s", p.changesName())
@@ -194,8 +194,8 @@ func (x *changes) change(p *Plan, t *target) error {
 	return nil
 }
 
-// deleteRanges applies a DELETE of a partition or of ranges of its rows. keys is the number of partitions of the
-// statement.
+// deleteRanges applies a DELETE of a partition or of row ranges in a partition. keys is the number of partitions that
+// the statement selects.
 func (x *changes) deleteRanges(p *Plan, t *target, keys int) error {
 	x.header.Reset(t.stamp.timestamp)
 	delta := 0
@@ -222,7 +222,7 @@ func (x *changes) deleteRanges(p *Plan, t *target, keys int) error {
 	return nil
 }
 
-// operand adds the content of a builder to a group.
+// operand adds the operand of a row to a group.
 func (x *changes) operand(g *group, kind command.OpKind, clustering []byte, b *row.Builder) {
 	if b.Empty() {
 		return

@@ -15,17 +15,17 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// condition is one condition of an IF clause, on a column or on an element or field of a column.
+// condition is one condition of an IF clause. It applies to a column, or to an element or field of a column.
 type condition struct {
 	column   *schema.Column
 	operator command.Operator
-	text     string // text of the operator
+	text     string // operator text
 	element  expr.Term
-	field    []byte // index of a field in wire format
+	field    []byte // field index in wire format
 	values   []expr.Term
-	list     expr.Term // IN ?
-	// emptyIsNull reports whether an empty value compares as null. This applies to multi-cell collections, because an
-	// empty collection has no cells.
+	list     expr.Term // the list of IN ?
+	// emptyIsNull reports whether an empty value is equal to null. It is true for multi-cell collections, because an
+	// empty multi-cell collection has no cells.
 	emptyIsNull bool
 }
 
@@ -124,7 +124,7 @@ func bindCondition(s *parser.Condition, c *schema.Column, env *expr.Env) (b cond
 	return b, b.bindValues(s, receiver, env)
 }
 
-// checkDuration rejects ordering comparisons of values that contain durations, which have no order.
+// checkDuration rejects comparisons such as < of values that contain durations, because durations have no order.
 func checkDuration(t *cqltype.Type, o command.Operator) error {
 	if !ordering(o) || !t.Contains(cqltype.Duration) {
 		return nil
@@ -165,7 +165,7 @@ func (b *condition) bindValues(s *parser.Condition, r expr.Receiver, env *expr.E
 	return nil
 }
 
-// eval returns the condition of one execution for row n of the command. The result does not refer to the request.
+// eval returns the condition for row n of the command. The result does not refer to the memory of the request.
 func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error) {
 	c := command.Condition{Row: n, Operator: b.operator, Column: b.column.ID, Type: b.column.Type, Element: b.field}
 	if b.element != nil {
@@ -174,7 +174,7 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 			return c, err
 		}
 		if c.Element = e; !known {
-			c.Operator = command.In // IN with an empty list is never satisfied
+			c.Operator = command.In // an IN with an empty list is never satisfied
 			return c, nil
 		}
 	}
@@ -203,7 +203,7 @@ func (b *condition) eval(n int, values *expr.Bindings) (command.Condition, error
 		case err != nil:
 			return c, err
 		case state == expr.Unset && (contains(b.operator) || b.operator == command.In):
-			continue // CONTAINS is never satisfied, and IN ignores the value
+			continue // a CONTAINS is never satisfied, and an IN ignores the value
 		case state == expr.Unset:
 			return c, dberr.Invalidf("Invalid 'unset' value in condition")
 		case state == expr.Null && (ordering(b.operator) || contains(b.operator)):
@@ -231,8 +231,8 @@ func hasEmptyValue(t *cqltype.Type) bool {
 	return !t.Kind.IsNative() || t.Kind == cqltype.Text || t.Kind == cqltype.Ascii || t.Kind == cqltype.Blob
 }
 
-// evalElement returns the key or the index of the element. known is false if a map key is unset. As in Cassandra, the
-// condition is not satisfied in this case.
+// evalElement returns the key or the index of the element. If a map key is unset, known is false. As in Cassandra, a
+// condition with an unset map key is not satisfied.
 func (b *condition) evalElement(values *expr.Bindings) (element []byte, known bool, err error) {
 	kind := "map"
 	if b.column.Type.Kind == cqltype.List {
@@ -260,8 +260,9 @@ func (b *condition) evalElement(values *expr.Bindings) (element []byte, known bo
 	return append([]byte{}, v...), true, nil
 }
 
-// conditionColumns returns the columns of the result if the conditions of a plan are not satisfied: the columns of the
-// conditions, regular columns first, or all columns for IF EXISTS and IF NOT EXISTS.
+// conditionColumns returns the result columns if the conditions of a plan are not satisfied. For IF EXISTS and IF NOT
+// EXISTS, it returns all columns. Otherwise, it returns the regular columns and then the static columns of the
+// conditions.
 func (p *Plan) conditionColumns() []*schema.Column {
 	if p.exists != mayExist {
 		return allColumns(p.table)
@@ -278,16 +279,16 @@ func (p *Plan) conditionColumns() []*schema.Column {
 	return out
 }
 
-// allColumns returns the columns of SELECT * in order.
+// allColumns returns all columns in the order of SELECT *.
 func allColumns(t *schema.Table) []*schema.Column {
 	return slices.Concat(t.PartitionKey, t.Clustering, t.Statics, t.Regulars)
 }
 
 // resultColumns describes the result of a conditional statement.
 type resultColumns struct {
-	// notApplied holds the columns that follow [applied] if the statement was not applied.
+	// notApplied holds the columns that follow [applied] if the conditions are not satisfied.
 	notApplied []*schema.Column
-	// applied contains only [applied]. found also contains the columns of notApplied.
+	// applied contains only the column [applied]. found contains [applied] and the columns of notApplied.
 	applied, found []Column
 	// masks holds the masks of the columns that the result may show.
 	masks expr.Masks
@@ -312,8 +313,8 @@ func appliedColumns(t *schema.Table, columns []*schema.Column) []Column {
 	return out
 }
 
-// RestrictedMasks returns the names of the masked columns in the conditions of a plan, in table order. The outcome of a
-// condition reveals the values of its column.
+// RestrictedMasks returns the names of the masked columns in the conditions of a plan. The order is the table order.
+// The outcome of a condition can reveal the values of the column.
 func (p *Plan) RestrictedMasks() (names []string) {
 	for c := range p.table.Columns() {
 		if c.Mask != nil && slices.ContainsFunc(p.conditions, func(b condition) bool { return b.column == c }) {

@@ -10,10 +10,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// dataSizes holds the sizes that Cassandra adds to the bytes of values, paths, and clustering columns to compute the
-// size of a batch. The batch limits and warnings use Cassandra's sizes, because operators know them.
+// dataSizes holds the overheads that Cassandra adds to the sizes of values, paths, and clustering columns. Cassandra
+// uses these overheads to compute the size of a batch. Operators know Cassandra's batch sizes, so the batch limits and
+// warnings use the same sizes.
 type dataSizes struct {
-	update int // a logical partition of a table: its deletion and the header of its static row
+	update int // a logical partition, including the partition deletion and the header of the static row
 	row    int
 	ttl    int // the TTL of a row marker
 	cell   int // a live or deleted cell
@@ -26,15 +27,15 @@ var (
 	sizes40 = dataSizes{cell: 16}
 )
 
-// The sizes that are equal in all releases.
+// These sizes are equal in all releases.
 const (
-	// dataCollection is the overhead of a multi-cell column. The path of a cell is its key in a map or set. Its size is
-	// dataListPath in a list and dataFieldPath in a user-defined type.
+	// dataCollection is the overhead of a multi-cell column. In a map or set, the path of a cell is the key. In a list,
+	// the size of a path is dataListPath. In a user-defined type, the size of a path is dataFieldPath.
 	dataCollection = 12
 	dataListPath   = 16
 	dataFieldPath  = 2
 	dataCounter    = 36 // the value of a counter
-	dataRanges     = 4  // the overhead of deleted ranges, in addition to dataRange for each
+	dataRanges     = 4  // the overhead of all deleted ranges, in addition to dataRange per range
 	dataRange      = 12
 )
 
@@ -45,10 +46,10 @@ func (o *Options) dataSizes() *dataSizes {
 	return &sizes50
 }
 
-// sizeMayExceed reports whether the data may exceed size. sizeMayExceed does not decode operands. One byte of an
-// operand accounts for at most byteMost bytes.
+// sizeMayExceed reports whether the data may exceed size. It does not decode the operands, but estimates that each
+// operand byte represents at most byteMost bytes.
 func (s *groupSet) sizeMayExceed(of *dataSizes, size int) bool {
-	const cellLeast = 3 // bytes of an operand
+	const cellLeast = 3 // the minimum size of a cell in an operand, in bytes
 	byteMost := (dataCollection + of.cell + cellLeast - 1) / cellLeast
 	most := 0
 	for i := range s.all() {
@@ -65,8 +66,8 @@ func (s *groupSet) sizeMayExceed(of *dataSizes, size int) bool {
 	return most > size
 }
 
-// dataSizeMost returns an upper bound of the size of the group's changes. It is exact if no two statements change the
-// same row.
+// dataSizeMost returns an upper bound of the size of the group's changes. The bound is exact if no two statements
+// change the same row.
 func (g *group) dataSizeMost(of *dataSizes) int {
 	size := of.update
 	for i := range g.ops {
@@ -116,11 +117,11 @@ func (g *group) dataSize(of *dataSizes) int {
 	return size
 }
 
-// rowSize returns the size of a change of a row or of a partition header. The operand may be empty.
+// rowSize returns the size of a change to a row or a partition header. The operand may be empty.
 func (of *dataSizes) rowSize(t *schema.Table, header bool, clustering, operand []byte) (size int) {
 	c := row.Count(operand, func(column uint32, path []byte) { size += pathSize(t.ColumnByID(column), path) })
 	size += c.Cells*of.cell + c.Bytes + c.Collections*dataCollection
-	alone := len(t.Clustering) == 0 // this is the only row of its partition, so deleting the row deletes the partition
+	alone := len(t.Clustering) == 0 // the partition has only one row, so a row deletion deletes the partition
 	deleted := alone && len(operand) > 0 && !c.Marked && c.Cells+c.Collections == 0
 	static := alone && t.CompactStorage // as in Cassandra
 	if !header && !static && !deleted {
@@ -139,7 +140,7 @@ func (of *dataSizes) rowSize(t *schema.Table, header bool, clustering, operand [
 	return size
 }
 
-// pathSize returns the size of a cell path. Here, a path is the ordered form of a key.
+// pathSize returns the size of a cell path. The path is the ordered form of a key.
 func pathSize(c *schema.Column, path []byte) int {
 	switch {
 	case c == nil:
@@ -156,8 +157,8 @@ func pathSize(c *schema.Column, path []byte) int {
 	return len(key)
 }
 
-// updateSize returns the size of an update that depends on a stored row. Before the row is read, only part of the size
-// is known.
+// updateSize returns the size of an update that depends on a stored row. Only part of the size is known before the row
+// is read.
 func (of *dataSizes) updateSize(u *command.Update) int {
 	size := 0
 	switch u.Kind {

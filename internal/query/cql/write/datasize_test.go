@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// TestDataSizes compares batch sizes with the sizes that were measured for the same statements in Cassandra 5.0.5. Each
-// statement is in a batch with a row of 6,070 bytes in a different partition. The size of this row is subtracted from
-// the batch size.
+// TestDataSizes compares batch sizes with sizes that were measured in Cassandra 5.0.5. Each batch also contains a row
+// of 6,070 bytes in a different partition. The size of this row is subtracted from the batch size.
 func TestDataSizes(t *testing.T) {
 	w := newFixture(t)
 	for _, s := range []string{"CREATE TYPE ks.u (a int, b text)", "CREATE TABLE ks.b (k text PRIMARY KEY, v text)",
@@ -79,7 +78,7 @@ func TestDataSizes(t *testing.T) {
 	}
 }
 
-// items returns the statements of a text as items of a batch.
+// items parses statements and returns them as batch items.
 func items(t *testing.T, w *fixture, text string) (out []BatchItem) {
 	t.Helper()
 	for _, s := range strings.Split(text, "; ") {

@@ -27,54 +27,56 @@ type Coordinator interface {
 		done command.Completion)
 }
 
-// Options limits writes. The zero value sets no limits.
+// Options limits writes. In the zero value, writes are not limited.
 type Options struct {
-	// MutationBytesMax limits the keys and values changed in one logical partition, in bytes. If it is 0, the size is
-	// not limited.
+	// MutationBytesMax limits the total size of the keys and values that a write changes in one logical partition, in
+	// bytes. If MutationBytesMax is 0, this size is not limited.
 	MutationBytesMax int
-	// BatchBytesMax is the maximum size, in bytes, of a batch that spans several logical partitions. A batch that
-	// exceeds a tenth of the limit causes a warning. If BatchBytesMax is 0, batches are limited only by the frame size.
+	// BatchBytesMax is the maximum size in bytes of a batch that changes several logical partitions. A batch that
+	// exceeds a tenth of the limit causes a warning. If BatchBytesMax is 0, only the frame size limits batches.
 	BatchBytesMax int
-	// CellSizes computes the size of a batch from cells and clustering columns only. See compat.Release.
+	// CellSizes reports whether only cells and clustering columns contribute to the size of a batch. See
+	// compat.Release.
 	CellSizes bool
-	// RowBytesMax limits the keys and values changed in one row, in bytes. If it is 0, the size is not limited.
+	// RowBytesMax limits the total size of the keys and values that a write changes in one row, in bytes. If
+	// RowBytesMax is 0, this size is not limited.
 	RowBytesMax int
-	// Large may be nil.
+	// Large provides the large logical partitions. Large may be nil.
 	Large *quota.Quota
-	// Pricing determines and charges prices. If it is nil, each conditional may cost Request.MaxCharge, and the
-	// evaluation of values is not charged.
+	// Pricing determines prices and charges evaluations. If Pricing is nil, each conditional may cost
+	// Request.MaxCharge, and the evaluation of values is not charged.
 	Pricing Pricing
 }
 
-// Pricing determines the prices of conditionals and charges the evaluation of values. The coordinator of stored
-// tables implements it.
+// Pricing determines the prices of conditionals and charges the evaluation of values. The coordinator of stored tables
+// implements Pricing.
 type Pricing interface {
-	// Find reads the rows to which a conditional refers and returns the price of reading these rows. Find is called if
-	// several conditionals together must not exceed Request.MaxCharge. Find blocks.
+	// Find reads the rows to which a conditional refers. It also returns the price of the read. Find is called if the
+	// total price of several conditionals must not exceed Request.MaxCharge. Find blocks.
 	Find(ctx context.Context, c *command.Conditional) (found []*row.Row, price ru.Units, err error)
 	// Spend deducts the price of evaluating the written values from the balance of their partition.
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// Request holds the parameters of an execution. The byte slices of the request must be valid until Execute returns.
+// Request holds the parameters of an execution. The byte slices of the request must remain valid until Execute returns.
 type Request struct {
 	expr.Bindings
 	Level, Serial dberr.Consistency
-	// Timestamp is the default timestamp in microseconds. It is valid only if HasTimestamp is true.
+	// Timestamp is the default timestamp in microseconds. Timestamp is valid only if HasTimestamp is true.
 	Timestamp    int64
 	HasTimestamp bool
-	// Guard holds the guardrails of the client and collects their warnings. Guard may be nil.
+	// Guard holds the guardrails of the client and collects the warnings. Guard may be nil.
 	Guard *guardrail.Check
-	// MaxCharge limits the cost. A write whose cost exceeds MaxCharge is rejected before any part is applied. If
-	// MaxCharge is 0, the cost is not limited.
+	// MaxCharge limits the cost of the write. If the cost exceeds MaxCharge, the write is rejected before any part is
+	// applied. If MaxCharge is 0, the cost is not limited.
 	MaxCharge ru.Units
 	// Claimant identifies the client for fair sharing. See command.Mutation.
 	Claimant fairshare.Principal
-	// Clear disables masking in the rows of a condition that is not satisfied. See read.Options.
+	// Clear disables the masking of the rows that the result of a conditional statement contains. See read.Options.
 	Clear bool
 }
 
-// valueGuardrails returns the guardrails if any of them concerns values.
+// valueGuardrails returns the guardrails if a guardrail applies to values. Otherwise, it returns nil.
 func (r *Request) valueGuardrails() *guardrail.Check {
 	if r.Guard.On() && r.Guard.Writes {
 		return r.Guard
@@ -89,13 +91,15 @@ func (r *Request) timestamp() int64 {
 	return row.Unstamped
 }
 
-// Outcome is the result of an execution: an error, no rows (Columns is nil), or the rows of a conditional statement.
+// Outcome is the result of an execution. It is an error or the rows of a conditional statement. For other statements,
+// Columns is nil.
 type Outcome struct {
 	Err error
 	// Columns describes the columns of the result, starting with [applied]. The slice is shared and must not be
 	// modified.
 	Columns []Column
-	// Cells holds the values row by row. Each value is a 32-bit length (-1 for null) followed by that number of bytes.
+	// Cells holds the values of all rows in row order. Each value consists of a 32-bit length and the bytes of the
+	// value. The length -1 represents null.
 	Cells    []byte
 	RowCount int
 	// Applied reports whether the conditions were satisfied.
@@ -106,8 +110,8 @@ type Outcome struct {
 	Charge ru.Units
 }
 
-// Completion receives the outcome of an execution once. The rules of command.Completion apply. The outcome is valid
-// only during the call.
+// Completion receives the outcome of an execution exactly once. The rules of command.Completion apply. The outcome is
+// valid only during the call.
 type Completion interface{ Written(o *Outcome) }
 
 // Executor executes plans. Executor is safe for concurrent use.
@@ -117,14 +121,14 @@ type Executor struct {
 	pool        sync.Pool
 }
 
-// NewExecutor returns an executor that sends its writes to c.
+// NewExecutor returns an executor that sends writes to c.
 func NewExecutor(c Coordinator, o Options) *Executor {
 	e := &Executor{coordinator: c, opts: o}
 	e.pool.New = func() any { return &Execution{executor: e} }
 	return e
 }
 
-// Execute executes a plan. It completes done once, possibly before it returns.
+// Execute executes a plan. It calls done exactly once, possibly before Execute returns.
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Completion) {
 	x := e.pool.Get().(*Execution)
 	x.begin(r, done)
@@ -146,7 +150,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *Request, done Comple
 }
 
 // spend deducts the price of the evaluation from the balance of the first partition that is written. The session adds
-// this price to the charge.
+// the price to the charge.
 func (x *Execution) spend(m *meter.Meter) {
 	price := ru.Evaluation(m.Excess())
 	if price > 0 && x.changes.groups.used > 0 && x.executor.opts.Pricing != nil {
@@ -155,7 +159,7 @@ func (x *Execution) spend(m *meter.Meter) {
 	}
 }
 
-// check rejects an invalid number of values and unsupported consistency levels.
+// check rejects requests with an invalid number of values or an unsupported consistency level.
 func (p *Plan) check(r *Request) error {
 	if err := r.CheckCount(p.markers); err != nil {
 		return err
@@ -192,7 +196,7 @@ func (p *Plan) writeOptions(r *Request) coordinator.WriteOptions {
 	return o
 }
 
-// Execution is one execution of a plan or batch, with the memory of its mutations. Executions are pooled.
+// Execution holds the state and the mutations of one execution of a plan or batch. Executions are pooled.
 type Execution struct {
 	executor *Executor
 	done     Completion
@@ -200,13 +204,13 @@ type Execution struct {
 
 	changes   changes
 	mutations []command.Mutation
-	// columns and columnsFound describe the result if there are conditions. See Plan.
+	// columns and columnsFound describe the result of a conditional execution. See Plan.
 	columns, columnsFound []Column
 
-	// maxCharge limits the cost. If it is 0, the cost is not limited.
+	// maxCharge limits the cost. If maxCharge is 0, the cost is not limited.
 	maxCharge ru.Units
 	claimant  fairshare.Principal
-	// clear disables masking.
+	// clear is Request.Clear.
 	clear   bool
 	pending atomic.Int64
 	charge  atomic.Int64          // in ru.Units

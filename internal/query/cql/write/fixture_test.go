@@ -32,15 +32,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a schema and a store that keeps merged operands in a map and completes writes immediately.
+// fixture consists of a schema and a store. The store keeps merged operands in a map and completes writes immediately.
 type fixture struct {
 	catalog  *catalog.Catalog
 	ddl      *ddl.Executor
 	executor *Executor
 
 	mu    sync.Mutex
-	rows  map[string][]byte // by table, kind, key, and clustering key
-	clock int64             // clock of the leader, in microseconds
+	rows  map[string][]byte // the key consists of the table, the kind, the partition key, and the clustering key
+	clock int64             // the leader's clock in microseconds
 	// sent describes the writes of the last execution.
 	sent []string
 }
@@ -93,7 +93,6 @@ func (w *fixture) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.Ta
 	return nil, nil, dberr.Invalidf("table %s does not exist", name.Name.Name)
 }
 
-// outcome holds the outcome of an execution.
 type outcome struct {
 	Outcome
 	completed int
@@ -161,7 +160,7 @@ func (w *fixture) Write(_ context.Context, ms []command.Mutation, o coordinator.
 	done.Done(command.Failed(err))
 }
 
-// ConditionalWrite decides the condition like a leader.
+// ConditionalWrite implements Coordinator. It evaluates the conditions like a leader.
 func (w *fixture) ConditionalWrite(_ context.Context, c *command.Conditional, o coordinator.WriteOptions,
 	done command.Completion) {
 	w.mu.Lock()
@@ -269,7 +268,7 @@ func clusteringText(c []byte) string {
 	return hex.EncodeToString(c)
 }
 
-// reader decodes operands by the format documented in package row.
+// reader decodes operands. Package row documents the format.
 type reader struct{ b []byte }
 
 func (r *reader) byte() byte { v := r.b[0]; r.b = r.b[1:]; return v }
@@ -287,8 +286,8 @@ func (r *reader) bytes() []byte {
 	return v
 }
 
-// operandText formats an operand: its timestamp, marker, deletions, and entries. Paths of list elements are timeuuids
-// of the current time, so only their lengths are shown.
+// operandText formats the timestamp, the marker, the deletions, and the cells of an operand. The paths of list elements
+// are timeuuids of the current time, so operandText prints only the lengths of these paths.
 func operandText(operand []byte) string {
 	r := &reader{operand}
 	flags := r.byte()
@@ -360,7 +359,7 @@ func entryText(r *reader) string {
 	return fmt.Sprintf("%s=%x", s, r.bytes())
 }
 
-// String formats an outcome: an error, void, or the rows of a conditional statement.
+// String formats an outcome. The result is an error, void, or the rows of a conditional statement.
 func (o *outcome) String() string {
 	if o.Err != nil {
 		return strings.TrimPrefix(fmt.Sprintf("%T", o.Err), "*dberr.") + ": " + o.Err.Error()
@@ -390,7 +389,8 @@ func (o *outcome) String() string {
 	return strings.Join(out, "\n")
 }
 
-// parseValues parses bound values: hex, null, unset, or empty, separated by blanks.
+// parseValues parses bound values that are separated by blanks. Each value is a hexadecimal string, null, unset, or
+// empty.
 func parseValues(t testing.TB, text string) (values [][]byte, unset []bool) {
 	t.Helper()
 	for _, field := range strings.Fields(text) {

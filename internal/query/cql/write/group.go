@@ -16,9 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// group holds the changes of an execution in one logical partition.
+// group holds the changes of an execution to one logical partition.
 type group struct {
-	// x is the execution to which the leader's decision is reported.
+	// x is the execution that receives the leader's decision.
 	x       *Execution
 	masks   expr.Masks
 	table   *schema.Table
@@ -27,15 +27,15 @@ type group struct {
 	dropped []cqltype.Dropped
 	ops     []command.Op
 
-	// The following fields are the parts of the command that the leader resolves. rows are the rows to which conditions
-	// and updates refer. refs maps names to indexes in rows.
+	// The following fields are the parts of the command that the leader resolves. rows holds the rows to which
+	// conditions and updates refer. refs maps row names to indexes in rows.
 	rows       []command.RowRef
 	refs       map[string]int
 	conditions []command.Condition
 	updates    []command.Update
 	// checked holds the rows with conditions in order of appearance. static is the index of the static row in rows, or
-	// -1 if the result does not show it. statics holds the static columns of the result. If the execution writes static
-	// columns, the result shows all of them.
+	// -1 if the result does not contain the static row. statics holds the static columns of the result. If the
+	// execution writes static columns, the result contains all static columns.
 	checked     []checkedRow
 	static      int
 	statics     []*schema.Column
@@ -43,21 +43,21 @@ type group struct {
 	decision    *command.CASResult
 }
 
-// checkedRow is a row with conditions. row is its index in rows.
+// checkedRow is a row with conditions. row is the index of the row in group.rows.
 type checkedRow struct {
 	row     int
 	exists  exists
 	columns bool
 }
 
-// groupMapMin is the minimum number of groups for which a map is used to find them.
+// groupMapMin is the minimum number of groups for which groupSet uses a map.
 const groupMapMin = 16
 
-// groupSet holds the groups of an execution. Its memory is reused.
+// groupSet holds the groups of an execution. The memory of the groups is reused.
 type groupSet struct {
-	list []group // the first used elements are in use
+	list []group // only the first used elements contain groups
 	used int
-	// byKey holds indexes of list. byKey is used only if there are many groups.
+	// byKey maps partition keys to indexes in list. It is used only for a large number of groups.
 	byKey map[string]int
 }
 
@@ -67,7 +67,7 @@ func (s *groupSet) begin() {
 	clear(s.byKey)
 }
 
-// reset releases the data that the groups refer to.
+// reset removes the references of the groups.
 func (s *groupSet) reset() {
 	for i := range s.all() {
 		s.list[i].reset()
@@ -77,7 +77,7 @@ func (s *groupSet) reset() {
 // all returns the groups.
 func (s *groupSet) all() []group { return s.list[:s.used] }
 
-// get returns the group of a partition key, which it retains.
+// get returns the group of a partition key. It retains the key.
 func (s *groupSet) get(p *Plan, key []byte) *group {
 	if i, ok := s.find(p.table.ID, key); ok {
 		return &s.list[i]
@@ -117,7 +117,7 @@ func groupName(table uint32, key []byte) string {
 	return string(append(name, key...))
 }
 
-// reset empties a group and keeps its memory.
+// reset empties a group but keeps the memory.
 func (g *group) reset() {
 	clear(g.ops)
 	*g = group{ops: g.ops[:0]}
@@ -128,11 +128,10 @@ func (g *group) mutation(who fairshare.Principal) command.Mutation {
 		Principal: who}
 }
 
-// needsLeader reports whether the group depends on stored rows, because of conditions or updates, or because its
-// changes are logged.
+// needsLeader reports whether the leader must resolve the group because of conditions, updates, or the change log.
 func (g *group) needsLeader() bool { return len(g.rows) > 0 || g.table.Logged() && len(g.ops) > 0 }
 
-// logOf returns the change log settings of a table, or nil if its changes are not logged.
+// logOf returns the change log settings of a table, or nil if the table has no change log.
 func logOf(t *schema.Table) *command.ChangeLog {
 	if !t.Logged() {
 		return nil
@@ -172,8 +171,8 @@ func (g *group) prepare(x *changes, who fairshare.Principal, serial dberr.Consis
 	if slices.ContainsFunc(g.checked, func(c checkedRow) bool { return !g.rows[c.row].Static }) {
 		return
 	}
-	// As in Cassandra, the result of conditions that concern only static columns contains a row of the partition. If
-	// the execution writes no regular column, no regular column is read, and only rows with a marker are found.
+	// As in Cassandra, the result of conditions on only static columns contains a row of the partition. If the
+	// execution does not write regular columns, regular columns are not read, and only rows with a marker are found.
 	g.conditional.First = command.FirstMarked
 	if x.regular {
 		g.conditional.First = command.FirstRow
@@ -186,7 +185,7 @@ func (g *group) Done(o command.Outcome) {
 	g.x.Done(o)
 }
 
-// staticConditions reports whether all conditions of a plan compare static columns.
+// staticConditions reports whether all conditions of a plan refer to static columns.
 func (p *Plan) staticConditions() bool {
 	return len(p.conditions) > 0 && !slices.ContainsFunc(p.conditions, func(c condition) bool {
 		return c.column.Kind != schema.Static
@@ -199,8 +198,8 @@ func (x *changes) addConditions(p *Plan, t *target) error {
 	x.regular, x.static = x.regular || p.regular, x.static || p.static
 	static := !p.writesRows || p.staticConditions()
 	c := checkedRow{row: g.rowRef(static, t.clustering), exists: p.exists, columns: len(p.conditions) > 0}
-	// As in Cassandra, the result shows all static columns if the execution writes static columns. Otherwise, it shows
-	// the static columns of conditions.
+	// As in Cassandra, the result contains all static columns if the execution writes static columns. Otherwise, the
+	// result contains only the static columns of conditions.
 	if x.static {
 		g.static = g.rowRef(true, nil)
 	}
@@ -226,7 +225,7 @@ func (x *changes) addConditions(p *Plan, t *target) error {
 	return g.check(c)
 }
 
-// check records a row with conditions once and rejects contradictory conditions.
+// check records each row with conditions only once. It rejects contradictory conditions.
 func (g *group) check(c checkedRow) error {
 	i := slices.IndexFunc(g.checked, func(have checkedRow) bool { return have.row == c.row })
 	if i < 0 {
@@ -238,7 +237,7 @@ func (g *group) check(c checkedRow) error {
 	case have.exists != c.exists && have.exists != mayExist && c.exists != mayExist:
 		return dberr.Invalidf("Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row")
 	case have.columns && c.exists != mayExist || c.columns && have.exists != mayExist:
-		kind := "NOT EXISTS" // Cassandra names the clause of the first statement
+		kind := "NOT EXISTS" // like Cassandra, the error contains the clause of the first statement
 		if c.exists == mustExist {
 			kind = "EXISTS"
 		}
@@ -248,7 +247,7 @@ func (g *group) check(c checkedRow) error {
 	return nil
 }
 
-// found returns the row that the leader found, or nil.
+// found returns the row that the leader has found, or nil.
 func (g *group) found(i int) *row.Row {
 	if i < 0 || g.decision == nil || i >= len(g.decision.Found) {
 		return nil

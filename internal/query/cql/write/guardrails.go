@@ -17,7 +17,7 @@ func (x *changes) checkTimestampGuardrail(p *Plan, now time.Time) error {
 	return x.guard.Timestamp(p.table.Name, x.stamp.timestamp, now.UnixMicro())
 }
 
-// checkValueGuardrails checks a value written to a column, or elements set in or added to a collection.
+// checkValueGuardrails checks a value that is written to a column, or elements that are added to a collection.
 func (x *changes) checkValueGuardrails(c *schema.Column, v []byte) error {
 	if !c.Type.IsCollection() {
 		return x.guard.Value(c.Name, len(v))

@@ -13,7 +13,7 @@ import (
 // indexedBytesMax is one more than the maximum length of an indexed value.
 const indexedBytesMax = 65535
 
-// index is a secondary index with its column.
+// index is a secondary index and the indexed column.
 type index struct {
 	*schema.Index
 	column *schema.Column
@@ -22,7 +22,7 @@ type index struct {
 	lists schema.Lists
 }
 
-// indexesOf returns the indexes of a table by ascending ID, except indexes on collections of vectors.
+// indexesOf returns the indexes of a table in ascending order of their IDs. It omits indexes on collections of vectors.
 func indexesOf(t *schema.Table) []*index {
 	var out []*index
 	for _, ix := range t.Indexes {
@@ -37,7 +37,7 @@ func indexesOf(t *schema.Table) []*index {
 	return out
 }
 
-// addIndexValue adds an index entry for a value, which it copies.
+// addIndexValue adds an index entry for a value. It copies the value.
 func (x *changes) addIndexValue(g *group, ix *index, clustering, value []byte) error {
 	if ix.SupportsANN(ix.column) {
 		return x.addVectorEntries(g, ix, clustering, value)
@@ -62,7 +62,7 @@ func (x *changes) addIndexEntry(g *group, ix *index, clustering, value []byte) e
 	return nil
 }
 
-// addElementEntries adds the entries for an element of a multi-cell column. key is nil for a list.
+// addElementEntries adds the entries for an element of a multi-cell column. For a list, key is nil.
 func (x *changes) addElementEntries(g *group, o *operation, clustering, key, value []byte) error {
 	for _, ix := range o.indexes {
 		begin := len(x.arena)
@@ -81,8 +81,8 @@ func (x *changes) addElementEntries(g *group, o *operation, clustering, key, val
 	return nil
 }
 
-// addKeyEntries adds the entries of indexes on key columns, for the row and for the static row, if the statement may
-// create these rows.
+// addKeyEntries adds the entries of indexes on key columns. It adds entries for the row and the static row if the
+// statement may create these rows.
 func (x *changes) addKeyEntries(p *Plan, t *target) error {
 	if p.writesRows && (x.putRow || !x.row.Empty()) {
 		if err := x.addKeyColumnEntries(p, t.group, t.clustering); err != nil {
@@ -95,8 +95,8 @@ func (x *changes) addKeyEntries(p *Plan, t *target) error {
 	return nil
 }
 
-// addKeyColumnEntries adds the entries of indexes on key columns for a written row. For the static row, whose
-// clustering key is nil, it adds only entries of partition key columns.
+// addKeyColumnEntries adds the entries of indexes on key columns for a written row. The clustering key of the static
+// row is nil. For the static row, addKeyColumnEntries adds only entries for partition key columns.
 func (x *changes) addKeyColumnEntries(p *Plan, g *group, clustering []byte) error {
 	for _, ix := range p.indexes {
 		var v []byte
@@ -122,7 +122,7 @@ func (x *changes) addKeyColumnEntries(p *Plan, g *group, clustering []byte) erro
 	return nil
 }
 
-// addVectorEntries adds the entries of a vector for ANN search, one for each list in use.
+// addVectorEntries adds the ANN index entries of a vector. It adds one entry for each set of lists in use.
 func (x *changes) addVectorEntries(g *group, ix *index, clustering, value []byte) error {
 	v, ok := ix.column.Type.Floats(nil, value)
 	if !ok {

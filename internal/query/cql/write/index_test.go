@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// TestListUpdateAddsKeyEntries checks a list update that is resolved by the leader and may create the row. It must
-// write the same entries for indexes on key columns as a plain append.
+// TestListUpdateAddsKeyEntries checks a list update that the leader resolves and that may create the row. The update
+// must write the same entries for indexes on key columns as a plain append.
 func TestListUpdateAddsKeyEntries(t *testing.T) {
 	w := newFixture(t)
 	for _, text := range []string{
@@ -63,7 +63,7 @@ func TestListUpdateAddsKeyEntries(t *testing.T) {
 }
 
 // TestReplanAddsAllLists checks a batch part that is replanned while a vector index is being rebuilt with new lists.
-// The part must also get entries for the older lists, because searches use these lists until the build is complete.
+// The part must also have entries for the old lists, because searches use the old lists until the build is complete.
 func TestReplanAddsAllLists(t *testing.T) {
 	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE near (k int PRIMARY KEY, v vector<float, 2>)")

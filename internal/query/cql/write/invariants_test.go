@@ -31,8 +31,8 @@ func invariantFixture(t testing.TB) *fixture {
 	return w
 }
 
-// TestFastPathEqualsGeneralPath checks that a statement with one key sends the same commands on the fast path and on
-// the general path for IN.
+// TestFastPathEqualsGeneralPath checks that the fast path for statements with one key and the general path for IN send
+// the same commands.
 func TestFastPathEqualsGeneralPath(t *testing.T) {
 	w := invariantFixture(t)
 	texts := []string{
@@ -75,7 +75,7 @@ func TestFastPathEqualsGeneralPath(t *testing.T) {
 	})
 }
 
-// sink accepts writes without effect. completed counts the completions.
+// sink is a Coordinator that ignores writes. completed counts the completions.
 type sink struct {
 	bytes, completed int
 }
@@ -131,7 +131,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			s.completed = 0
 			allocs := testing.AllocsPerRun(100, func() { e.Execute(ctx, plan, r, s) })
 			if raceEnabled {
-				return // the pool drops items on purpose
+				return // the race detector makes the pool drop items
 			}
 			if allocs != 0 {
 				t.Errorf("%v allocations", allocs)
@@ -143,7 +143,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkExecute measures the coordinator's part of a write, without storing it.
+// BenchmarkExecute measures the work of this package for a write.
 func BenchmarkExecute(b *testing.B) {
 	w := invariantFixture(b)
 	s := &sink{}
@@ -164,7 +164,7 @@ func BenchmarkExecute(b *testing.B) {
 	}
 }
 
-// later completes writes on other goroutines, after Write has returned.
+// later is a Coordinator that completes writes on other goroutines after Write has returned.
 type later struct {
 	wg  sync.WaitGroup
 	err error
@@ -183,8 +183,8 @@ func (l *later) ConditionalWrite(_ context.Context, _ *command.Conditional, _ co
 	l.wg.Go(func() { done.Done(o) })
 }
 
-// TestCompletedOnce checks an execution that consists of several parts, each of which is completed on another
-// goroutine. The caller must be notified once, with the first error.
+// TestCompletedOnce checks an execution that consists of several parts. Each part is completed on another goroutine.
+// The caller must receive exactly one notification, which contains the first error.
 func TestCompletedOnce(t *testing.T) {
 	w := newFixture(t)
 	w.mustDDL(t, "CREATE TABLE cnt (k int PRIMARY KEY, n counter)")
@@ -208,8 +208,8 @@ func TestCompletedOnce(t *testing.T) {
 	}
 }
 
-// TestMutationSize checks that a statement or batch that writes too many bytes to one logical partition is rejected as
-// a whole. The limit must apply to each partition separately.
+// TestMutationSize checks that a statement or batch is rejected if it writes too many bytes to one logical partition.
+// The limit must apply to each partition separately.
 func TestMutationSize(t *testing.T) {
 	w := invariantFixture(t)
 	e := NewExecutor(w, Options{MutationBytesMax: 1000})
@@ -246,8 +246,7 @@ func TestMutationSize(t *testing.T) {
 	}
 }
 
-// TestRowSize checks that a write of too many bytes to one row is rejected, even if the size of changes to a partition
-// is not limited.
+// TestRowSize checks that a write of too many bytes to one row is rejected, even if MutationBytesMax is 0.
 func TestRowSize(t *testing.T) {
 	w := invariantFixture(t)
 	e := NewExecutor(w, Options{RowBytesMax: 1000})
@@ -265,9 +264,8 @@ func TestRowSize(t *testing.T) {
 	}
 }
 
-// TestBatchSize checks that the limit in Options rejects only batches over several partitions, and that a batch that
-// exceeds a tenth of the limit causes a warning. As in Cassandra, a row has an overhead of 70 bytes (see
-// TestDataSizes).
+// TestBatchSize checks that BatchBytesMax limits only batches of several partitions. A batch that exceeds a tenth of
+// the limit must cause a warning. As in Cassandra, a row has an overhead of 70 bytes. See TestDataSizes.
 func TestBatchSize(t *testing.T) {
 	w := invariantFixture(t)
 	e := NewExecutor(w, Options{BatchBytesMax: 2000})

@@ -19,14 +19,14 @@ type jsonDocument struct {
 	columns []*schema.Column
 	// unset reports whether columns that the document omits are unset instead of null.
 	unset bool
-	// oldTexts reports whether errors have the texts of Cassandra 4.0.
+	// oldTexts reports whether errors have Cassandra 4.0's error texts.
 	oldTexts bool
 }
 
-// jsonReceiver is the receiver of INSERT JSON ?.
+// jsonReceiver is the receiver for the marker of INSERT JSON ?.
 var jsonReceiver = expr.Receiver{Name: "[json]", Type: cqltype.Native(cqltype.Text)}
 
-// bindInsertJSON binds INSERT JSON as an INSERT of all columns. The document provides the values of its markers.
+// bindInsertJSON binds an INSERT JSON as an INSERT of all columns. The document provides the values of the markers.
 func (p *Plan) bindInsertJSON(s *parser.Insert, env *expr.Env) error {
 	if err := p.bindInsertIf(s, env); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (p *Plan) bindInsertJSON(s *parser.Insert, env *expr.Env) error {
 	return p.bindValues(p.json.columns, values, expr.NewEnv(env.Release, p.keyspace, p.table, len(values)))
 }
 
-// bindings evaluates the document and returns the bindings of its columns.
+// bindings evaluates the document and returns bindings with the values of the columns.
 func (d *jsonDocument) bindings(b *expr.Bindings) (*expr.Bindings, error) {
 	text, state, err := d.text.Eval(b)
 	if err != nil {
@@ -87,8 +87,8 @@ func (d *jsonDocument) bindings(b *expr.Bindings) (*expr.Bindings, error) {
 	return out, nil
 }
 
-// jsonMembers parses the document. Names are converted to column names: unquoted names are in lower case. If old is
-// true, errors have the texts of Cassandra 4.0.
+// jsonMembers parses the document. It converts member names to column names. Unquoted names are converted to lower
+// case. If old is true, errors have Cassandra 4.0's error texts.
 func jsonMembers(text string, old bool) (names []string, values map[string]any, err error) {
 	object, err := cqltype.ParseJSONMap(text, old)
 	if err != nil {

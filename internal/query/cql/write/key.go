@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// keyBytesMax is the maximum length of a partition key in bytes. It is also the maximum total length of the values of a
-// clustering key.
+// keyBytesMax is the maximum length of a partition key in bytes. keyBytesMax is also the maximum total length of the
+// values in a clustering key.
 const keyBytesMax = 65535
 
 func checkPartitionKey(key []byte) error {
@@ -60,7 +60,7 @@ func (w *where) appendSimpleKey(dst []byte, b *expr.Bindings) ([]byte, error) {
 	return dst, checkPartitionKey(dst[begin:])
 }
 
-// appendSimpleClustering appends the clustering key of a simple WHERE clause, or its prefix.
+// appendSimpleClustering appends the clustering key or clustering prefix of a simple WHERE clause.
 func (w *where) appendSimpleClustering(dst []byte, t *schema.Table, b *expr.Bindings) ([]byte, error) {
 	size := 0
 	for _, r := range w.clustering.List {
@@ -78,7 +78,7 @@ func (w *where) appendSimpleClustering(dst []byte, t *schema.Table, b *expr.Bind
 	return w.appendAbsent(dst), checkKeyLength(size)
 }
 
-// appendAbsent appends the key forms of the clustering columns that are null.
+// appendAbsent appends the key forms of the null clustering columns.
 func (w *where) appendAbsent(dst []byte) []byte {
 	for _, c := range w.absent {
 		dst = c.Type.AppendKey(dst, nil, c.Desc)
@@ -86,7 +86,7 @@ func (w *where) appendAbsent(dst []byte) []byte {
 	return dst
 }
 
-// keys evaluates the partition keys. keys returns distinct keys in the order of their values.
+// keys evaluates the partition keys. It returns distinct keys in the order of their values.
 func (w *where) keys(b *expr.Bindings) ([][]byte, error) {
 	tuples, err := relation.Product(w.partition.List, b)
 	if err != nil {
@@ -112,8 +112,8 @@ func (w *where) keys(b *expr.Bindings) ([][]byte, error) {
 	return distinct(keys), nil
 }
 
-// prefixes evaluates the equalities and INs on clustering columns. prefixes returns clustering keys or prefixes of
-// clustering keys.
+// prefixes evaluates the equality and IN relations on clustering columns. It returns clustering keys or clustering
+// prefixes.
 func (w *where) prefixes(t *schema.Table, b *expr.Bindings) ([][]byte, error) {
 	points := w.clustering.List
 	if n := len(points); n > 0 && points[n-1].Kind == relation.Slice {

@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// checkMaxCharge rejects a write that exceeds the client's maximum charge. The cost of mutations is known. The leader
-// computes the cost of a conditional and rejects it before it is proposed. If several conditionals change several
-// partitions, no conditional must be rejected after another has been applied. Therefore, the rows of all conditionals
-// are read before any conditional is sent. Concurrent changes to these rows are not taken into account.
+// checkMaxCharge rejects a write that exceeds the client's maximum charge. The cost of mutations is known. For a single
+// conditional, the leader computes the cost before it proposes the conditional. If a write consists of several
+// conditionals, checkMaxCharge reads the rows of all conditionals before any conditional is sent. Otherwise, a leader
+// could reject a conditional after another conditional has been applied. Concurrent changes to the rows are ignored.
 func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 	if x.maxCharge == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (x *Execution) checkMaxCharge(ctx context.Context, decisions int64) error {
 	return nil
 }
 
-// priceOf returns the current cost of a conditional without conditions.
+// priceOf returns the cost of a conditional for the current rows. The conditional must not contain conditions.
 func (e *Executor) priceOf(ctx context.Context, c *command.Conditional) (ru.Units, error) {
 	if e.opts.Pricing == nil {
 		return 0, nil

@@ -18,7 +18,7 @@ type opKind uint8
 
 const (
 	setCell           opKind = iota // c = value for a single-cell column
-	setCells                        // c = value for a multi-cell column; overwrites all elements
+	setCells                        // c = value for a multi-cell column
 	addElements                     // c = c + value for a set or map
 	removeElements                  // c = c - value for a set or map
 	appendElements                  // c = c + value for a list
@@ -43,16 +43,16 @@ func (k opKind) readsRow() bool { return k >= addCounter }
 type operation struct {
 	kind   opKind
 	column *schema.Column
-	// key is the map key, set element, or list index. path is the encoded field of a UDT.
+	// key is the map key, set element, or list index. path is the encoded field of a user-defined type.
 	key   expr.Term
 	path  []byte
 	value expr.Term
 	// indexes holds the indexes on the column.
 	indexes []*index
-	// put is true for an append or prepend in a statement that also uses list indexes. The indexes count the added
-	// elements, so the leader must add the elements in statement order.
+	// put is true for an append or prepend in a statement that also uses list indexes. The list indexes include the
+	// added elements, so the leader must apply the operations in statement order.
 	put bool
-	// keyed reports whether the column is in the key of a materialized view.
+	// keyed reports whether the column is a key column of a materialized view.
 	keyed bool
 }
 
@@ -66,7 +66,7 @@ func (p *Plan) addOperation(o operation) {
 	p.ops = append(p.ops, o)
 }
 
-// touches reports which kinds of columns the operations change.
+// touches reports whether the operations change static columns and regular columns.
 func (p *Plan) touches() (static, regular bool) {
 	for i := range p.ops {
 		if p.ops[i].column.Kind == schema.Static {
@@ -112,7 +112,7 @@ func bindAssignment(a *parser.Assignment, c *schema.Column, conditional bool, en
 	case parser.SubtractFrom:
 		return bindSubtract(a, c, c.Name+" = "+c.Name+" - "+value, env)
 	case parser.Prepend:
-		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // Cassandra's text contains a minus sign here
+		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // Cassandra's error text also contains a minus sign
 	case parser.SetElement:
 		return bindSetElement(a, c, c.Name+"["+expr.Text(a.Key)+"] = "+value, env)
 	case parser.SetField:
@@ -177,7 +177,7 @@ func bindSubtract(a *parser.Assignment, c *schema.Column, text string, env *expr
 	return o, err
 }
 
-// bindAddValue binds c = c + value in a conditional UPDATE. Such an UPDATE reads the row in any case.
+// bindAddValue binds c = c + value in a conditional UPDATE. A conditional UPDATE always reads the row.
 func bindAddValue(a *parser.Assignment, c *schema.Column, value string, env *expr.Env) (o operation, err error) {
 	if !c.Type.Kind.Sums() {
 		return o, dberr.Invalidf("Invalid operation (%s = %s + %s) for non-numeric and non-text type %s", c.Name, c.Name,
@@ -188,8 +188,8 @@ func bindAddValue(a *parser.Assignment, c *schema.Column, value string, env *exp
 	return o, err
 }
 
-// checkAnalyzedAdd rejects adding to a text with an analyzed index. The leader creates the index entry, but does not
-// analyze texts.
+// checkAnalyzedAdd rejects an addition to a text column with an analyzed index. The leader creates the index entry but
+// does not analyze texts.
 func (o *operation) checkAnalyzedAdd() error {
 	for _, ix := range o.indexes {
 		if o.kind == addValue && ix.Analysis().Any() {
@@ -255,7 +255,7 @@ func noField(c *schema.Column, name parser.Ident) error {
 	return dberr.Invalidf("UDT column %s does not have a field named %s", c.Name, name.Name)
 }
 
-// bindDeletion binds a target of DELETE.
+// bindDeletion binds the target of a DELETE.
 func bindDeletion(d *parser.DeleteTarget, c *schema.Column, env *expr.Env) (o operation, err error) {
 	o = operation{kind: deleteColumn, column: c}
 	switch {

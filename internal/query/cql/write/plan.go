@@ -27,7 +27,7 @@ const (
 
 var kindNames = [...]string{insert: "INSERT", update: "UPDATE", remove: "DELETE"}
 
-// Plan is an INSERT, UPDATE, or DELETE bound to one revision of a table.
+// Plan is an INSERT, UPDATE, or DELETE that is bound to one table revision.
 type Plan struct {
 	kind     kind
 	keyspace *schema.Keyspace
@@ -38,11 +38,11 @@ type Plan struct {
 	pkIndexes []uint16
 
 	where where
-	// ops holds the changes of columns in the order of the statement.
+	// ops holds the column changes in the order of the statement.
 	ops []operation
 	// rowMarker is true for an INSERT that writes a row marker.
 	rowMarker bool
-	// missingCells is true for an INSERT into a compact table that sets none of the cells that form a row.
+	// missingCells is true for an INSERT into a compact table that does not set any of the cells that form a row.
 	missingCells bool
 	// writesRows reports whether rows are written or deleted, in addition to the static row. deletesRows is true for a
 	// DELETE of rows, ranges, or partitions.
@@ -56,11 +56,11 @@ type Plan struct {
 	conditional bool
 	result      resultColumns
 
-	// readsRow reports whether an operation depends on the stored row. static and regular report the kinds of written
-	// columns.
+	// readsRow reports whether an operation depends on the stored row. static and regular report whether the plan
+	// writes static columns and regular columns.
 	readsRow, static, regular bool
-	// json is the document of INSERT JSON, or nil for other statements. If json is not nil, the plan is an INSERT whose
-	// markers are the columns of json.
+	// json is the document of INSERT JSON. For other statements, json is nil. If json is not nil, the plan is an INSERT
+	// whose markers are the columns of json.
 	json *jsonDocument
 
 	indexes []*index
@@ -76,14 +76,14 @@ const (
 	mustNotExist
 )
 
-// Prepare binds an INSERT, UPDATE, or DELETE on a table of a keyspace. markers is the number of bind markers of the
-// statement. The caller must check whether the table is writable (catalog.CheckWritable).
+// Prepare binds an INSERT, UPDATE, or DELETE on a table of a keyspace. markers is the number of bind markers in the
+// statement. The caller must check whether the table is writable. See catalog.CheckWritable.
 func Prepare(rel *compat.Release, stmt parser.Statement, ks *schema.Keyspace, table *schema.Table, markers int) (
 	*Plan, error) {
 	return PrepareIn(stmt, expr.NewEnv(rel, ks, table, markers), markers)
 }
 
-// PrepareIn works like Prepare, but uses an environment that already contains the table.
+// PrepareIn works like Prepare but uses an existing environment.
 func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error) {
 	p, err := bind(stmt, env)
 	if err != nil {
@@ -93,7 +93,7 @@ func PrepareIn(stmt parser.Statement, env *expr.Env, markers int) (*Plan, error)
 	return p, nil
 }
 
-// bind binds a statement in an environment that a batch may share.
+// bind binds a statement in an environment. The statements of a batch may share the environment.
 func bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	p := &Plan{keyspace: env.Keyspace, table: env.Table, dropped: env.Table.Hidden()}
 	p.indexes, p.result.masks = indexesOf(env.Table), expr.MasksOf(env)
@@ -120,21 +120,21 @@ func (p *Plan) Keyspace() *schema.Keyspace { return p.keyspace }
 // Table returns the table revision to which the plan is bound.
 func (p *Plan) Table() *schema.Table { return p.table }
 
-// Variables describes the bind markers.
+// Variables returns the descriptions of the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key components in key order. PKIndexes returns nil unless all
-// components are bound.
+// PKIndexes returns the indexes of the partition key markers in key order. It returns nil unless all components of the
+// partition key are bound.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Conditional reports whether the statement has an IF clause. The outcome of such a statement contains rows.
+// Conditional reports whether the statement has an IF clause. The outcome of a conditional statement contains rows.
 func (p *Plan) Conditional() bool { return p.conditional }
 
-// NeedsLeader reports whether an execution depends on the stored row or changes a table with a change log. An
-// execution that needs the leader may wait for other writes of the same partition key.
+// NeedsLeader reports whether an execution depends on the stored row or changes a table with a change log. Such an
+// execution may wait for other writes with the same partition key.
 func (p *Plan) NeedsLeader() bool { return p.conditional || p.readsRow || p.table.Logged() }
 
-// finish checks the statement as a whole and computes the data that executions share.
+// finish checks the complete statement and computes the data that all executions use.
 func (p *Plan) finish() error {
 	if p.table.Counter {
 		switch {
@@ -166,7 +166,7 @@ func (p *Plan) readsList(c *schema.Column) bool {
 	return slices.ContainsFunc(p.ops, func(o operation) bool { return o.column == c && o.kind.readsRow() })
 }
 
-// stamp is the timestamp and time to live of one execution.
+// stamp holds the timestamp and the TTL of one execution.
 type stamp struct {
 	timestamp int64
 	ttl       int32
@@ -175,7 +175,7 @@ type stamp struct {
 	at int64
 }
 
-// stamp evaluates USING. fallback is the timestamp to use if the statement does not set a timestamp.
+// stamp evaluates the USING clause. If the statement does not set a timestamp, the timestamp is fallback.
 func (p *Plan) stamp(b *expr.Bindings, fallback int64) (s stamp, err error) {
 	s = stamp{at: b.Now.Unix(), expiry: row.NoExpiry}
 	if p.conditional || p.table.Counter {

@@ -14,12 +14,12 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Replan updates part of a recorded batch to a schema. It recomputes the index entries for the current indexes and
-// enables or disables change logging. It also sets the table revision. The row changes are not modified. The error is
-// coordinator.ErrUnknownTable if the table does not exist.
+// Replan plans part of a recorded batch again for a schema. It computes new index entries, enables or disables change
+// logging, and sets the table revision. It does not modify the row changes. If the table does not exist, Replan returns
+// coordinator.ErrUnknownTable.
 //
-// Replan is required for a batch that was planned before an index was created and is applied after the index was
-// created. The index builder may already have passed the rows of the batch.
+// Replan is required if an index is created after a batch has been planned and before the batch is applied. The index
+// builder may already have passed the rows of the batch.
 func Replan(s *schema.Schema, c *command.Conditional) error {
 	m := &c.Mutation
 	t := s.TableByID(m.Table)
@@ -83,8 +83,8 @@ func entriesOf(t *schema.Table, ix *index, key []byte, o *command.Op) ([]command
 	return expr.IndexOps(t, ix.Index, key, o.Clustering, &r)
 }
 
-// updateEntries returns the index entries for the elements that an update may write to a list. If the update may create
-// the row, it also returns the entries of indexes on key columns.
+// updateEntries returns the index entries for the list elements that an update may write. If the update may create the
+// row, updateEntries also returns the entries of indexes on key columns.
 func updateEntries(t *schema.Table, key []byte, u *command.Update, rows []command.RowRef) ([]command.Op, error) {
 	var values [][]byte
 	switch u.Kind {

@@ -45,7 +45,7 @@ func (k *keeper) keep(c *command.Conditional) {
 	k.sent = append(k.sent, kept)
 }
 
-// entriesIn describes the index entries of a mutation in sorted order.
+// entriesIn returns sorted descriptions of the index entries of a mutation.
 func entriesIn(m *command.Mutation) []string {
 	var out []string
 	for _, o := range m.Ops {
@@ -57,8 +57,8 @@ func entriesIn(m *command.Mutation) []string {
 	return slices.Compact(out)
 }
 
-// TestReplan checks that Replan gives a part that was planned without indexes the same entries as planning the part
-// again. The part has the new revision, and its row changes are the same.
+// TestReplan checks that Replan adds the missing index entries to a part that was planned without indexes. The part
+// must have the new table revision and the original row changes.
 func TestReplan(t *testing.T) {
 	w := newFixture(t)
 	for _, text := range []string{

@@ -24,21 +24,21 @@ var (
 // conditionalResult encodes the result of a conditional execution.
 type conditionalResult struct {
 	*Outcome
-	// group is the only group, because conditions do not span partitions. group is nil if no partition is selected.
+	// group is the only group, because a conditional execution changes only one partition. If the statement selects no
+	// partition, group is nil.
 	group *group
 	// applied and found describe the columns of the result. See Plan.
 	applied, found []Column
 	// static reports whether the execution writes static columns.
 	static bool
-	// clear disables masking.
+	// clear is Request.Clear.
 	clear bool
 }
 
-// fill encodes [applied]. If the conditions were not satisfied, it also encodes the existing rows against which they
-// were checked.
+// fill encodes [applied]. If the conditions were not satisfied, fill also encodes the existing rows that were checked.
 func (r *conditionalResult) fill() error {
 	g := r.group
-	if g == nil { // IN ()
+	if g == nil { // the statement contains IN ()
 		r.fillApplied(cellFalse)
 		return nil
 	}
@@ -70,14 +70,14 @@ func (r *conditionalResult) fill() error {
 	return nil
 }
 
-// fillApplied sets a result that consists of [applied].
+// fillApplied sets a result that consists only of [applied].
 func (r *conditionalResult) fillApplied(applied []byte) {
 	r.Columns, r.RowCount = r.applied, 1
 	r.Cells = cqltype.AppendValue(r.Cells[:0], applied)
 }
 
-// fillFirst encodes the result of conditions on static columns: the static row and a row of the partition, if they
-// exist.
+// fillFirst encodes the result of conditions on static columns. The result contains the static row and a row of the
+// partition, if these rows exist.
 func (r *conditionalResult) fillFirst() error {
 	g := r.group
 	var static, first *row.Row
@@ -97,9 +97,9 @@ func (r *conditionalResult) fillFirst() error {
 	return r.fillRow(clustering, first, static)
 }
 
-// shows reports whether a static row has a value in any of the static columns that are read. As in Cassandra, all
-// static columns are read if a conditional statement writes one of them. Otherwise, only the static columns of
-// conditions are read. If no column has a value, the result treats the partition as missing.
+// shows reports whether a static row has a value in any static column that is read. As in Cassandra, all static columns
+// are read if a conditional statement writes a static column. Otherwise, only the static columns of conditions are
+// read. If no column has a value, the result treats the partition as missing.
 func (r *conditionalResult) shows(static *row.Row) bool {
 	read := r.group.statics
 	if r.static {
@@ -112,7 +112,7 @@ func (r *conditionalResult) shows(static *row.Row) bool {
 // maskBytes and maskSteps limit the evaluation of a mask.
 const maskBytes, maskSteps = 16 << 20, 5_000_000
 
-// fillRow encodes one existing row. The columns are looked up by name, because a batch combines the columns of several
+// fillRow encodes one existing row. It finds the columns by name, because a batch combines the columns of several
 // plans.
 func (r *conditionalResult) fillRow(clustering []byte, stored, static *row.Row) error {
 	g := r.group
@@ -122,7 +122,7 @@ func (r *conditionalResult) fillRow(clustering []byte, stored, static *row.Row) 
 		c := g.table.ByName[r.Columns[1+i].Name]
 		v, err := r.value(c, clustering, stored, static)
 		if err == nil && c.Mask != nil && !r.clear {
-			// The meter of the request is not used, because completing a write must not block.
+			// The request's meter cannot be used, because completing a write must not block.
 			m := meter.New(context.Background(), meter.Limits{Bytes: maskBytes, Steps: maskSteps})
 			v, err = g.masks[c].Apply(v, m)
 		}

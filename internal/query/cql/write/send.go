@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// send sends all groups. Groups that depend on stored rows are sent as conditionals. All other groups are sent as one
-// write. A batch that uses list indexes may change several partitions, or contain other changes. Such a batch is sent
-// as one atomic write, even if it is unlogged, because no part of the batch may remain if a list operation is
-// rejected. Cassandra also reads the lists before it writes.
+// send sends all groups. It sends groups that depend on stored rows as conditionals and all other groups as one write.
+// If a batch with list indexes consists of several groups, send sends one atomic write, even if the batch is unlogged.
+// Otherwise, part of the batch could remain after a list operation has been rejected. Cassandra also reads the lists
+// before it writes.
 func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial dberr.Consistency) {
 	if err := x.changes.checkSizes(&x.executor.opts); err != nil {
 		x.finish(err)
@@ -59,7 +59,7 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 	switch {
 	case decisions > 0:
-		if apart > 0 { // the groups of tables without a change log
+		if apart > 0 { // groups of tables without a change log
 			x.executor.coordinator.Write(ctx, x.mutations, o, x)
 		}
 		x.sendConditionals(ctx, o, decisions)
@@ -70,8 +70,8 @@ func (x *Execution) send(ctx context.Context, o coordinator.WriteOptions, serial
 	}
 }
 
-// sendConditionals sends the conditionals. When the last conditional has completed, a different caller may already be
-// using x. Therefore, the groups must not be accessed after the last conditional has been sent.
+// sendConditionals sends the conditionals. After the last conditional has completed, another request may use x.
+// Therefore, sendConditionals must not access the groups after it has sent the last conditional.
 func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOptions, left int64) {
 	for i := 0; left > 0; i++ {
 		if g := &x.changes.groups.list[i]; g.needsLeader() {
@@ -81,11 +81,11 @@ func (x *Execution) sendConditionals(ctx context.Context, o coordinator.WriteOpt
 	}
 }
 
-// Done implements command.Completion. It completes the execution when all its parts are complete.
+// Done implements command.Completion. It completes the execution after all parts are complete.
 func (x *Execution) Done(o command.Outcome) {
 	x.charge.Add(o.Charge)
 	if o.Err != nil {
-		first := o.Err // copied to restrict the allocation to failures
+		first := o.Err // a copy, so that only failures allocate memory
 		x.failure.CompareAndSwap(nil, &first)
 	}
 	if x.pending.Add(-1) > 0 {
@@ -114,12 +114,12 @@ func (x *Execution) finish(err error) {
 	x.changes.groups.reset()
 	if cap(x.changes.arena) > pooledBytesMax || cap(x.outcome.Cells) > pooledBytesMax ||
 		len(x.changes.groups.list) > pooledGroupsMax {
-		return // release the memory of a large batch
+		return // the memory of a large batch is not retained
 	}
 	x.executor.pool.Put(x)
 }
 
-// Executions that exceed these limits are not returned to the pool.
+// Executions that exceed one of these limits are not returned to the pool.
 const (
 	pooledBytesMax  = 1 << 20
 	pooledGroupsMax = 256

@@ -46,7 +46,7 @@ func (p *Plan) bindInsert(s *parser.Insert, env *expr.Env) error {
 	return p.bindValues(columns, s.Values, env)
 }
 
-// bindInsertIf binds USING and IF NOT EXISTS.
+// bindInsertIf binds the USING and IF NOT EXISTS clauses of an INSERT.
 func (p *Plan) bindInsertIf(s *parser.Insert, env *expr.Env) error {
 	var err error
 	if p.using, err = bindUsing(&s.Using, env); err != nil {
@@ -92,7 +92,7 @@ func (p *Plan) bindValues(columns []*schema.Column, values []parser.Term, env *e
 	return p.where.check(p, onlyStatic)
 }
 
-// insertedKey finds the markers that are the partition key of an INSERT.
+// insertedKey returns the indexes of the partition key markers of an INSERT.
 func insertedKey(t *schema.Table, columns []*schema.Column, values []parser.Term) []uint16 {
 	indexes := make([]uint16, len(t.PartitionKey))
 	found := 0
@@ -177,8 +177,7 @@ func (p *Plan) bindDelete(s *parser.Delete, env *expr.Env) error {
 	return p.checkDelete()
 }
 
-// bindWhere binds the WHERE clause of UPDATE and DELETE. bindWhere must be called after all other clauses have been
-// bound.
+// bindWhere binds the WHERE clause of UPDATE and DELETE. All other clauses must be bound before the call.
 func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 	if err := p.where.bindRelations(relations, env, p.kind == update); err != nil {
 		return err
@@ -197,7 +196,7 @@ func (p *Plan) bindWhere(relations []parser.Relation, env *expr.Env) error {
 	return p.where.check(p, static && !regular)
 }
 
-// checkDelete rejects deletions of columns in ranges, and conditions on ranges.
+// checkDelete rejects deletions of columns in ranges and conditions on ranges.
 func (p *Plan) checkDelete() error {
 	_, regular := p.touches()
 	full := p.where.full(p.table)

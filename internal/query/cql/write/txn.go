@@ -12,8 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Bind binds an INSERT, UPDATE, or DELETE of a transaction in the environment that the statements of the transaction
-// share.
+// Bind binds an INSERT, UPDATE, or DELETE of a transaction. The statements of a transaction share the environment.
 func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	p, err := bind(stmt, env)
 	switch {
@@ -31,8 +30,8 @@ func Bind(stmt parser.Statement, env *expr.Env) (*Plan, error) {
 	return p, nil
 }
 
-// Key returns the partition key to which the plan writes. Key returns an error unless the plan writes to exactly one
-// key.
+// Key returns the partition key to which the plan writes. It returns an error unless the plan writes to exactly one
+// partition key.
 func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	if p.json != nil {
 		var err error
@@ -50,13 +49,13 @@ func (p *Plan) Key(b *expr.Bindings) ([]byte, error) {
 	return keys[0], nil
 }
 
-// Staging collects the changes of a transaction in its logical partition. Staging does not use pooled memory.
+// Staging collects the changes of a transaction. It does not use pooled memory.
 type Staging struct {
 	opts    *Options
 	changes changes
 }
 
-// NewStaging returns an empty staging. guard holds the guardrails of the client, or nil.
+// NewStaging returns an empty Staging. guard holds the guardrails of the client, or nil.
 func (e *Executor) NewStaging(guard *guardrail.Check) *Staging {
 	s := &Staging{opts: &e.opts}
 	if guard.On() && guard.Writes {
@@ -65,11 +64,11 @@ func (e *Executor) NewStaging(guard *guardrail.Check) *Staging {
 	return s
 }
 
-// Add adds a statement. The leader sets the timestamps of its operands.
+// Add adds the changes of a statement. The leader sets the timestamps of the operands.
 func (s *Staging) Add(p *Plan, b *expr.Bindings) error { return s.changes.add(p, b, row.Unstamped) }
 
-// Conditional returns the changes for the leader and the warnings for the client. c is nil if the transaction changes
-// nothing.
+// Conditional returns the changes for the leader and the warnings for the client. If the transaction changes nothing, c
+// is nil.
 func (s *Staging) Conditional() (c *command.Conditional, warnings []string, err error) {
 	groups := s.changes.groups.all()
 	if err := s.changes.checkSizes(s.opts); err != nil || len(groups) == 0 {

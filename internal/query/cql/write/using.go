@@ -13,7 +13,7 @@ import (
 // maxTTL is 20 years in seconds.
 const maxTTL = 20 * 365 * 24 * 60 * 60
 
-// usingClause holds USING TIMESTAMP, TTL, and TIMEOUT. Each value is nil if the clause does not contain it.
+// usingClause holds the values of USING TIMESTAMP, TTL, and TIMEOUT. A missing value is nil.
 type usingClause struct{ timestamp, ttl, timeout expr.Term }
 
 // bindUsing binds the USING clause of a statement or batch.
@@ -34,8 +34,8 @@ func bindUsing(s *parser.Using, env *expr.Env) (u usingClause, err error) {
 	return u, err
 }
 
-// evalTimestamp evaluates the timestamp, in microseconds. evalTimestamp returns fallback if the clause does not set a
-// timestamp.
+// evalTimestamp returns the timestamp in microseconds. If the clause does not set a timestamp, evalTimestamp returns
+// fallback.
 func (u *usingClause) evalTimestamp(b *expr.Bindings, fallback int64) (int64, error) {
 	if u.timestamp == nil {
 		return fallback, nil
@@ -59,7 +59,7 @@ func (u *usingClause) evalTimestamp(b *expr.Bindings, fallback int64) (int64, er
 	return t, nil
 }
 
-// evalTTL evaluates the time to live, in seconds. evalTTL returns fallback if the clause does not set a time to live.
+// evalTTL returns the TTL in seconds. If the clause does not set a TTL, evalTTL returns fallback.
 func (u *usingClause) evalTTL(b *expr.Bindings, fallback int32) (int32, error) {
 	if u.ttl == nil {
 		return fallback, nil

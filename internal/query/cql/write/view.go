@@ -13,14 +13,13 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 )
 
-// planView is a materialized view of the table to which a plan writes. skip reports whether the plan never affects the
-// view.
+// planView is a materialized view of a plan's table. skip reports whether the plan never affects the view.
 type planView struct {
 	*view.View
 	skip bool
 }
 
-// viewKeyValue is the value of a row in a column that is in the key of a view.
+// viewKeyValue is a row's value of a column in the key of a view.
 type viewKeyValue struct {
 	column *schema.Column
 	value  []byte
@@ -81,7 +80,7 @@ func (x *changes) hintRange(p *Plan, t *target, start, end []byte) {
 	}
 }
 
-// hintsOf returns the hints of a replanned part of a batch for the views of its table.
+// hintsOf returns the view hints for a replanned part of a batch.
 func hintsOf(s *schema.Schema, t *schema.Table, ops []command.Op, c *command.Conditional) (
 	out []command.Op, err error) {
 	views, err := view.Of(s.Keyspaces[t.Keyspace], t)

@@ -15,15 +15,16 @@ import (
 
 // where is the WHERE clause of a modification, or the key values of an INSERT.
 type where struct {
-	// partition, clustering, and others hold the restrictions by kind of column. Restrictions in others are rejected.
+	// partition, clustering, and others hold the restrictions by kind of column. The method check rejects restrictions
+	// in others.
 	partition, clustering, others relation.Set
-	// token reports whether the clause contains token(..), which is rejected.
+	// token reports whether the clause contains token(..). The method check rejects such a clause.
 	token bool
-	// absent holds the last clustering columns if an INSERT or UPDATE of a compact table specifies only a prefix of the
-	// clustering key. These columns are null.
+	// absent holds the null clustering columns. An INSERT or UPDATE of a compact table may specify only a prefix of the
+	// clustering key.
 	absent []*schema.Column
-	// simple reports whether all restrictions are equalities on single columns. In this case, the plan has one key and
-	// one clustering prefix.
+	// simple reports whether all restrictions are equalities on single columns. A simple clause selects one partition
+	// key and one clustering prefix.
 	simple bool
 }
 
@@ -56,7 +57,6 @@ func (w *where) bindRelations(relations []parser.Relation, env *expr.Env, update
 	return nil
 }
 
-// add adds a restriction.
 func (w *where) add(r *relation.Restriction) error {
 	switch r.First().Kind {
 	case schema.PartitionKey:
@@ -114,7 +114,7 @@ func (w *where) checkClustering(p *Plan, static bool) error {
 			return dberr.Invalidf("Slice restrictions are not supported on the clustering columns in %s statements",
 				kindNames[p.kind])
 		}
-		// A compact table may omit the last clustering columns, which are then null.
+		// In a compact table, the last clustering columns may be null.
 		if n := w.clustering.Size(); p.table.CompactStorage && n > 0 && len(missing) > 0 {
 			w.absent = p.table.Clustering[n:]
 			return w.checkPrefix(p.table)
@@ -127,7 +127,7 @@ func (w *where) checkClustering(p *Plan, static bool) error {
 	return w.checkPrefix(p.table)
 }
 
-// checkPrefix rejects a restriction on a clustering column if a preceding column is not restricted.
+// checkPrefix rejects a restriction on a clustering column if a preceding clustering column is not restricted.
 func (w *where) checkPrefix(t *schema.Table) error {
 	next := 0
 	for _, r := range w.clustering.List {
@@ -151,8 +151,8 @@ func unrestricted(columns []*schema.Column, set *relation.Set) []string {
 	return missing
 }
 
-// full reports whether all clustering columns are restricted by equality or IN. The statement then selects rows instead
-// of ranges.
+// full reports whether all clustering columns have equality or IN restrictions. If so, the statement selects rows
+// instead of ranges.
 func (w *where) full(t *schema.Table) bool {
 	return !w.clustering.Has(relation.Slice) && w.clustering.Size() == len(t.Clustering)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestGolden compares the commands of statements with the golden files. Each file has its own fixture. A line that
-// starts with blanks continues the previous statement. Commands:
+// TestGolden compares the commands of statements with the golden files. Each file has a separate fixture. A line that
+// starts with blanks continues the previous statement. The commands are:
 //
 //	ddl                      changes the schema
 //	plan                     what PREPARE tells: the markers and which are the partition key

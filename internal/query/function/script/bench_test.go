@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// BenchmarkProcedure measures the overhead of scripts: an empty script, a script with ten reads and five replacements
-// of items of 300 bytes, and a script with a new realm for each run.
+// BenchmarkProcedure measures the overhead of scripts. The scripts are an empty script, a script with ten reads and
+// five replacements of 300-byte items, and a script with a new realm for each run.
 func BenchmarkProcedure(b *testing.B) {
 	var items []string
 	for _, id := range strings.Split("abcdefghij", "") {

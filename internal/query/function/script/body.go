@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 )
 
-// Body is the compiled body of a CQL user-defined function. Body is immutable and safe for concurrent use.
+// Body is the compiled body of a CQL user-defined function. It is immutable and safe for concurrent use.
 type Body struct {
 	program *Program
 	args    []*cqltype.Type
@@ -28,9 +28,9 @@ var parameter = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 // completion is the variable that holds the value of the last statement. Scripts cannot contain this name.
 const completion = "\x00value"
 
-// Body compiles the body of a CQL function, or returns it from the cache. As in Cassandra 4.0, the result of the
-// function is the value of the last executed statement or of a return statement. name is used in errors, which are of
-// type *Failure.
+// Body returns the compiled body of a CQL function from the cache or compiles the body. As in Cassandra 4.0, the result
+// of the function is the value of the last executed statement or of a return statement. Error messages contain name.
+// Errors are of type *Failure.
 func (e *Engine) Body(ctx context.Context, name string, params []string, args []*cqltype.Type, returns *cqltype.Type,
 	body string) (*Body, error) {
 	for _, p := range params {
@@ -46,8 +46,8 @@ func (e *Engine) Body(ctx context.Context, name string, params []string, args []
 	return &Body{program, args, returns}, nil
 }
 
-// Call calls a function on behalf of a claimant. args holds values of the argument types, or nil for null. Errors are
-// of type *Failure.
+// Call calls a function on behalf of a claimant. args holds the arguments in wire format. A nil argument represents
+// null. Errors are of type *Failure.
 func (e *Engine) Call(ctx context.Context, b *Body, who fairshare.Principal, args [][]byte) ([]byte, error) {
 	out, err := e.do(ctx, cqlFunction, &Call{Program: b.program, Who: who, cql: b, wire: args})
 	if err != nil {
@@ -78,8 +78,7 @@ func compileBody(name string, params []string, body string) (*Program, error) {
 	return finish(name, prg)
 }
 
-// within returns the function literal that the function of head returns, or nil if it does not return a function
-// literal.
+// within returns the function literal that the function of head returns, or nil.
 func within(prg *ast.Program) *ast.FunctionLiteral {
 	o := outer(prg)
 	if o == nil || len(o.Body.List) != 1 {
@@ -93,7 +92,7 @@ func within(prg *ast.Program) *ast.FunctionLiteral {
 	return f
 }
 
-// complete makes each expression statement store its value.
+// complete makes each expression statement store its value in the completion variable.
 func complete(s ast.Statement) {
 	switch s := s.(type) {
 	case *ast.ExpressionStatement:

@@ -7,43 +7,43 @@ import (
 	"time"
 )
 
-// BodyBytesMax is the maximum size of a script's text.
+// BodyBytesMax is the maximum size of a script's text in bytes.
 const BodyBytesMax = 256 << 10
 
-// Bounds are the limits of scripts. Zero fields have default values.
+// Bounds holds the limits of scripts. A zero field selects the default.
 type Bounds struct {
-	// Time is the maximum duration of a script. Time defaults to 750 ms, which is less than the time for which a
-	// transaction may lock its logical partition. After AcceptTime (default 500 ms), further operations are not
-	// accepted, so the script should return an intermediate result.
+	// Time is the maximum duration of a script. The default is 750 ms, which is less than the time for which a
+	// transaction may lock its logical partition. After AcceptTime, the engine does not accept further operations, so
+	// the script should return an intermediate result. The default of AcceptTime is 500 ms.
 	Time, AcceptTime time.Duration
-	// FunctionTime is the maximum duration of a call of a user-defined function. FunctionTime defaults to 500 ms, which
-	// is sufficient even on a busy node.
+	// FunctionTime is the maximum duration of a call of a user-defined function. The default is 500 ms, which is
+	// sufficient even on a busy node.
 	FunctionTime time.Duration
-	// Grace is the maximum time that the engine waits for a script to stop. Grace defaults to 50 ms.
+	// Grace is the maximum time that the engine waits for a script to stop. The default is 50 ms.
 	Grace time.Duration
-	// CompileTime is the maximum CPU time of the compilation of a script. CompileTime defaults to 2 s.
+	// CompileTime is the maximum CPU time for compiling a script. The default is 2 s.
 	CompileTime time.Duration
 	// MemoryBytes is the maximum growth of the process heap during a script that runs for more than a few milliseconds.
-	// MemoryBytes defaults to MemoryBytesMax. The limit applies to the live heap of the whole process, because Go does
-	// not attribute memory to goroutines.
+	// The default is MemoryBytesMax. The limit applies to the live heap of the whole process, because Go does not
+	// assign memory to goroutines.
 	MemoryBytes uint64
-	// Depth is the maximum call depth. Depth defaults to 1,000.
+	// Depth is the maximum call depth. The default is 1,000.
 	Depth int
-	// Operations is the maximum number of item operations of a script. Operations defaults to 4,000.
+	// Operations is the maximum number of item operations in a script. The default is 4,000.
 	Operations int
-	// ResultBytes is the maximum size of a script's JSON result. ResultBytes defaults to 256 KiB minus the size of the
-	// log and the envelope.
+	// ResultBytes is the maximum size of a script's JSON result. The default is 256 KiB minus the size of the log and
+	// the envelope.
 	ResultBytes int
-	// LogBytes and LogLines limit the log and default to 8 KiB and 500 lines. Excess output is discarded.
+	// LogBytes and LogLines limit the console log. The defaults are 8 KiB and 500 lines. Excess output is discarded.
 	LogBytes, LogLines int
-	// Scripts is the maximum number of concurrent scripts in a process. Scripts defaults to the number of processors
-	// minus one, with a minimum of 1.
+	// Scripts is the maximum number of concurrent scripts in a process. The default is the number of processors minus
+	// one, but at least 1.
 	Scripts int
-	// Programs and ProgramBytes limit the cache of compiled scripts. They default to 500 scripts with 16 MiB of text.
+	// Programs and ProgramBytes limit the cache of compiled scripts. The defaults are 500 scripts and 16 MiB of text.
 	Programs, ProgramBytes int
 }
 
-// MemoryBytesMax is the default of Bounds.MemoryBytes. MemoryBytesMin is the minimum value with which scripts run
+// MemoryBytesMax is the default of Bounds.MemoryBytes. MemoryBytesMin is the minimum value for which scripts run
 // reliably while the node serves other clients.
 const (
 	MemoryBytesMax = 256 << 20
@@ -75,19 +75,19 @@ func orElse[T comparable](field *T, value T) {
 	}
 }
 
-// The limits of built-ins and operators ensure that no single step exceeds the limits above by much.
+// These limits on built-ins and operators ensure that a single step cannot greatly exceed the limits in Bounds.
 const (
-	// stringMax is the maximum length of a string in UTF-16 units. It equals the maximum size of an item.
+	// stringMax is the maximum length of a string in UTF-16 units. The value equals the maximum size of an item.
 	stringMax = 2 << 20
 	// arrayMax is the maximum number of array elements that built-ins process or create.
 	arrayMax = 1 << 17
-	// searchMax is the maximum product of the lengths of a text and a search string. matchMax is the maximum product
-	// of a text's length and the steps of a regular expression. Neither operation can be interrupted.
+	// searchMax is the maximum product of the lengths of a text and a search string. matchMax is the maximum product of
+	// a text's length and the steps of a regular expression. Neither searches nor matches can be interrupted.
 	searchMax = 1 << 28
 	matchMax  = 1 << 24
 	// argumentsMax is the maximum number of arguments of apply.
 	argumentsMax = 1 << 15
-	// jsonDepthMax is the maximum nesting depth of JSON that a script parses or writes. The limit for stored items is
+	// jsonDepthMax is the maximum nesting depth of JSON that a script parses or writes. For stored items, the limit is
 	// document.DepthMax.
 	jsonDepthMax = 500
 )

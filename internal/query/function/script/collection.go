@@ -12,14 +12,14 @@ import (
 )
 
 // pending is an accepted operation that has not been executed. Operations are executed in sequence after the script has
-// returned. Each operation calls its callback, which may request further operations.
+// returned. After each operation, its callback is called. The callback may request further operations.
 type pending struct {
 	operation *Operation
 	query     *Query
 	callback  goja.Callable
 }
 
-// makeCollection creates the collection object. The prelude adds its query functions.
+// makeCollection creates the collection object. The prelude adds the query functions.
 func (r *realm) makeCollection() {
 	r.collection = r.vm.NewObject()
 	r.method(r.collection, "getSelfLink", func(goja.FunctionCall) goja.Value {
@@ -43,7 +43,7 @@ func (r *realm) makeCollection() {
 	}
 }
 
-// arguments holds the arguments of a collection function: the arguments that are specific to the function, the options
+// arguments holds the arguments of a collection function. The arguments are the function's own arguments, the options,
 // and a callback.
 type arguments struct {
 	realm   *realm
@@ -52,7 +52,7 @@ type arguments struct {
 	pending pending
 }
 
-// operation adds a collection function that requests an operation. The function returns whether the operation was
+// operation adds a collection function that requests an operation. The function returns true if the operation was
 // accepted.
 func (r *realm) operation(name string, own int, read func(a *arguments)) {
 	r.method(r.collection, name, func(c goja.FunctionCall) goja.Value {
@@ -85,7 +85,7 @@ func (r *run) accepts() bool {
 	return !r.abandoned && r.call.Items.Accepts()
 }
 
-// split finds the options and the callback, both of which are optional.
+// split finds the options and the callback. Both are optional.
 func (a *arguments) split(rest []goja.Value) {
 	for i, v := range rest {
 		if f, ok := goja.AssertFunction(v); ok {
@@ -126,7 +126,7 @@ func (a *arguments) text(option string) string {
 	return ""
 }
 
-// write returns an operation with a body on the collection or on the item of a link.
+// write creates an operation with a body. The operation applies to the collection or to the item of a link.
 func (a *arguments) write(kind Kind) {
 	op := &Operation{Kind: kind, IfMatch: a.text("etag")}
 	if kind == Replace {
@@ -145,7 +145,8 @@ func (a *arguments) write(kind Kind) {
 	a.pending.operation = op
 }
 
-// document returns the item that a script passes as an object or as JSON, without system members.
+// document returns an item that the script has passed as an object or as JSON. The result does not contain system
+// members.
 func (a *arguments) document(given goja.Value) document.Value {
 	var err error
 	var v document.Value
@@ -153,7 +154,7 @@ func (a *arguments) document(given goja.Value) document.Value {
 		v, err = document.Parse([]byte(given.String()), document.Limits{})
 		v = document.WithoutSystem(v)
 	} else {
-		// JSON produced by the writer is valid and is not checked again.
+		// The writer produces valid JSON, so the JSON is not checked again.
 		text := a.realm.written(given, &writer{realm: a.realm, bytesMax: 2 * document.SizeMax,
 			depthMax: document.DepthMax, bare: true})
 		if v = document.View(text); len(text) > document.SizeMax {
@@ -180,7 +181,7 @@ func withID(v document.Value, id string) []byte {
 	return document.ObjectValue(members).Append(nil)
 }
 
-// item returns an operation on the item of a link.
+// item creates an operation on the item of a link.
 func (a *arguments) item(kind Kind) {
 	op := &Operation{Kind: kind}
 	if kind == Read {
@@ -192,7 +193,7 @@ func (a *arguments) item(kind Kind) {
 	a.pending.operation = op
 }
 
-// link parses the link of an item, which consists of resource IDs or names.
+// link parses the link of an item. The link consists of resource IDs or names.
 func (a *arguments) link(op *Operation) {
 	link := strings.Trim(a.own[0].String(), "/")
 	call := a.realm.run.call
@@ -221,7 +222,7 @@ func (a *arguments) feed() {
 	a.pending.query = &Query{Continuation: a.text("continuation"), PageSize: int(a.option("pageSize").ToInteger())}
 }
 
-// query parses a query: its text, or an object with query (or filterQuery) and parameters.
+// query parses a query. The query is a text or an object with the properties query (or filterQuery) and parameters.
 func (a *arguments) query() {
 	a.feed()
 	q := a.pending.query
@@ -312,7 +313,7 @@ func (r *run) use(f func(Items) *Failure) *Failure {
 	return f(r.call.Items)
 }
 
-// failed converts a failure to a JavaScript error. The number of the error is the status.
+// failed converts a failure to a JavaScript error. The property number of the error contains the status.
 func (r *realm) failed(f *Failure) goja.Value {
 	o := r.throwable("Error", f.Message).(*goja.Object)
 	must(o.Set("number", f.Status))

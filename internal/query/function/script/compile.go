@@ -11,14 +11,14 @@ import (
 	"github.com/dop251/goja/ast"
 )
 
-// Program is the compiled body of a script. Program is immutable and safe for concurrent use.
+// Program is the compiled body of a script. It is immutable and safe for concurrent use.
 type Program struct {
 	name string
 	code *goja.Program
 }
 
-// Limits of the compiler. Its running time is quadratic in the nesting depth of an expression, and it cannot be
-// interrupted.
+// These constants limit the input of the compiler. The running time of the compiler is quadratic in the nesting depth
+// of an expression, and the compiler cannot be interrupted.
 const (
 	bracketsDeepMax = 200
 	arrowsMax       = 1000
@@ -30,15 +30,15 @@ const (
 	repeatsMax = 20_000
 )
 
-// head is the beginning of each script's program. guardName replaces the name of its parameter. A script cannot
-// contain this name.
+// head is the beginning of each script's program. guardName replaces the name of the parameter in head. A script cannot
+// contain guardName.
 const (
 	head      = "(function(guard){return "
 	guardName = "\x00guard"
 )
 
-// compile compiles the body of a script: a function expression or declaration, optionally followed by further
-// declarations. name is used in errors.
+// compile compiles the body of a script. The body is a function expression or declaration, optionally followed by
+// further declarations. Error messages contain name.
 func compile(name, body string) (*Program, error) {
 	if len(body) > BodyBytesMax {
 		return nil, refused("The script %s has %d bytes; the limit is %d.", name, len(body), BodyBytesMax)
@@ -65,8 +65,8 @@ func finish(name string, prg *ast.Program) (*Program, error) {
 	return &Program{name, code}, nil
 }
 
-// parse parses a body that is a function expression. If that fails, it parses statements. The first function
-// declaration is then the entry point.
+// parse parses the body as a function expression. If this fails, it parses the body as a list of statements. The first
+// function declaration in the list is the entry point.
 func parse(name, body string) (*ast.Program, error) {
 	expression := strings.TrimRight(body, "; \t\r\n")
 	prg, err := goja.Parse(name, head+"(\n"+expression+"\n)})")
@@ -97,7 +97,7 @@ func checkShape(prg *ast.Program) error {
 	return nil
 }
 
-// outer returns the function of head, or nil.
+// outer returns the function literal of head, or nil.
 func outer(prg *ast.Program) *ast.FunctionLiteral {
 	if len(prg.Body) != 1 {
 		return nil
@@ -113,12 +113,11 @@ func outer(prg *ast.Program) *ast.FunctionLiteral {
 	return f
 }
 
-// scan rejects texts for which the parser would need too much time or stack space. It examines brackets outside strings
-// and comments without parsing. Brackets that it misclassifies are in regular expressions or templates, where they do
-// not nest.
+// scan rejects texts that would require too much time or stack space in the parser. It counts brackets outside strings
+// and comments. It also counts brackets in regular expressions and templates, where brackets do not nest.
 func scan(body string) error {
 	depth, arrows, labels := 0, 0, 0
-	word := true // The text since the last colon contains only words.
+	word := true // the text since the last colon contains only words
 	for i := 0; i < len(body); i++ {
 		c := body[i]
 		switch c {

@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// exactMax is the greatest integer up to which JavaScript numbers represent every integer.
+// exactMax is the maximum integer n for which JavaScript numbers represent all integers from 0 to n.
 const exactMax = 1<<53 - 1
 
-// cqlArguments returns the arguments of a CQL function, and udfContext.
+// cqlArguments returns udfContext and the arguments of a CQL function.
 func (r *realm) cqlArguments(c *Call) ([]goja.Value, error) {
 	args := make([]goja.Value, 0, len(c.wire)+1)
 	for i, t := range c.cql.args {
@@ -99,7 +99,7 @@ func (r *realm) fromWire(t *cqltype.Type, wire []byte) (goja.Value, error) {
 	return r.vm.ToValue(t.Text(wire)), nil
 }
 
-// define sets an own property of an object, regardless of its prototypes.
+// define sets an own property of an object, regardless of the object's prototypes.
 func (r *realm) define(o *goja.Object, name string, v goja.Value) {
 	must(o.DefineDataProperty(name, v, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_TRUE))
 }
@@ -167,8 +167,8 @@ type encoder struct {
 	room int
 }
 
-// integer converts a number to an integer as in Java: it truncates the number and limits it to the range of the given
-// bits.
+// integer converts a number to an integer in the same way as Java. It truncates the number and limits the result to the
+// range of the given number of bits.
 func integer(f float64, bits int) int64 {
 	most := int64(math.MaxInt64) >> (64 - bits)
 	switch {
@@ -206,8 +206,7 @@ func (e *encoder) wire(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	return wire, t.Validate(wire)
 }
 
-// encode works like wire, but requires that the value is not null. encode returns nil if the value does not fit the
-// type.
+// encode returns the wire value of a value that is not null. If the value does not fit the type, encode returns nil.
 func (e *encoder) encode(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	o, isObject := v.(*goja.Object)
 	switch {
@@ -281,7 +280,7 @@ func number(t *cqltype.Type, f float64) []byte {
 	return nil
 }
 
-// part encodes an element of a collection, which must not be null.
+// part encodes an element of a collection. The element must not be null.
 func (e *encoder) part(t *cqltype.Type, v goja.Value) ([]byte, error) {
 	wire, err := e.wire(t, v)
 	if err == nil && wire == nil {

@@ -4,10 +4,10 @@ package script
 
 import "github.com/dop251/goja"
 
-// outside marks the end of the script's own frames in the stack of an error.
+// outside marks the end of the script's frames in the stack trace of an error.
 const outside = "\n\tat carryAll (native)"
 
-// makeWithin creates the JavaScript function through which drain calls carryAll.
+// makeWithin creates a JavaScript function that calls carryAll. drain calls this function.
 func (r *realm) makeWithin() {
 	around, _ := goja.AssertFunction(r.mustRun(goja.MustCompile("operations",
 		"(function (carryAll) { 'use strict'; return function () { carryAll() } })", true)))
@@ -16,10 +16,10 @@ func (r *realm) makeWithin() {
 	r.within, _ = goja.AssertFunction(made)
 }
 
-// drain executes the pending operations until no operation is left or the script waits for a promise. Whenever control
-// returns from JavaScript, the engine runs promise jobs and releases the memory of its stack. Therefore, all callbacks
-// run within one function call. If the script uses promises, the call ends after each callback so that promise jobs can
-// run.
+// drain executes the pending operations until no operation remains or the script waits for a promise. Whenever a
+// JavaScript call returns, the engine runs promise jobs and releases the memory of the stack. Therefore, all callbacks
+// run within one JavaScript call. If the script uses promises, the JavaScript call ends after each callback so that
+// promise jobs can run.
 func (r *run) drain() error {
 	if r.promised {
 		return r.carryNext()

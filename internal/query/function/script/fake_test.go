@@ -13,14 +13,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// fake holds the items of a logical partition in memory. A transaction works on a copy.
+// fake holds the items of a logical partition in memory. Each transaction uses a copy of the items.
 type fake struct {
 	bodies map[string]string
 	etags  map[string]int
 	wrote  int
 	// most is the maximum number of operations, or 0 for no limit.
 	most, done int
-	// where maps the text of a query to a function that selects the items of the query.
+	// where maps query texts to functions that select the items of the query.
 	where map[string]func(document.Value, *Query) bool
 }
 
@@ -134,7 +134,7 @@ func (f *fake) Query(_ context.Context, q *Query) (*Page, *Failure) {
 	return p, nil
 }
 
-// call executes a procedure on a fake and keeps its changes if it succeeds.
+// call executes a procedure on a fake. If the procedure succeeds, call keeps the changes.
 func call(t testing.TB, e *Engine, f *fake, body string, args ...any) (string, error) {
 	t.Helper()
 	out, err := callWith(t, e, f, body, args...)
@@ -163,5 +163,5 @@ func callWith(t testing.TB, e *Engine, f *fake, body string, args ...any) (*Outc
 	return out, err
 }
 
-// slowEngine returns an engine whose time limits are sufficient on a loaded machine.
+// slowEngine returns an engine whose time limits are long enough for a loaded machine.
 func slowEngine() *Engine { return New(Bounds{Time: time.Minute, FunctionTime: time.Minute}) }

@@ -14,8 +14,8 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// harden rejects constructs that cannot be limited at run time. It also passes the results of operators that create
-// strings or arrays to the guard: x + y becomes guard(x + y).
+// harden rejects constructs that cannot be limited at run time. It also adds a call of guard to operators that create
+// strings or arrays. For example, x + y is replaced by guard(x + y).
 func harden(prg *ast.Program) error {
 	f := outer(prg)
 	if f == nil {
@@ -31,13 +31,13 @@ func harden(prg *ast.Program) error {
 }
 
 type walker struct {
-	// folds maps the expressions that the compiler may fold to the nesting depth of ||, &&, and ?? that have such an
-	// expression on the left. folding is the total cost of folding.
+	// folds maps the expressions that the compiler may fold to the nesting depth of ||, &&, and ?? operators with a
+	// foldable left operand. folding is the total cost of folding.
 	folds   map[ast.Expression]int
 	folding int
 }
 
-// foldingMax limits the cost of constant folding: the compiler folds the left operand of each ||, && and ?? up to four
+// foldingMax limits the cost of constant folding. The compiler folds the left operand of each ||, &&, and ?? up to four
 // times.
 const foldingMax = 4096
 
@@ -66,7 +66,8 @@ func (w *walker) fold(e ast.Expression) error {
 	return nil
 }
 
-// folded returns the nesting depth of a foldable expression. folded returns false if the compiler does not fold it.
+// folded returns the nesting depth of a foldable expression. If the compiler does not fold the expression, folded
+// returns false.
 func (w *walker) folded(e ast.Expression) (int, bool) {
 	if isLiteral(e) {
 		return 0, true
@@ -77,7 +78,7 @@ func (w *walker) folded(e ast.Expression) (int, bool) {
 
 var expressionType = reflect.TypeFor[ast.Expression]()
 
-// walk visits the nodes of v in depth-first order and replaces expressions in their fields and slices.
+// walk visits the nodes of v in depth-first order. It replaces expressions in the fields and slices of the nodes.
 func (w *walker) walk(v reflect.Value, depth int) error {
 	if depth > nodesDeepMax {
 		return fmt.Errorf("expressions or statements are nested more than %d levels deep", nodesDeepMax)
@@ -115,7 +116,7 @@ func (w *walker) walk(v reflect.Value, depth int) error {
 	case reflect.Struct:
 		t := v.Type()
 		for i := range t.NumField() {
-			// DeclarationList contains the same declaration nodes again, for use by the compiler.
+			// DeclarationList contains the declaration nodes a second time for the compiler.
 			if name := t.Field(i).Name; name == "DeclarationList" || !t.Field(i).IsExported() {
 				continue
 			}
@@ -127,7 +128,7 @@ func (w *walker) walk(v reflect.Value, depth int) error {
 	return nil
 }
 
-// expression returns the replacement of e, or nil to keep e.
+// expression returns the replacement of e, or nil if e is not replaced.
 func (w *walker) expression(e ast.Expression) (ast.Expression, error) {
 	if err := w.fold(e); err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func (w *walker) expression(e ast.Expression) (ast.Expression, error) {
 	return nil, nil
 }
 
-// isLiteral reports whether e is a literal that extends a string by no more than its own text.
+// isLiteral reports whether e is a literal. A literal extends a string by at most the length of its text.
 func isLiteral(e ast.Expression) bool {
 	switch e.(type) {
 	case *ast.NumberLiteral, *ast.StringLiteral, *ast.BooleanLiteral, *ast.NullLiteral:
@@ -177,7 +178,6 @@ func isLiteral(e ast.Expression) bool {
 	return false
 }
 
-// guard returns a call of the guard with e.
 func guard(e ast.Expression) ast.Expression {
 	return &ast.CallExpression{
 		Callee:           &ast.Identifier{Name: guardName, Idx: e.Idx0()},
@@ -187,14 +187,14 @@ func guard(e ast.Expression) ast.Expression {
 	}
 }
 
-// checkPattern rejects a regular expression if the match of one character could take more steps than a multiple of the
-// expression's length.
+// checkPattern rejects a regular expression if matching one character could take too many steps. The limit is a
+// multiple of the expression's length.
 func checkPattern(pattern string) error {
 	_, err := steps(pattern)
 	return err
 }
 
-// checkMatch rejects a match if the product of the text length and the pattern's steps is too large.
+// checkMatch rejects a match if the product of the text length and the number of steps of the pattern is too large.
 func checkMatch(pattern string, length int) error {
 	n, err := steps(pattern)
 	if err == nil && n*length > matchMax {
@@ -204,7 +204,7 @@ func checkMatch(pattern string, length int) error {
 	return err
 }
 
-// steps returns the approximate number of steps of a pattern per character of a text.
+// steps returns the approximate number of steps for matching a pattern against one character.
 func steps(pattern string) (int, error) {
 	if len(pattern) > patternMax {
 		return 0, fmt.Errorf("a regular expression is longer than %d characters", patternMax)

@@ -255,8 +255,8 @@ func TestHostileSource(t *testing.T) {
 	}
 }
 
-// TestLargeSource compiles valid scripts whose structure takes the compiler a long time. Compilation must end, and
-// sources that would take too long must be rejected.
+// TestLargeSource compiles valid scripts that require a long compilation time. Every compilation must end. Sources that
+// would take too long must be rejected.
 func TestLargeSource(t *testing.T) {
 	e := New(Bounds{})
 	for _, piece := range []string{"1||", "0&&", "null??", "!1||", "1+1||", "true||1&&", "'x'||x||"} {

@@ -90,7 +90,7 @@ func TestTogether(t *testing.T) {
 	all.Wait()
 }
 
-// TestBounds checks the limits that a script can observe: rejected operations, the log, and the result.
+// TestBounds checks the limits on operations, the log, and the result.
 func TestBounds(t *testing.T) {
 	e := slowEngine()
 	f := newFake(`{"id":"a","n":0}`)
@@ -121,8 +121,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCache checks that a body is compiled only once, that the size of the cache is limited, and that the cache also
-// stores compilation errors.
+// TestCache checks that each body is compiled only once and that the size of the cache is limited. The cache must also
+// store compilation errors.
 func TestCache(t *testing.T) {
 	e := New(Bounds{Programs: 2})
 	a, _ := e.Program(t.Context(), "a", `() => 1`)
@@ -143,7 +143,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// calling is a fake whose queries call a function of an engine.
+// calling is a fake whose queries call a user-defined function.
 type calling struct {
 	*fake
 	engine   *Engine
@@ -158,7 +158,7 @@ func (c *calling) Query(ctx context.Context, q *Query) (*Page, *Failure) {
 	return &Page{Documents: [][]byte{v.Append(nil)}}, nil
 }
 
-// TestFunctionsWithin checks that procedures whose queries call functions do not deadlock on slots.
+// TestFunctionsWithin checks that procedures whose queries call functions do not deadlock while they wait for slots.
 func TestFunctionsWithin(t *testing.T) {
 	e := New(Bounds{Time: time.Minute, FunctionTime: time.Minute, Scripts: 1})
 	f, err := e.Program(t.Context(), "f", `(x) => x + 1`)
@@ -183,7 +183,7 @@ func TestFunctionsWithin(t *testing.T) {
 	all.Wait()
 }
 
-// request is a context whose memory another request reuses after the first request has ended.
+// request is a context whose memory is reused after the end of the request.
 type request struct {
 	context.Context
 	ended atomic.Bool
@@ -198,8 +198,8 @@ func (c *request) use() {
 func (c *request) Value(key any) any { c.use(); return c.Context.Value(key) }
 func (c *request) Err() error        { c.use(); return c.Context.Err() }
 
-// TestContextOfRequest checks that a script does not use the context of its request after the response. This applies
-// when the script releases its slot and while it is abandoned.
+// TestContextOfRequest checks that a script does not use the context of its request after the response. The test covers
+// a script that releases its slot and an abandoned script.
 func TestContextOfRequest(t *testing.T) {
 	e := New(Bounds{Time: 10 * time.Millisecond, Grace: time.Nanosecond, Scripts: 2})
 	for _, body := range []string{`() => 1`, `() => { for (;;) {} }`} {

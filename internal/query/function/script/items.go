@@ -12,7 +12,7 @@ import (
 // Kind is the kind of an operation on an item.
 type Kind uint8
 
-// Kinds of operations.
+// These are the kinds of operations.
 const (
 	Create Kind = iota + 1
 	Read
@@ -24,19 +24,20 @@ const (
 // Operation is an operation on one item.
 type Operation struct {
 	Kind Kind
-	// Either ID or RID, the resource ID, identifies the item. Both are empty for Create and Upsert.
+	// Either ID or the resource ID RID identifies the item. For Create and Upsert, both are empty.
 	ID, RID string
-	// Body is the JSON of the item without system members. Body must not be modified.
+	// Body is the JSON of the item without system members. The implementation of Items must not modify Body.
 	Body []byte
-	// IfMatch and IfNoneMatch are etags. Both are empty if the operation has no condition.
+	// IfMatch and IfNoneMatch are etags. If the operation has no condition, both are empty.
 	IfMatch, IfNoneMatch string
 }
 
-// Query requests one page of a query. If the text is empty, it requests all items.
+// Query requests one page of a query. If Text is empty, Query requests all items.
 type Query struct {
 	Text       string
 	Parameters []Parameter
-	// Continuation is the continuation of the previous page. PageSize limits the page if it is positive.
+	// Continuation is the continuation of the previous page. If PageSize is positive, it is the maximum number of items
+	// on the page.
 	Continuation string
 	PageSize     int
 }
@@ -49,24 +50,26 @@ type Parameter struct {
 
 // Page is a page of query results.
 type Page struct {
-	// Documents are JSON texts. Continuation requests the next page and is empty on the last page.
+	// Documents holds JSON texts. Continuation is the continuation for the next page. On the last page, Continuation is
+	// empty.
 	Documents    [][]byte
 	Continuation string
 }
 
-// Item is an item after an operation. The rules of Items apply to its use.
+// Item is an item after an operation. The rules for the use of Items also apply to Item.
 type Item interface {
-	// JSON returns the item without system members. The result must not be modified.
+	// JSON returns the item without system members. The caller must not modify the result.
 	JSON() []byte
-	// System returns the system members. The engine calls System when a script first accesses a system member.
+	// System returns the system members. The engine calls System on the first access to a system member.
 	System() document.System
 }
 
-// Items gives access to the items of one logical partition in a transaction. Reads see the transaction's own writes.
-// The engine uses Items on one goroutine at a time, and never after the Engine call that received them has returned.
+// Items provides access to the items of one logical partition in a transaction. Reads return the transaction's own
+// writes. The engine uses Items on only one goroutine at a time. It does not use Items after the Engine method that
+// received Items has returned.
 type Items interface {
-	// Do executes an operation and returns the resulting item. Do returns nil after a Delete and if IfNoneMatch
-	// matches in a Read.
+	// Do executes an operation and returns the resulting item. For a Delete, and for a Read whose IfNoneMatch matches,
+	// Do returns nil.
 	Do(ctx context.Context, op *Operation) (item Item, failure *Failure)
 	// Query executes one page of a query.
 	Query(ctx context.Context, q *Query) (*Page, *Failure)
@@ -74,13 +77,13 @@ type Items interface {
 	Accepts() bool
 }
 
-// Failure is the error from an operation or a whole script.
+// Failure is the error of an operation or a script.
 type Failure struct {
 	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status or 0.
 	Status, SubStatus int
 	Message           string
-	// Fatal reports whether the transaction has ended. In this case, the engine ends the script, and the script cannot
-	// handle the failure.
+	// Fatal reports whether the transaction has ended. If Fatal is true, the engine ends the script, and the script
+	// cannot handle the failure.
 	Fatal bool
 }
 

@@ -11,42 +11,40 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// lazy is an object for an item that a script has read. Its members become JavaScript values when the script accesses
-// them, and other members are written back unchanged. Most scripts access few members of an item and then store the
-// item. Creating JavaScript objects for all members took a third of the time of these scripts. The object behaves like
-// any other object, except that it cannot be frozen and supports only plain properties. It implements
-// goja.DynamicObject.
+// lazy implements goja.DynamicObject for an item that a script has read. A member is converted to a JavaScript value
+// when the script accesses the member. Other members are written back unchanged. Most scripts access few members of an
+// item and then store the item. Creating JavaScript objects for all members took a third of the time of these scripts.
+// Unlike other objects, a lazy object cannot be frozen and supports only plain properties.
 type lazy struct {
 	realm *realm
-	// of is the item of the object. of is nil for a part of an item or for a query result. In this case, text is the
-	// JSON. looked reports whether members is set.
+	// of is the item of the object. For a part of an item and for a query result, of is nil and text is the JSON.
+	// looked reports whether members is set.
 	of     Item
 	text   string
 	looked bool
 	// glances is the number of member accesses before members was set.
 	glances int
-	// system holds the system members of the item. system is nil until a script accesses a system property.
+	// system holds the system members of the item. system is nil until a script accesses a system member.
 	system *document.System
 	// members holds the members in order.
 	members []member
-	// index finds members by name if the object has many members. Otherwise, it is nil.
+	// index maps member names to indexes in members if the object has many members. Otherwise, index is nil.
 	index map[string]int
 }
 
-// member is a member of a lazy object. member holds the JSON that was read and the JavaScript value that was created
-// from the JSON or set by the script. The value is nil before the first access. The JSON of an item's system member is
-// empty.
+// member is a member of a lazy object. It holds the JSON that was read and the JavaScript value. The value is created
+// on the first access or set by the script. For a system member of an item, the JSON is empty.
 type member struct {
 	name, text string
 	value      goja.Value
 }
 
-// fewMembers is the maximum number of members for a linear search.
+// fewMembers is the maximum number of members for which find uses a linear search.
 const fewMembers = 24
 
 var lazyType = reflect.TypeFor[*lazy]()
 
-// lazyOf returns the lazy object of o, or nil if o is another object.
+// lazyOf returns the lazy object of o, or nil if o is not a lazy object.
 func lazyOf(o *goja.Object) *lazy {
 	if o.ExportType() != lazyType {
 		return nil
@@ -83,7 +81,7 @@ func (l *lazy) look() {
 	l.looked = true
 	v := l.json()
 	l.members = make([]member, 0, fewMembers/2)
-	for name, m := range v.Members() { // The names are distinct, because the text was parsed before.
+	for name, m := range v.Members() { // the names are distinct because the text has already been parsed
 		l.members = append(l.members, member{name: name, text: m.Text()})
 	}
 	if l.of != nil {
@@ -96,7 +94,7 @@ func (l *lazy) look() {
 	}
 }
 
-// json returns the JSON of the object without the system members of the item.
+// json returns the JSON of the object without system members.
 func (l *lazy) json() document.Value {
 	if l.of != nil {
 		return document.View(l.of.JSON())
@@ -104,10 +102,10 @@ func (l *lazy) json() document.Value {
 	return document.ViewText(l.text)
 }
 
-// glancesMax is the number of searches for a single member after which all members of a text are parsed.
+// glancesMax is the number of single-member searches after which all members of the object are parsed.
 const glancesMax = 4
 
-// glance returns the value of a member without parsing the other members. glance returns nil for an object, because
+// glance returns the value of a member without parsing the other members. For an object, it returns nil, because
 // repeated accesses must return the same object.
 func (l *lazy) glance(name string) goja.Value {
 	if l.looked || l.glances == glancesMax {
@@ -123,7 +121,7 @@ func (l *lazy) glance(name string) goja.Value {
 	return nil
 }
 
-// made returns the JavaScript value of a member. made creates the value on first access.
+// made returns the JavaScript value of a member. It creates the value on the first access.
 func (l *lazy) made(m *member) goja.Value {
 	if m.text != "" {
 		return l.realm.part(document.ViewText(m.text))
@@ -154,7 +152,7 @@ func (l *lazy) find(name string) int {
 	return -1
 }
 
-// count rebuilds the index of members.
+// count rebuilds index.
 func (l *lazy) count() {
 	l.index = make(map[string]int, 2*len(l.members))
 	for i := range l.members {
@@ -226,12 +224,12 @@ func (l *lazy) Keys() []string {
 	return keys
 }
 
-// lazy writes the members of an item's object. Members that the script has not accessed are written unchanged. empty
-// reports whether there are no members.
+// lazy writes the members of a lazy object. It writes members that the script has not accessed unchanged. empty reports
+// whether the object has no members.
 func (w *writer) lazy(o *goja.Object, l *lazy, depth int) (empty bool) {
 	empty = true
 	l.look()
-	// A toJSON method of a member may change the object.
+	// A member's toJSON method may change the object.
 	for i := 0; i < len(l.members); i++ {
 		m := &l.members[i]
 		if m.value != nil || m.text == "" {

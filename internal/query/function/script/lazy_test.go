@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestItemsAreObjects checks that an item behaves like the object that JSON.parse creates from the same text: each step
-// must have the same result for both objects. Members that were not accessed must be stored unchanged, even numbers
-// that JavaScript cannot represent. Items with many members must behave in the same way.
+// TestItemsAreObjects checks that an item behaves like the object that JSON.parse creates from the same text. Each step
+// must have the same result for both objects. Members that were not accessed must be stored unchanged, including
+// numbers that JavaScript cannot represent. Items with many members must behave in the same way.
 func TestItemsAreObjects(t *testing.T) {
 	const small = `{"id":"a","n":1,"o":{"x":[1,{"y":2}],"z":null},"toString":"own","__proto__":5,"7":"seven",` +
 		`"é":"\u00e9"}`
@@ -65,8 +65,8 @@ func TestItemsAreObjects(t *testing.T) {
 	}
 }
 
-// TestFirstLook checks that a member has the same value whether it is accessed first or last, and that an object
-// member keeps its identity.
+// TestFirstLook checks that the value of a member does not depend on the order of accesses. Repeated accesses to an
+// object member must return the same object.
 func TestFirstLook(t *testing.T) {
 	item := `{"id":"a","n":1,"s":"x\u00e9","t":true,"z":null,"o":{"n":2},"l":[1],` +
 		`"__proto__":5,"toString":"own","7":"seven"}`
@@ -86,7 +86,7 @@ func TestFirstLook(t *testing.T) {
 	}
 }
 
-// manyMembers returns the text of n members.
+// manyMembers returns the JSON text of n members.
 func manyMembers(n int) string {
 	var b strings.Builder
 	for i := range n {

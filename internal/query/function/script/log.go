@@ -9,7 +9,6 @@ import (
 	"github.com/dop251/goja"
 )
 
-// logged is the console log of a script.
 type logged struct {
 	text  strings.Builder
 	lines int
@@ -19,7 +18,7 @@ type logged struct {
 // String returns the lines with their line ends.
 func (l *logged) String() string { return l.text.String() }
 
-// add adds a line within the limits.
+// add adds a line. It truncates or discards the line if the log exceeds a limit.
 func (l *logged) add(line string, b *Bounds) {
 	if l.full {
 		return
@@ -32,8 +31,8 @@ func (l *logged) add(line string, b *Bounds) {
 	l.text.WriteByte('\n')
 }
 
-// consoleLog implements console.log. Its first argument may contain %s, %d, %i, %f, %o, %O, %j, %c and %% for the
-// following arguments.
+// consoleLog implements console.log. The first argument may contain the directives %s, %d, %i, %f, %o, %O, %j, %c, and
+// %% for the following arguments.
 func (r *realm) consoleLog(c goja.FunctionCall) goja.Value {
 	run := r.run
 	if !run.call.Log || run.log.full || len(c.Arguments) == 0 {
@@ -58,7 +57,7 @@ func (r *realm) consoleLog(c goja.FunctionCall) goja.Value {
 	return goja.Undefined()
 }
 
-// format writes a text in which directives are replaced with arguments. format removes these arguments from args.
+// format writes a text in which directives are replaced with arguments. It removes these arguments from args.
 func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 	for line.Len() <= r.run.engine.bounds.LogBytes {
 		i := strings.IndexByte(text, '%')
@@ -90,7 +89,7 @@ func (r *realm) format(line *strings.Builder, text string, args *[]goja.Value) {
 	line.WriteString(text)
 }
 
-// shown returns the log form of a value: the text of a string, or the JSON of an object.
+// shown returns the log text of a value. For a string, it returns the string. For an object, it returns the JSON.
 func (r *realm) shown(v goja.Value) string {
 	if o, ok := v.(*goja.Object); ok && o.ClassName() != "Error" && o.ClassName() != "Function" {
 		if text := r.json(v, r.run.engine.bounds.LogBytes, jsonDepthMax); text != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// modelRow matches a table row of the object model in docs/compatibility-cosmos.md. A row contains a member, an
-// optional option of a collection function, and the support status.
+// modelRow matches a table row of the object model in docs/compatibility-cosmos.md. A row contains the name of a
+// member, optionally an option of a collection function, and the support status.
 var modelRow = regexp.MustCompile("(?m)^\\| `(\\w+)\\.(\\w+)(?: \\{(\\w+)\\})?` \\| (works|differs|absent) \\|")
 
-// inventory lists the members of the objects available to scripts as object.member.
+// inventory is a script that lists the members of all available objects in the form object.member.
 const inventory = `function () {
 	var c = getContext().getCollection(), all = [];
 	var objects = {context: getContext(), collection: c, request: __.request, response: __.response, console: console};
@@ -34,8 +34,8 @@ const inventory = `function () {
 	});
 }`
 
-// TestObjectModel checks that docs/compatibility-cosmos.md has a row for each member that is available to scripts. A
-// member that the page calls absent must not exist. All other members must exist.
+// TestObjectModel checks that docs/compatibility-cosmos.md has a row for each member that is available to scripts. If
+// the page states that a member is absent, the member must not exist. All other members must exist.
 func TestObjectModel(t *testing.T) {
 	rows := modelRows(t)
 	got, err := call(t, slowEngine(), nil, inventory)
@@ -76,7 +76,7 @@ func modelRows(t *testing.T) map[string]string {
 }
 
 // TestOptions checks that the collection functions read exactly the options that docs/compatibility-cosmos.md lists.
-// Each option is an accessor that records its use.
+// Accessors record which options are read.
 func TestOptions(t *testing.T) {
 	rows := modelRows(t)
 	names := map[string]bool{}
@@ -127,8 +127,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestStates checks the documented rules for members whose use depends on the kind of script. The rules cover
-// availability in procedures, triggers, and functions, assignment, and errors.
+// TestStates checks the documented rules for members whose use depends on the kind of script. The rules cover the
+// availability of members in procedures, triggers, and functions, assignments, and errors.
 func TestStates(t *testing.T) {
 	e := slowEngine()
 	const tries = `function () {

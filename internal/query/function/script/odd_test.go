@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// odd maps scripts that use the object model in unintended ways to their results. A result that begins with "!" is part
-// of the error.
+// odd lists scripts that use the object model in unintended ways, and their results. If a result begins with "!", the
+// script must fail, and the error must contain the rest of the result.
 var odd = [][2]string{
 	{`throw undefined`, `!Exception = undefined`},
 	{`throw null`, `!Exception = null`},
@@ -78,7 +78,7 @@ var odd = [][2]string{
 		`["promise","first","then","second"]`},
 }
 
-// TestOdd checks the results of the odd scripts. Each script runs in the realm that the previous scripts have used.
+// TestOdd checks the results of the scripts in odd. All scripts run in the same realm.
 func TestOdd(t *testing.T) {
 	e := slowEngine()
 	for _, test := range odd {

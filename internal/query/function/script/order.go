@@ -12,8 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// order is the encoded request to the leader. It requests a stored procedure with arguments or an operation with
-// triggers.
+// order is a request to the leader. It requests the execution of a stored procedure or of an operation with triggers.
 type order struct {
 	id            string
 	args          []byte
@@ -47,7 +46,7 @@ func (q *order) append(dst []byte) []byte {
 	return w
 }
 
-// version reads the version and the fields of a record.
+// version reads and checks the version of a record.
 func version(r *codec.Reader) error {
 	if v := r.Byte(); v > orderVersion {
 		return &feature.Newer{What: "a script request", Unit: "version", Has: uint64(v), Newest: orderVersion}
@@ -95,7 +94,7 @@ func decodeExecuted(src []byte) (*Executed, error) {
 	return x, r.End()
 }
 
-// leader is an execution at the leader. The items of its transaction are the Items of its scripts.
+// leader is an execution on the leader. It implements Items with the items of a transaction.
 type leader struct {
 	service *Service
 	t       *container.Transaction
@@ -104,12 +103,12 @@ type leader struct {
 	out     Executed
 	// ids maps the resource IDs that the scripts have received to item IDs.
 	ids map[string]string
-	// writes counts the writes of the scripts. bytes counts the bytes that they have read.
+	// writes counts the writes of the scripts. bytes counts the bytes that the scripts have read.
 	writes, writesMax, bytes int
 }
 
-// Operations of a script above these limits are not accepted. The limits are lower than the limits of a transaction
-// (partition.TransactionBounds).
+// A script's operations that exceed these limits are not accepted. The limits are lower than the limits of a
+// transaction. See partition.TransactionBounds.
 const (
 	changesMax   = 1800
 	readBytesMax = 12 << 20
@@ -121,7 +120,7 @@ func (l *leader) Accepts() bool { return l.writes < l.writesMax && l.bytes < rea
 var kinds = map[Kind]container.Kind{Create: container.Create, Read: container.Read, Replace: container.Replace,
 	Upsert: container.Upsert, Delete: container.Delete}
 
-// seen is an item that a script has received. seen implements Item.
+// seen implements Item for an item that a script has received.
 type seen struct {
 	*container.Current
 	leader *leader
@@ -130,7 +129,7 @@ type seen struct {
 // JSON implements Item.
 func (s *seen) JSON() []byte { return s.Body }
 
-// System implements Item. System records the resource ID, because the script may use it to refer to the item.
+// System implements Item. It records the resource ID, because the script may use the resource ID to refer to the item.
 func (s *seen) System() document.System {
 	system := s.Item().System()
 	s.leader.ids[system.RID] = s.ID
@@ -168,7 +167,7 @@ func (l *leader) Do(ctx context.Context, op *Operation) (Item, *Failure) {
 	return &seen{item, l}, nil
 }
 
-// failure converts an error. Errors that do not concern the item end the transaction.
+// failure converts an error. An error that is not specific to an item ends the transaction.
 func (l *leader) failure(e *container.Error) *Failure {
 	f := &Failure{Status: e.Status, SubStatus: e.SubStatus, Message: e.Message}
 	switch e.Status {
@@ -179,7 +178,8 @@ func (l *leader) failure(e *container.Error) *Failure {
 	return f
 }
 
-// idOf finds the ID of an item by its resource ID. idOf searches the recorded IDs and then runs a query.
+// idOf finds the ID of the item with a given resource ID. It first searches the recorded resource IDs and then runs a
+// query.
 func (l *leader) idOf(ctx context.Context, rid string) (string, *Failure) {
 	if id, ok := l.ids[rid]; ok {
 		return id, nil

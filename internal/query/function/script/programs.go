@@ -12,18 +12,19 @@ import (
 	"time"
 )
 
-// programs is an LRU cache of compiled scripts and compilation errors. The key is the text of the body.
+// programs is an LRU cache of compiled scripts and compilation errors. The cache key is the text of the body.
 type programs struct {
 	mu    sync.Mutex
 	of    map[string]*list.Element
-	order list.List // elements are *compiled, most recently used first
+	order list.List // *compiled elements in descending order of last use
 	bytes int
-	// compiling holds a value while a script is compiled. clock then returns the CPU time used so far.
+	// compiling holds a value while a script is being compiled. During the compilation, clock returns the CPU time that
+	// the compilation has used.
 	compiling chan struct{}
 	clock     atomic.Pointer[func() time.Duration]
 }
 
-// compileChecks is the number of times that a compilation's CPU time is checked during each period of CompileTime.
+// compileChecks is the number of CPU time checks per CompileTime.
 const compileChecks = 20
 
 type compiled struct {
@@ -32,8 +33,8 @@ type compiled struct {
 	err     error
 }
 
-// Program compiles the body of a script, or returns it from the cache. name is used in errors, which are of type
-// *Failure.
+// Program returns the compiled body of a script from the cache or compiles the body. Error messages contain name.
+// Errors are of type *Failure.
 func (e *Engine) Program(ctx context.Context, name, body string) (*Program, error) {
 	if len(body) > BodyBytesMax {
 		return nil, refused("The script %s has %d bytes; the limit is %d.", name, len(body), BodyBytesMax)
@@ -41,9 +42,10 @@ func (e *Engine) Program(ctx context.Context, name, body string) (*Program, erro
 	return e.compiled(ctx, name, body, func() (*Program, error) { return compile(name, body) })
 }
 
-// compiled returns the compiled form of a text from the cache, or compiles it. Scripts are compiled one after another.
-// compiled fails when ctx ends, or when the compilation that it waits for has used CompileTime. A compilation cannot be
-// interrupted. It therefore continues after compiled fails, and further compilations must wait until it ends.
+// compiled returns the compiled form of a text from the cache or compiles the text. Only one script is compiled at a
+// time. compiled fails if ctx ends, or if the compilation that it waits for has used CompileTime. A compilation cannot
+// be interrupted, so it continues after compiled has failed. Further compilations must wait until this compilation
+// ends.
 func (e *Engine) compiled(ctx context.Context, name, body string, compile func() (*Program, error)) (*Program, error) {
 	if c := e.programs.find(body); c != nil {
 		return c.program, c.err
@@ -70,7 +72,8 @@ func (e *Engine) compiled(ctx context.Context, name, body string, compile func()
 	}
 }
 
-// compileNow compiles a script on a separate thread to measure the CPU time of the compilation.
+// compileNow compiles a script on a separate thread. The separate thread is necessary to measure the CPU time of the
+// compilation.
 func (e *Engine) compileNow(name, body string, compile func() (*Program, error), done chan<- *compiled) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

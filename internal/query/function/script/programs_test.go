@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestCompileTime checks that the compilation of a script is limited by its CPU time and by the context of the request.
-// While the compilation continues, its caller and any request that waits for it get an error. The limit counts only CPU
-// time, so scripts are not rejected on a busy machine.
+// TestCompileTime checks that the CPU time and the request's context limit the compilation of a script. The caller of
+// an unfinished compilation and all waiting requests must receive an error. Only CPU time must count, so that a busy
+// machine does not reject scripts.
 func TestCompileTime(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the CPU time of a thread cannot be read")
@@ -33,7 +33,7 @@ func TestCompileTime(t *testing.T) {
 		}
 	}
 	ended.Store(true)
-	e.programs.compiling <- struct{}{} // waits for the end of the compilation
+	e.programs.compiling <- struct{}{} // blocks until the compilation ends
 	<-e.programs.compiling
 	if p, err := e.compiled(t.Context(), "busy", "busy", nil); p != program || err != nil {
 		t.Errorf("after the compilation: %v", err)

@@ -28,38 +28,38 @@ var preludes = sync.OnceValue(func() [3]*goja.Program {
 	}
 })
 
-// absent lists the globals that the engine provides but scripts must not use. These globals compile text, use much
-// memory in one step, or call the engine's functions without being subject to limits.
+// absent lists the globals that the engine provides but scripts must not use. These globals compile text, use a large
+// amount of memory in one step, or call functions of the engine without limits.
 var absent = []string{
 	"eval", "Proxy", "Reflect", "BigInt", "GoError", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array",
 	"Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array",
 	"Float64Array", "BigInt64Array", "BigUint64Array",
 }
 
-// realm is a JavaScript engine with limited and frozen built-ins. A realm serves one run at a time. A run's globals
-// are in a separate object that is discarded with the run.
+// realm is a JavaScript engine with limited and frozen built-ins. A realm serves one run at a time. The globals of a
+// run are in a separate object, which is discarded after the run.
 type realm struct {
 	vm *goja.Runtime
 	// run is the current run, or nil while the realm is in the pool.
 	run  *run
 	uses int
-	// base holds the built-ins. The global objects of runs inherit from it.
+	// base holds the built-ins. The global objects of runs inherit from base.
 	base  *goja.Object
 	guard goja.Value
-	// context is the result of getContext(), collection is the collection of context, and underscore is __. request and
-	// response belong to the run.
+	// context is the result of getContext(). collection is the collection of context. underscore is the object __.
+	// request and response are the objects of the current run.
 	context, collection, underscore, request, response *goja.Object
 	newError                                           goja.Value
-	// scratch is the buffer of written.
+	// scratch is the buffer that written uses.
 	scratch []byte
-	// within calls carryAll from a JavaScript function (see drain).
+	// within is a JavaScript function that calls carryAll. See drain.
 	within goja.Callable
-	// lists, maps and records are the prototypes of CQL values.
+	// lists, maps, and records are the prototypes of CQL values.
 	lists, maps, records *goja.Object
 	newDate              goja.Value
 }
 
-// newRealm creates a realm. Realms are reused, because creating a realm takes several milliseconds.
+// newRealm creates a realm. Creating a realm takes several milliseconds, so realms are reused.
 func newRealm(depth int) *realm {
 	r := &realm{vm: goja.New()}
 	vm := r.vm
@@ -131,8 +131,9 @@ func (r *realm) end() {
 	r.vm.SetGlobalObject(r.base)
 }
 
-// guarded checks the result of an operator (see harden). A string that is too long ends the script. An exception is not
-// sufficient, because the script could catch the exception and keep the memory that it has allocated.
+// guarded checks the result of an operator. See harden. If the result is a string that is too long, guarded ends the
+// script. An exception would not be sufficient, because the script could catch the exception and retain the allocated
+// memory.
 func (r *realm) guarded(c goja.FunctionCall) goja.Value {
 	v := c.Argument(0)
 	switch v := v.(type) {
@@ -160,7 +161,7 @@ func (r *realm) native(name string, f func(goja.FunctionCall) goja.Value) goja.V
 	return v
 }
 
-// throwable returns a JavaScript error for panic.
+// throwable returns a JavaScript error. Native functions pass the error to panic.
 func (r *realm) throwable(class, message string) goja.Value {
 	constructor := r.base.Get(class)
 	if constructor == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// makeObjects creates the globals of scripts: getContext, __ and console. The globals are frozen with all other
-// built-ins and refer to the current run of the realm.
+// makeObjects creates the globals getContext, __, and console. These globals refer to the current run of the realm.
+// Like all built-ins, the globals are frozen.
 func (r *realm) makeObjects() {
 	r.context, r.request, r.response = r.vm.NewObject(), r.vm.NewObject(), r.vm.NewObject()
 	r.makeCollection()
@@ -80,8 +80,8 @@ func (r *realm) makeResponse() {
 		map[string]func(goja.FunctionCall) goja.Value{"maxresourcequota": quota, "resourcequotacurrentusage": usage})
 }
 
-// body adds getBody, setBody and appendBody to an object, and getValue, setValue and appendValue. getValue, setValue,
-// and appendValue access the body as "Body", the values in more, and the headers of the request.
+// body adds the methods getBody, setBody, appendBody, getValue, setValue, and appendValue to an object. getValue,
+// setValue, and appendValue access the body under the name "Body", the values in more, and the headers of the request.
 func (r *realm) body(o *goja.Object, get func() goja.Value, set func(goja.Value),
 	more map[string]func(goja.FunctionCall) goja.Value) {
 	isBody := func(v goja.Value) bool { return strings.EqualFold(v.String(), "body") }

@@ -17,8 +17,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// run is one call of a script in a realm. It has its own goroutine. The caller waits for the run only up to the time
-// limit, because a call of a built-in cannot be interrupted.
+// run is one call of a script in a realm. Each run has a separate goroutine. The caller waits for the run only until
+// the time limit, because built-ins cannot be interrupted.
 type run struct {
 	engine *Engine
 	realm  *realm
@@ -27,10 +27,9 @@ type run struct {
 	role   role
 
 	begun, accept, end time.Time
-	// stopped is the reason why the script must end (see stop).
+	// stopped is the failure that ends the script, or nil. See stop.
 	stopped atomic.Pointer[Failure]
-	// mu protects over and abandoned. A run holds mu while it uses Items, because Items must not be used after the run
-	// has been abandoned.
+	// mu guards over and abandoned. A run holds mu while it uses Items, because an abandoned run must not use Items.
 	mu              sync.Mutex
 	over, abandoned bool
 	watch           *time.Timer
@@ -40,15 +39,15 @@ type run struct {
 	pending    []pending
 	operations int
 	log        logged
-	// body is the response body. requestBody is the request body of a trigger (see response.go).
+	// body is the response body. requestBody is the request body of a trigger. See response.go.
 	body, requestBody goja.Value
-	// broken reports whether the engine ended the script without an exception. In this case, the state of the realm
-	// cannot be trusted.
+	// broken reports whether the script has ended without an exception. The realm of a broken run is not reused,
+	// because the state of the realm may be invalid.
 	broken bool
-	// rejections holds the rejected promises that have no handler.
+	// rejections maps rejected promises without a handler to the reasons for the rejections.
 	rejections map[*goja.Promise]goja.Value
-	// promised reports whether the script waits for a promise. failed is the error from the last operation that drain
-	// has executed.
+	// promised reports whether the script waits for a promise. failed is the error of the last operation that drain has
+	// executed.
 	promised bool
 	failed   error
 }
@@ -70,20 +69,20 @@ const watchEvery = 2 * time.Millisecond
 // result is the result of a run.
 type result struct {
 	body, requestBody []byte
-	// wire is the result of a CQL function, or nil for null.
+	// wire is the result of a CQL function. nil represents null.
 	wire    []byte
 	log     string
 	failure *Failure
 }
 
-// do executes a script within its limits in a realm of the pool.
+// do executes a script in a pooled realm and enforces the limits.
 func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	of, err := e.enter(ctx, c.Who)
 	if err != nil {
 		return nil, err
 	}
-	// A script may end after its request, when the context of the request has been reused. The derived context does
-	// not access its parent after it is canceled.
+	// A script may end after its request, when the context of the request has already been reused. After its
+	// cancellation, the derived context does not access the request's context.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	now := time.Now()
@@ -107,7 +106,7 @@ func (e *Engine) do(ctx context.Context, role role, c *Call) (*result, error) {
 	return r.wait(done)
 }
 
-// wait waits for a run and abandons it if it does not end within the grace period after its time limit.
+// wait waits for a run. If the run does not end within the grace period after the time limit, wait abandons the run.
 func (r *run) wait(done chan *result) (*result, error) {
 	limit := time.NewTimer(time.Until(r.end) + r.engine.bounds.Grace)
 	defer limit.Stop()
@@ -134,7 +133,7 @@ func (r *run) tooLong() *Failure {
 		r.end.Sub(r.begun).Round(time.Millisecond))}
 }
 
-// stop ends the script with a failure. stop may be called from any goroutine. Only the first failure is reported.
+// stop ends the script with a failure. It may be called from any goroutine. Only the first failure is reported.
 func (r *run) stop(f *Failure) {
 	f.Fatal = true
 	if !r.stopped.CompareAndSwap(nil, f) {
@@ -147,8 +146,8 @@ func (r *run) stop(f *Failure) {
 	}
 }
 
-// look checks the limits of a running script every few milliseconds. It ends a script that has exceeded its time limit
-// or during which the heap has grown too much.
+// look checks the limits of a running script every few milliseconds. It ends the script if the script has exceeded its
+// time limit or the heap has grown too much.
 func (r *run) look() {
 	heap := heapBytes()
 	if r.heap == 0 {
@@ -180,8 +179,8 @@ func heapBytes() uint64 {
 // collectEvery is the minimum interval between garbage collections that measure the memory of scripts.
 const collectEvery = 100 * time.Millisecond
 
-// collected returns heapBytes after a garbage collection. If a collection has finished recently, collected does not
-// start another collection, because frequent collections would take too long.
+// collected returns the result of heapBytes after a garbage collection. If a garbage collection has run recently,
+// collected does not start another collection, because frequent collections are too expensive.
 func (e *Engine) collected() uint64 {
 	e.collecting.Lock()
 	defer e.collecting.Unlock()
@@ -192,7 +191,7 @@ func (e *Engine) collected() uint64 {
 	return heapBytes()
 }
 
-// run executes the script in a realm. run returns the realm to the pool unless its state is broken.
+// run executes the script in a realm. It returns the realm to the pool unless the run is broken.
 func (r *run) run() (out *result) {
 	e := r.engine
 	r.realm = e.take()
@@ -202,7 +201,7 @@ func (r *run) run() (out *result) {
 	r.mu.Unlock()
 	clean := false
 	defer func() {
-		// The engine is third-party code. A panic in the engine is an error of this script only.
+		// The engine is third-party code. A panic in the engine must affect only this script.
 		if p := recover(); p != nil {
 			out = &result{failure: &Failure{Status: 500, Message: fmt.Sprintf("The script engine failed: %v", p)}}
 			if f := r.stopped.Load(); f != nil {
@@ -225,7 +224,7 @@ func (r *run) run() (out *result) {
 	return out
 }
 
-// script calls the function of the script. It then runs callbacks and promise jobs until none are left.
+// script calls the function of the script. Then it runs all callbacks and promise jobs.
 func (r *run) script(out *result) *Failure {
 	vm := r.realm.vm
 	made, err := vm.RunProgram(r.call.Program.code)
@@ -300,7 +299,7 @@ func (r *run) serialize(out *result) (failure *Failure) {
 	return nil
 }
 
-// unhandled returns the failure for a rejected promise that has no handler, including the returned promise.
+// unhandled returns the failure for a rejected promise without a handler. returned may also be such a promise.
 func (r *run) unhandled(returned goja.Value) *Failure {
 	if o, ok := returned.(*goja.Object); ok && o.ClassName() == "Promise" {
 		if p, ok := o.Export().(*goja.Promise); ok && p.State() == goja.PromiseStateRejected {
@@ -313,7 +312,7 @@ func (r *run) unhandled(returned goja.Value) *Failure {
 	return nil
 }
 
-// rejected tracks promises that were rejected without a handler.
+// rejected tracks rejected promises without a handler.
 func (r *realm) rejected(p *goja.Promise, operation goja.PromiseRejectionOperation) {
 	if r.run == nil {
 		return
@@ -344,15 +343,15 @@ func (r *run) failure(err error) *Failure {
 	return refused("The script failed and was rolled back: %v", err)
 }
 
-// thrownMax is the maximum size in bytes of an exception's text in the error.
+// thrownMax is the maximum size in bytes of an exception's text in an error.
 const thrownMax = 4 << 10
 
-// inside matches the engine's message for an object that it cannot convert to a string. The message dumps internal
+// inside matches the engine's message for an object that cannot be converted to a string. The message contains internal
 // state.
 var inside = regexp.MustCompile(`Could not convert &\{[^\n]*?(\}[^\n}]* to primitive|\n|$)`)
 
-// thrown returns the failure for an exception. The failure contains the text of the exception and has the number of the
-// exception as its sub-status.
+// thrown returns the failure for an exception. The failure contains the text of the exception. The sub-status is the
+// number of the exception.
 func (r *run) thrown(v goja.Value) *Failure {
 	text, number := "an error without a message", 0
 	if ex := r.realm.vm.Try(func() {

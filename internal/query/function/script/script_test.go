@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestLanguage checks the responses of procedures that use the features of the language, in JSON.
+// TestLanguage checks the JSON responses of procedures that use the features of the language.
 func TestLanguage(t *testing.T) {
 	e := slowEngine()
 	for _, c := range []struct{ name, body, want string }{
@@ -61,7 +61,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestBuiltins checks that the limited forms of built-ins behave as the language standard requires.
+// TestBuiltins checks that the limited built-ins conform to the language standard.
 func TestBuiltins(t *testing.T) {
 	e := slowEngine()
 	for expression, want := range map[string]string{
@@ -187,8 +187,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestQueryFunctions checks filter, map, pluck, flatten, sortBy, unwind, and chains of them, with and without
-// callbacks.
+// TestQueryFunctions checks filter, map, pluck, flatten, sortBy, unwind, and chains of these functions, with and
+// without callbacks.
 func TestQueryFunctions(t *testing.T) {
 	e := slowEngine()
 	f := newFake(`{"id":"a","n":2,"tags":["x","y"]}`, `{"id":"b","n":1,"tags":[]}`, `{"id":"c","n":3,"tags":["z"]}`)
@@ -215,8 +215,8 @@ func TestQueryFunctions(t *testing.T) {
 	}
 }
 
-// TestErrors checks that an exception or an unhandled rejection becomes an error with its text and that the changes of
-// the script are rolled back.
+// TestErrors checks that an exception or an unhandled rejection causes an error with the text of the exception. The
+// changes of the script must be rolled back.
 func TestErrors(t *testing.T) {
 	e := slowEngine()
 	write := `__.upsertDocument(__.getAltLink(), {id: 'a', n: 2}); `
@@ -252,7 +252,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestCompileErrors checks which bodies are rejected. The error must name the script and the reason.
+// TestCompileErrors checks which bodies are rejected. The error must contain the name of the script and the reason.
 func TestCompileErrors(t *testing.T) {
 	e := slowEngine()
 	for body, text := range map[string]string{

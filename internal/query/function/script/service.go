@@ -15,15 +15,15 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// Service executes the scripts of containers for clients. Service runs each script at the leader of the logical
-// partition as one transaction. Service is safe for concurrent use.
+// Service executes the scripts of containers for clients. It runs each script on the leader of the logical partition as
+// one transaction. Service is safe for concurrent use.
 type Service struct {
 	engine     *Engine
 	containers *container.Engine
 }
 
-// NewService returns a service that executes scripts in an engine. It registers the service as the runner of c, so the
-// service also executes requests from other nodes.
+// NewService returns a service that executes scripts in an engine. It also registers the service as the runner of c, so
+// that the service executes requests from other nodes.
 func NewService(c *container.Engine, e *Engine) *Service {
 	s := &Service{e, c}
 	c.SetRunner(s)
@@ -34,10 +34,10 @@ func NewService(c *container.Engine, e *Engine) *Service {
 type Executed struct {
 	// Body is the JSON of the response, or nil.
 	Body []byte
-	// Log is the console log if it was requested. A failure has no log.
+	// Log is the console log if the client requested the log.
 	Log string
-	// Status is the status of an operation with triggers. Etag is the etag of the written item. It is empty after a
-	// Delete.
+	// Status is the status of an operation with triggers. Etag is the etag of the written item. After a Delete, Etag is
+	// empty.
 	Status int
 	Etag   string
 }
@@ -58,8 +58,8 @@ func (s *Service) Execute(ctx context.Context, c *container.Container, key epk.K
 	return s.run(ctx, c, key, &order{id: id, args: args, log: log}, o)
 }
 
-// Do executes an operation on an item with the named pre- and post-triggers. Errors are of type *container.Error: the
-// error from the operation, or 400 for a trigger.
+// Do executes an operation on an item with the named pre- and post-triggers. Errors are of type *container.Error. The
+// error of a trigger has the status 400.
 func (s *Service) Do(ctx context.Context, c *container.Container, key epk.Key, op *container.Operation, before,
 	after []string, log bool, o container.RequestOptions) (*Executed, container.Where, error) {
 	return s.run(ctx, c, key, &order{op: *op, before: before, after: after, log: log}, o)
@@ -75,7 +75,7 @@ func (s *Service) run(ctx context.Context, c *container.Container, key epk.Key, 
 	return out, where, err
 }
 
-// Functions returns the user-defined functions of a container for its queries.
+// Functions returns the user-defined functions of a container for use in queries.
 func (s *Service) Functions(c *container.Container) sql.Functions { return functions{s.engine, c} }
 
 type functions struct {
@@ -83,7 +83,7 @@ type functions struct {
 	c      *container.Container
 }
 
-// Call implements sql.Functions. A query that calls a function that does not exist is a bad request.
+// Call implements sql.Functions. If the function does not exist, the query is a bad request.
 func (f functions) Call(ctx context.Context, name string, args []document.Value) (document.Value, error) {
 	p, err := program(ctx, f.engine, f.c, container.UserFunction, name)
 	if container.StatusOf(err) == http.StatusNotFound {
@@ -127,8 +127,8 @@ func clientError(err error) error {
 	return e
 }
 
-// leastTime divides the time limit of a script. A script starts only if at least this part of the time limit, plus the
-// grace period, remains before the deadline.
+// leastTime is a divisor of a script's time limit. A script starts only if the quotient plus the grace period remains
+// before the deadline.
 const leastTime = 4
 
 // RunProgram implements container.Runner.
@@ -235,7 +235,7 @@ func (l *leader) operation(ctx context.Context) error {
 var operationNames = map[container.Kind]string{container.Create: "Create", container.Upsert: "Upsert",
 	container.Replace: "Replace", container.Delete: "Delete"}
 
-// trigger finds a trigger that runs before ("pre") or after ("post") an operation.
+// trigger finds a trigger that applies to an operation. when is "pre" or "post".
 func (l *leader) trigger(ctx context.Context, id, when, operation string) (*stored, error) {
 	if operation == "" {
 		return nil, container.Errorf(400, 0, "Triggers are supported only for create, upsert, replace and delete.")

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadClock returns a function that reports the CPU time used by the OS thread of threadClock's caller since the call
-// to threadClock. The caller must have locked its goroutine to the thread. Any goroutine may call the function until
-// the thread ends.
+// threadClock returns a function that returns the CPU time of the calling OS thread since the call of threadClock. The
+// calling goroutine must be locked to the thread. Any goroutine may call the returned function until the thread ends.
 func threadClock() func() time.Duration {
-	// The kernel derives the clock of a thread from its ID: CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED.
+	// The clock ID consists of the thread ID and the flags CPUCLOCK_PERTHREAD and CPUCLOCK_SCHED.
 	clock := int32(^unix.Gettid())<<3 | 6
 	read := func() time.Duration {
 		var t unix.Timespec

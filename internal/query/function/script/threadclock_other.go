@@ -6,8 +6,8 @@ package script
 
 import "time"
 
-// threadClock returns a function that returns the elapsed time since the call to threadClock, because only Linux lets a
-// thread read the CPU time of another thread.
+// threadClock returns a function that returns the elapsed time since the call of threadClock. Only Linux allows a
+// thread to read the CPU time of another thread.
 func threadClock() func() time.Duration {
 	began := time.Now()
 	return func() time.Duration { return time.Since(began) }

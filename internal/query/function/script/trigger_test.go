@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// TestTriggers checks that a pre-trigger can change the item but cannot access a response. The test also checks that a
-// post-trigger can access both bodies and use items.
+// TestTriggers checks that a pre-trigger can change the item but cannot access a response. A post-trigger must have
+// access to both bodies and to items.
 func TestTriggers(t *testing.T) {
 	e := slowEngine()
 	item := document.View([]byte(`{"id":"a","name":"  x "}`))
@@ -49,8 +49,8 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// TestFunctions checks calls of user-defined functions: undefined as an argument and as a result, exceptions, and
-// access to items.
+// TestFunctions checks calls of user-defined functions. The calls cover undefined arguments and results, exceptions,
+// and access to items.
 func TestFunctions(t *testing.T) {
 	e := slowEngine()
 	for _, c := range []struct{ body, args, want string }{
@@ -73,7 +73,7 @@ func TestFunctions(t *testing.T) {
 			args = append(args, a)
 		}
 		if strings.Contains(c.body, "z") {
-			args = append([]document.Value{{}}, args...) // a missing path
+			args = append([]document.Value{{}}, args...) // an undefined argument, as for a missing path
 		}
 		v, err := e.Function(t.Context(), p, args)
 		got := v.String()

@@ -40,8 +40,8 @@ func (r *realm) value(v document.Value) goja.Value {
 	return goja.Undefined()
 }
 
-// inherited lists the names of the properties of Object.prototype. A plain assignment to these names would not create
-// an own property.
+// inherited lists the names of the properties of Object.prototype. An assignment to such a property would not create an
+// own property.
 var inherited = map[string]bool{
 	"__proto__": true, "constructor": true, "toString": true, "toLocaleString": true, "valueOf": true,
 	"hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true, "__defineGetter__": true,
@@ -56,8 +56,8 @@ func (r *realm) put(o *goja.Object, name string, v goja.Value) {
 	must(o.Set(name, v))
 }
 
-// heed interrupts a long-running built-in after the script has been stopped. heed throws an exception. The engine ends
-// the script before the script can catch this exception.
+// heed interrupts a long-running built-in after the script has been stopped. It throws an exception, but the engine
+// ends the script before the script can catch the exception.
 func (r *realm) heed() {
 	if r.run != nil && r.run.stopped.Load() != nil {
 		panic(r.vm.ToValue("the script must end"))
@@ -80,7 +80,7 @@ func (r *realm) jsonParse(c goja.FunctionCall) goja.Value {
 	return value
 }
 
-// revive calls the reviver of JSON.parse for a value and its parts, innermost first.
+// revive calls the reviver of JSON.parse for the parts of a value and then for the value.
 func (r *realm) revive(by goja.Callable, holder *goja.Object, name string, depth int) goja.Value {
 	v := holder.Get(name)
 	if o, ok := v.(*goja.Object); ok && depth <= jsonDepthMax {
@@ -128,8 +128,8 @@ func (r *realm) jsonStringify(c goja.FunctionCall) goja.Value {
 	return r.vm.ToValue(string(w.out))
 }
 
-// writer writes a value like JSON.stringify. It panics with a JavaScript error if the value has no JSON representation
-// or the result is too large.
+// writer writes a value in the same way as JSON.stringify. If the value has no JSON representation or the result is too
+// large, writer panics with a JavaScript error.
 type writer struct {
 	realm              *realm
 	out                []byte
@@ -138,11 +138,11 @@ type writer struct {
 	only               map[string]bool
 	indent             string
 	level              int
-	// bare omits the system members of an item.
+	// bare reports whether the writer omits the system members of an item.
 	bare bool
 }
 
-// value writes v. value returns false if v has no JSON representation, such as undefined.
+// value writes v. If v has no JSON representation, as in the case of undefined, value returns false.
 func (w *writer) value(holder *goja.Object, name string, v goja.Value, depth int) bool {
 	w.realm.heed()
 	o, isObject := v.(*goja.Object)
@@ -180,7 +180,7 @@ func (w *writer) value(holder *goja.Object, name string, v goja.Value, depth int
 }
 
 func (w *writer) number(f float64) {
-	if f-f != 0 { // JSON cannot represent infinities or NaN.
+	if f-f != 0 { // JSON cannot represent infinities or NaN
 		w.out = append(w.out, "null"...)
 		return
 	}
@@ -250,7 +250,7 @@ func (w *writer) object(o *goja.Object, depth int) bool {
 	return true
 }
 
-// member writes a member of an object. member writes nothing if the value has no JSON representation.
+// member writes a member of an object. If the value has no JSON representation, member writes nothing.
 func (w *writer) member(o *goja.Object, name string, depth int, empty *bool) {
 	if w.bare && depth == 1 && document.IsSystem(name) {
 		return
@@ -285,12 +285,12 @@ func (w *writer) line() {
 	}
 }
 
-// json returns the JSON of v for a parameter or a result. json returns nil if v has no JSON representation.
+// json returns the JSON of v for a parameter or a result. If v has no JSON representation, json returns nil.
 func (r *realm) json(v goja.Value, bytesMax, depthMax int) []byte {
 	return r.written(v, &writer{realm: r, bytesMax: bytesMax, depthMax: depthMax})
 }
 
-// scratchMax is the maximum size of the buffer that a realm keeps.
+// scratchMax is the maximum size in bytes of the buffer that a realm retains.
 const scratchMax = 64 << 10
 
 // written returns the JSON that w writes for v.
