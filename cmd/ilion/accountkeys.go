@@ -25,7 +25,8 @@ type accountKeysCommand struct {
 	JSON bool   `name:"json" help:"Print the keys as JSON"`
 }
 
-// Run prints the keys and the connection string. A node returns them only to the owner of its data directory.
+// Run prints the keys and the connection string. A node returns the keys only to the owner of the node's data
+// directory.
 func (c *accountKeysCommand) Run(out io.Writer) error {
 	body, err := adminClient{}.requestSocket(filepath.Join(c.Data, node.AdminSocket), http.MethodGet, "/keys")
 	if err != nil {

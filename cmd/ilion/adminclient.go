@@ -30,9 +30,10 @@ type adminClient struct {
 	Data string `env:"ILION_DATA" placeholder:"DIR" help:"Data directory of a node on this machine, for access without a password"`
 	credentials
 	clientTLS
-	// socket is the path of the node's admin socket, once the node has referred a request to it.
+	// socket is the path of the node's admin socket. It is empty until the node has rejected a request and returned the
+	// path.
 	socket string
-	// content is the body of the current request, and ctx is its context. Both fields may be nil.
+	// content is the body of the current request. ctx is the context of the current request. Both fields may be nil.
 	content []byte
 	ctx     context.Context
 }
@@ -40,14 +41,14 @@ type adminClient struct {
 const (
 	// responseMax is the maximum size of a response, in bytes.
 	responseMax = 256 << 20
-	// responseTimeout is the time limit of a request.
+	// responseTimeout is the time limit for a request.
 	responseTimeout = time.Minute
 )
 
 // defaultHTTP is the default HTTP address of a node.
 const defaultHTTP = "127.0.0.1:8080"
 
-// address returns the URL of the node, without a path.
+// address returns the URL of the node without a path.
 func (d adminClient) address(encrypted bool) (string, error) {
 	if !strings.Contains(d.HTTP, "://") {
 		scheme := "http"
@@ -69,8 +70,8 @@ func (d adminClient) address(encrypted bool) (string, error) {
 	return u.Scheme + "://" + u.Host, nil
 }
 
-// preferFlags ignores --http (or --data) if its value comes from the environment and the other option was given as a
-// flag.
+// preferFlags resolves a conflict between --http and --data. If one option is set by a flag and the other option is set
+// by an environment variable, preferFlags ignores the environment variable.
 func (d *adminClient) preferFlags() {
 	byEnv := func(value, name string) bool { return value != "" && value == os.Getenv(name) }
 	switch http, data := byEnv(d.HTTP, "ILION_HTTP"), byEnv(d.Data, "ILION_DATA"); {
@@ -82,12 +83,12 @@ func (d *adminClient) preferFlags() {
 }
 
 // request sends a request to the node and returns the response. If the node accepts the request only from the owner of
-// its data directory, request repeats it at the admin socket.
+// the data directory, request sends the request again to the admin socket.
 func (d *adminClient) request(method, path string) ([]byte, error) {
 	return d.requestWith(context.Background(), method, path, nil)
 }
 
-// requestWith works like request, with a context and a body.
+// requestWith works like request but also takes a context and a body.
 func (d *adminClient) requestWith(ctx context.Context, method, path string, content []byte) ([]byte, error) {
 	d.content, d.ctx = content, ctx
 	if d.socket == "" {
@@ -113,8 +114,8 @@ func (d *adminClient) notANode() error {
 	return fmt.Errorf("cannot read response from %s: not an Ilion node. Check --http", d.HTTP)
 }
 
-// requestAddress sends a request to the address that the options specify. If the node refers the request to its admin
-// socket, requestAddress returns the path of the socket.
+// requestAddress sends a request to the address that the options specify. If the node requires the admin socket for the
+// request, requestAddress returns the path of the socket.
 func (d adminClient) requestAddress(method, path string) (body []byte, socket string, err error) {
 	d.preferFlags()
 	if d.HTTP != "" && d.Data != "" {
@@ -195,7 +196,7 @@ func (d adminClient) send(t *http.Transport, method, url string) (*http.Response
 	return (&http.Client{Timeout: responseTimeout, Transport: t}).Do(req)
 }
 
-// read returns the body of a response. An error response becomes an error with its text.
+// read returns the body of a response. For an error response, it returns an error with the text of the response.
 func (d adminClient) read(resp *http.Response) ([]byte, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, responseMax))
@@ -226,7 +227,7 @@ func (d adminClient) read(resp *http.Response) ([]byte, error) {
 	return body, nil
 }
 
-// connectError describes why a request failed without a response.
+// connectError returns the error for a request that failed without a response.
 func (d adminClient) connectError(err error) error {
 	if e := (*url.Error)(nil); errors.As(err, &e) {
 		err = e.Err // the message contains the address
@@ -242,7 +243,6 @@ func (d adminClient) connectError(err error) error {
 	return &unreachableError{fmt.Errorf("cannot connect to a node at %s: %w", d.HTTP, err)}
 }
 
-// unreachableError reports that a node did not respond.
 type unreachableError struct{ error }
 
 func (e *unreachableError) Unwrap() error { return e.error }

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestAskedOnce checks that a command sends all further requests to the admin socket of a node if the node rejects the
-// first request and returns the path of the socket. The node logs every rejection, so only one rejection may occur.
+// TestAskedOnce checks that a command uses the admin socket of a node after the node has rejected a request and
+// returned the path of the socket. The node logs every rejection, so only the first request may be rejected.
 func TestAskedOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("orders of the owner come through a Unix socket")

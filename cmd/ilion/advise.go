@@ -18,7 +18,7 @@ type adviseCommand struct {
 	JSON  bool   `name:"json" help:"Print the reports as JSON"`
 }
 
-// Run prints a report about the design of tables. Rows are sampled on all nodes.
+// Run prints a report about the design of tables. The report is based on samples of rows from all nodes.
 func (c *adviseCommand) Run(out io.Writer) error {
 	body, err := c.request(http.MethodGet, "/advise?table="+url.QueryEscape(c.Table))
 	if err != nil {

@@ -63,7 +63,8 @@ func (c *backupArchiveCommand) Run(out io.Writer) error {
 	return err
 }
 
-// failoverClient sends requests to the node that responded last. If that node does not respond, it uses another node.
+// failoverClient sends each request to the node that has responded to the previous request. If this node does not
+// respond, failoverClient uses another node.
 type failoverClient struct {
 	nodes []*nodeClient
 	mu    sync.Mutex
@@ -86,7 +87,8 @@ func (a *failoverClient) Order(ctx context.Context, what string, body []byte) ([
 	return answer, err
 }
 
-// archiveProgress shows the progress of an archive: continuously on a terminal, or once per minute otherwise.
+// archiveProgress shows the progress of an archive. On a terminal, the progress is updated continuously. Otherwise, it
+// is printed once per minute.
 type archiveProgress struct {
 	out      io.Writer
 	terminal bool
@@ -140,7 +142,7 @@ func (l *archiveProgress) end() {
 	l.clear()
 }
 
-// printArchive prints the periods that can be restored from an archive.
+// printArchive prints the restorable periods of an archive.
 func printArchive(out io.Writer, log *backup.Log) error {
 	for i, missing := range log.Missing {
 		if missing && i > 0 {

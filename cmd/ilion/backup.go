@@ -30,7 +30,7 @@ type backupCommand struct {
 	Key     backupKeyCommand     `cmd:"" help:"Generate an encryption key"`
 }
 
-// transferOptions holds the options for the transfer of files.
+// transferOptions holds the options for file transfers.
 type transferOptions struct {
 	Parallel int  `name:"parallel" default:"4" placeholder:"N" help:"Number of concurrent transfers (default ${default})"`
 	RateMB   int  `name:"rate" default:"50" placeholder:"MB" help:"Maximum read rate in MB/s; 0 means unlimited (default ${default})"`
@@ -175,7 +175,7 @@ func (c *backupVerifyCommand) Run(out io.Writer) error {
 	return s.verify(ctx)
 }
 
-// chosen returns the backup with the given ID, or all backups, oldest first.
+// chosen returns the backup with the given ID, or all backups in chronological order.
 func (c *backupVerifyCommand) chosen(ctx context.Context, target backup.Target) (list []*archive.Manifest, err error) {
 	ids := []string{c.ID}
 	if c.ID == "" {
@@ -196,7 +196,7 @@ func (c *backupVerifyCommand) chosen(ctx context.Context, target backup.Target) 
 	return list, nil
 }
 
-// verifyLog verifies the archive if the repository contains an archive.
+// verifyLog verifies the archive of a repository, if any.
 func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *progressLine) error {
 	log, err := backup.LoadLog(ctx, target)
 	if err != nil || len(log.Chains) == 0 {
@@ -212,7 +212,7 @@ func verifyLog(ctx context.Context, out io.Writer, target backup.Target, shown *
 	return printArchive(out, log)
 }
 
-// nodeClient sends the requests of a backup or restore to a node. nodeClient is safe for concurrent use.
+// nodeClient sends the requests of a backup or restore to a node. It is safe for concurrent use.
 type nodeClient struct {
 	mu          sync.Mutex
 	adminClient *adminClient
@@ -233,7 +233,7 @@ func (o *nodeClient) Order(ctx context.Context, what string, body []byte) ([]byt
 	return d.requestWith(ctx, http.MethodPost, "/"+what, body)
 }
 
-// interrupted returns a context that ends when the user interrupts the program.
+// interrupted returns a context that is canceled when the user interrupts the program.
 func interrupted() (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 }

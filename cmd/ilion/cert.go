@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// certCommand groups the commands for the certificates of nodes.
+// certCommand groups the commands for node certificates.
 type certCommand struct {
 	Authority certAuthorityCommand `cmd:"" help:"Create a certificate authority for a cluster"`
 	Node      certNodeCommand      `cmd:"" help:"Create a certificate for a new node"`
@@ -117,8 +117,8 @@ func (c *certRenewCommand) Run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// A node that reads the new key together with the old certificate detects the mismatch, keeps the previous pair,
-	// and retries.
+	// A node may read the new key together with the old certificate. In this case, the node detects the mismatch, keeps
+	// the previous pair, and retries.
 	for _, f := range []struct {
 		name string
 		data []byte
@@ -151,7 +151,7 @@ func replaceFile(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// writePair writes NAME.crt and NAME.key. writePair never overwrites a file.
+// writePair writes NAME.crt and NAME.key. It never overwrites an existing file.
 func writePair(out io.Writer, dir, name string, cert, key []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -15,14 +15,14 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"One of ${enum}"`
 }
 
-// Run prints a completion script, for use as: source <(ilion completion bash).
+// Run prints a completion script for the command: source <(ilion completion bash).
 func (c completionCommand) Run(ctx *kong.Context, out io.Writer) error {
 	return clidocs.Completion(out, ctx.Model.Node, c.Shell)
 }
 
 type manCommand struct{}
 
-// Run prints the manual page, for use as: ilion man | man -l -.
+// Run prints the manual page for the command: ilion man | man -l -.
 func (manCommand) Run(ctx *kong.Context, out io.Writer) error {
 	return clidocs.Manual(out, ctx.Model.Node)
 }

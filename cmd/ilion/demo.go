@@ -103,7 +103,7 @@ func (d *demo) httpPort() int           { return d.Port - 9042 + 8080 }
 func (d *demo) restPort() int           { return d.Port - 9042 + 8081 }
 func (d *demo) innerPort() int          { return d.Port - 9042 + 7000 }
 
-// start starts a node and waits for it to be ready.
+// start starts a node and waits for the node to be ready.
 func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 	dir := filepath.Join(d.Data, fmt.Sprintf("node%d", i+1))
 	if err := os.MkdirAll(d.Data, 0o755); err != nil {
@@ -149,7 +149,7 @@ func (d *demo) start(ctx context.Context, i int) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// lastLine returns the last line of a log, for an error message.
+// lastLine returns the last line of a log. Error messages contain this line.
 func lastLine(path, fallback string) string {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) == 0 {
@@ -159,7 +159,7 @@ func lastLine(path, fallback string) string {
 	return lines[len(lines)-1]
 }
 
-// keep restarts a node whenever it exits, until ctx ends.
+// keep restarts a node whenever the node exits, until ctx ends.
 func (d *demo) keep(ctx context.Context, i int, p *exec.Cmd) {
 	for {
 		ended := make(chan error, 1)

@@ -71,7 +71,7 @@ type endpointsCommand struct {
 	Key      []string `arg:"" help:"Partition key values: CQL literals or plain text for a table, JSON or plain text for a container"`
 }
 
-// keyInPath is the maximum length of a query in the URL, in bytes. A longer query is sent as the body of a POST.
+// keyInPath is the maximum length in bytes of a query in a URL. A longer query is sent in the body of a POST request.
 const keyInPath = 4 << 10
 
 // Run prints the replicas of a logical partition.

@@ -18,10 +18,10 @@ func TestStartIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	page, _, _ := strings.Cut(string(text), "\n## Options in the configuration file")
-	documented := map[string]string{} // the default of each documented option
+	documented := map[string]string{} // maps documented options to defaults
 	for line := range strings.Lines(page) {
 		cells := strings.Split(strings.ReplaceAll(line, `\|`, "/"), "|")
-		if len(cells) != 6 { // four columns, plus the text before the first bar and after the last bar
+		if len(cells) != 6 { // four columns and the text before the first bar and after the last bar
 			continue
 		}
 		for _, m := range regexp.MustCompile("`--([a-z-]+)").FindAllStringSubmatch(cells[1], -1) {
@@ -36,7 +36,7 @@ func TestStartIsDocumented(t *testing.T) {
 			name = strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(f.Name, "$1-$2"))
 		}
 		said, ok := documented[name]
-		if !ok && name != "config" { // the page describes this option at its start
+		if !ok && name != "config" { // the page describes this option in its introduction
 			t.Errorf("--%s is not documented", name)
 		}
 		delete(documented, name)

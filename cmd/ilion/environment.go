@@ -13,9 +13,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Options for connections and credentials have tags that name their environment variables. These variables have the
-// same meaning for every command. Every other option has a separate variable for each command: ILION_START_DATA sets
-// --data of ilion start.
+// The environment variables of options for connections and credentials are specified in tags. These variables have the
+// same meaning for every command. Every other option has a separate variable for each command. For example,
+// ILION_START_DATA sets the option --data of ilion start.
 
 // environmentVariables assigns a variable to every option without a tag.
 func environmentVariables(k *kong.Kong) error {
@@ -24,10 +24,10 @@ func environmentVariables(k *kong.Kong) error {
 }
 
 // nameVariables assigns variables to the options of a command and its subcommands. The first prefix is the name of the
-// command. The other prefixes are its deprecated names, whose variables keep working.
+// command. The other prefixes are the deprecated names of the command, whose variables still work.
 func nameVariables(n *kong.Node, prefixes []string) {
 	for _, f := range n.Flags {
-		for i, name := range f.Envs { // options of the source of an import share the tags of other options
+		for i, name := range f.Envs { // the options for the source of an import have the same tags as other options
 			if rest, ok := strings.CutPrefix(name, "FROM_ILION_"); ok {
 				f.Envs[i] = "ILION_FROM_" + rest
 			}
@@ -56,10 +56,10 @@ func variable(name string) string {
 	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(name))
 }
 
-// fromEnvironment is an option that is set by an environment variable instead of the command line.
+// fromEnvironment describes an option that an environment variable sets.
 type fromEnvironment struct{ option, variable, value string }
 
-// optionsFromEnvironment returns the options of the command that are set by environment variables.
+// optionsFromEnvironment returns the command's options that environment variables set.
 func optionsFromEnvironment(ctx *kong.Context) (out []fromEnvironment) {
 	var planOptions []*kong.Flag
 	for _, p := range ctx.Path {
@@ -81,7 +81,7 @@ func optionsFromEnvironment(ctx *kong.Context) (out []fromEnvironment) {
 	return out
 }
 
-// logEnvironment logs every option of the command that is set by an environment variable.
+// logEnvironment logs every option of the command that an environment variable sets.
 func logEnvironment(ctx *kong.Context, log *slog.Logger) {
 	for _, o := range optionsFromEnvironment(ctx) {
 		log.LogAttrs(context.Background(), slog.LevelInfo, "option set by the environment",
@@ -89,8 +89,8 @@ func logEnvironment(ctx *kong.Context, log *slog.Logger) {
 	}
 }
 
-// checkEnvironment rejects a variable that names an option without its command, such as ILION_LOG_LEVEL: it would have
-// no effect. Variables that all commands share are not affected.
+// checkEnvironment rejects variables whose names contain an option but no command, such as ILION_LOG_LEVEL. Such a
+// variable would have no effect. Variables that all commands share are accepted.
 func checkEnvironment(ctx *kong.Context) error {
 	for _, f := range ctx.Flags() {
 		if len(f.Envs) == 0 || slices.Contains(sharedVariables, f.Envs[0]) {

@@ -25,8 +25,8 @@ func tree(t *testing.T) (*kong.Kong, *commands) {
 	return k, cli
 }
 
-// TestVariables checks that an environment variable sets one option of one command. Only options for connections and
-// credentials share variables, if they have the same meaning.
+// TestVariables checks that each environment variable sets one option of one command. Only options for connections and
+// credentials with the same meaning may share variables.
 func TestVariables(t *testing.T) {
 	k, _ := tree(t)
 	options := map[string][]string{}
@@ -66,8 +66,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestStartEnvironment checks how ilion start handles environment variables. ilion start must ignore the variables of
-// the tools, reject variables without effect, and log each variable that sets one of its options.
+// TestStartEnvironment checks how ilion start handles environment variables. The command must ignore the variables of
+// other commands, reject variables without an effect, and log each variable that sets an option.
 func TestStartEnvironment(t *testing.T) {
 	t.Setenv("ILION_DATA", "/of/another/node")
 	t.Setenv("ILION_START_HTTP", "127.0.0.1:1234")

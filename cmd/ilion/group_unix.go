@@ -6,5 +6,6 @@ package main
 
 import "syscall"
 
-// ownGroup protects a child from the terminal's Ctrl-C, because its parent stops it in an orderly way.
+// ownGroup starts a child process in a separate process group, so that Ctrl-C in a terminal does not stop the child.
+// The parent stops the child gracefully.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

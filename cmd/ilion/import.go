@@ -22,7 +22,7 @@ type importCommand struct {
 	Verify importVerifyCommand `cmd:"" help:"Compare both databases and repair differences"`
 }
 
-// importSource holds the source and the selection of tables.
+// importSource holds the source and the selected tables of an import.
 type importSource struct {
 	From            []string `required:"" placeholder:"HOST:PORT,..." help:"Nodes of the source: Cassandra 4.0 to 5.0, or Ilion"`
 	FromUser        string   `env:"ILION_FROM_USER" help:"User name at the source"`
@@ -89,7 +89,7 @@ func (c *importVerifyCommand) Run(out io.Writer) error {
 	return c.run(o, out)
 }
 
-// options validates the options that both commands share.
+// options validates and converts the options that both commands share.
 func (c *importSource) options(out io.Writer) (migration.Options, error) {
 	o := migration.Options{RangeBytes: int64(c.RangeMB) << 20, Rate: c.Rate, ByteRate: c.RateMB * 1_000_000,
 		Checkpoint: c.Checkpoint, Errors: c.Errors, Restart: c.Restart, MaxErrors: c.MaxErrors, Progress: c.progress,

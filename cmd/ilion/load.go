@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// bulkClient holds the connection options of the bulk tools.
+// bulkClient holds the connection options of the bulk commands.
 type bulkClient struct {
 	Addr        []string `env:"ILION_CQL" default:"127.0.0.1:9042" placeholder:"HOST:PORT,..." help:"Nodes to connect to"`
 	Connections int      `default:"8" help:"Number of connections (default ${default})"`
@@ -32,7 +32,7 @@ type bulkClient struct {
 	clientTLS
 }
 
-// client validates the options and converts them.
+// client validates and converts the options.
 func (c *bulkClient) client() (bulk.Client, error) {
 	none := bulk.Client{}
 	level, ok := dberr.ParseConsistency(c.Consistency)
@@ -80,7 +80,7 @@ func (f *rowFormat) format() (bulk.Format, error) {
 			s = "\t"
 		}
 		if len(s) != 1 {
-			return 0 // which Dialect.Check rejects
+			return 0 // Dialect.Check rejects 0
 		}
 		return s[0]
 	}
@@ -180,7 +180,7 @@ type unloadCommand struct {
 	bulkClient
 }
 
-// Run exports a table or the result of a query.
+// Run exports a table or a query result.
 func (c *unloadCommand) Run(out io.Writer) error {
 	if (c.Table == "-") != (c.Query != "") {
 		return &usageError{"missing source: specify KEYSPACE.TABLE, or - with --query"}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ilion is the database and its tools in one binary. `ilion start` runs a node, and `ilion help` lists the
-// other commands.
+// Command ilion contains the database and its tools. `ilion start` runs a node, and `ilion help` lists the other
+// commands.
 package main
 
 import (
@@ -60,7 +60,7 @@ type commands struct {
 	Help       helpCommand       `cmd:"" group:"develop" help:"Show help for a command"`
 }
 
-// groups are the headings of the help, in their order.
+// groups holds the headings of the help text in display order.
 var groups = []kong.Group{
 	{Key: "run", Title: "Run:"},
 	{Key: "query", Title: "Query:"},
@@ -109,7 +109,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx.BindTo(stdout, (*io.Writer)(nil))
 	if err := ctx.Run(); err != nil {
-		fmt.Fprintf(stderr, "ilion: %s\n", lines(err.Error())) // the error may contain names from files and servers
+		fmt.Fprintf(stderr, "ilion: %s\n", lines(err.Error())) // the error may contain text from files and servers
 		if usage := (*usageError)(nil); errors.As(err, &usage) {
 			return exitUsage
 		}
@@ -118,14 +118,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// usageError is an error in the command line that is detected after parsing.
+// usageError is a command-line error that is detected after parsing.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
 type helpCommand struct{}
 
-// Run prints the help of the whole program.
+// Run prints the help text of the program.
 func (helpCommand) Run(ctx *kong.Context) error {
 	fresh, err := kong.Trace(ctx.Kong, nil)
 	if err != nil {
@@ -136,7 +136,7 @@ func (helpCommand) Run(ctx *kong.Context) error {
 
 type versionCommand struct{}
 
-// Run prints the version, the commit it was built from and the Go version.
+// Run prints the version, the source commit, and the Go version.
 func (versionCommand) Run(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "ilion %s (%s %s/%s)\n", process.Version(), runtime.Version(), runtime.GOOS,
 		runtime.GOARCH)

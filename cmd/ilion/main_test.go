@@ -11,12 +11,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets scripts run this program under the name ilion.
+// TestMain allows scripts to run this program under the name ilion.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"ilion": main})
 }
 
-// TestScripts checks the output and the exit codes of the command line; see testdata/script.
+// TestScripts runs the scripts in testdata/script. The scripts check the output and the exit codes of commands.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",

@@ -50,7 +50,7 @@ func (c *nodeDrainCommand) Run(out io.Writer) error {
 
 type nodeDecommissionCommand struct{ nodeOperation }
 
-// Run decommissions a node after asking for confirmation, because a decommission is irreversible.
+// Run decommissions a node. It first asks for confirmation, because a decommission is irreversible.
 func (c *nodeDecommissionCommand) Run(out io.Writer) error {
 	return c.give(out, "decommission",
 		"The node will be removed from the cluster permanently.")
@@ -89,7 +89,8 @@ func (c *nodeOperation) give(out io.Writer, what, question string) error {
 // pollInterval is the time between two requests for the progress of an operation.
 const pollInterval = time.Second
 
-// follow shows the progress of an operation until it completes. An interrupt ends the display, not the operation.
+// follow shows the progress of an operation until it completes. An interrupt ends the display but does not cancel the
+// operation.
 func (c *nodeOperation) follow(ctx context.Context, out io.Writer, what string) error {
 	said, misses := "", 0
 	var left timeLeft
@@ -118,7 +119,8 @@ func (c *nodeOperation) follow(ctx context.Context, out io.Writer, what string) 
 	}
 }
 
-// progress describes the remaining work of an operation in one line, and reports whether the operation is complete.
+// progress returns a one-line description of the remaining work of an operation. It also reports whether the operation
+// is complete.
 func progress(s *admin.Status, name, what string, left *timeLeft) (line string, done bool) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -143,13 +145,13 @@ func progress(s *admin.Status, name, what string, left *timeLeft) (line string, 
 	return fmt.Sprintf("node %s has left the cluster", name), true
 }
 
-// timeLeft estimates the remaining time from the rate at which the remaining bytes decrease.
+// timeLeft estimates the remaining time of an operation from the rate at which the number of remaining bytes decreases.
 type timeLeft struct {
 	began time.Time
 	most  uint64
 }
 
-// after returns the estimated remaining time in words, or an empty string if there is no estimate yet.
+// after returns the estimated remaining time as text, or an empty string if an estimate is not possible.
 func (t *timeLeft) after(bytes uint64, now time.Time) string {
 	if bytes >= t.most {
 		t.began, t.most = now, bytes
@@ -163,7 +165,7 @@ func (t *timeLeft) after(bytes uint64, now time.Time) string {
 	return fmt.Sprintf(", about %s left", d.Round(time.Second))
 }
 
-// confirmNode shows the node and asks for confirmation. confirmNode returns errDeclined if the user declines.
+// confirmNode shows the node and asks for confirmation. If the user declines, it returns errDeclined.
 func confirmNode(in io.Reader, out io.Writer, s *admin.Status, name, question string) error {
 	var found []*admin.NodeStatus
 	for i := range s.Nodes {
@@ -180,14 +182,14 @@ func confirmNode(in io.Reader, out io.Writer, s *admin.Status, name, question st
 	return confirm(in, out, question)
 }
 
-// errDeclined means that the user declined an operation. The command exits with code 1, so a script can detect the
-// refusal.
+// errDeclined means that the user has declined an operation. The command then exits with code 1, so that a script can
+// detect the refusal.
 var errDeclined = errors.New("canceled: nothing was changed")
 
 // noTerminal is the message for a command that cannot ask for confirmation.
 const noTerminal = "cannot ask for confirmation: standard input is not a terminal. Use --yes to confirm"
 
-// confirm describes an operation and asks for confirmation. confirm returns errDeclined if the user declines.
+// confirm describes an operation and asks for confirmation. If the user declines, it returns errDeclined.
 func confirm(in io.Reader, out io.Writer, what string) error {
 	fmt.Fprint(out, what, " Continue? [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')
@@ -204,7 +206,7 @@ func confirm(in io.Reader, out io.Writer, what string) error {
 // isTerminal reports whether a file is a terminal. Other character devices, such as /dev/null, are not terminals.
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// order starts an operation on a node. Any node of the cluster can forward it.
+// order starts an operation on a node. Any node of the cluster can forward the request.
 func (d adminClient) order(out io.Writer, what, node string) error {
 	body, err := d.request(http.MethodPost, "/node/"+what+"?node="+url.QueryEscape(node))
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// TestConfirmed checks that only the answer yes removes a node from the cluster, and that the question names the node.
+// TestConfirmed checks that only the answer yes removes a node from the cluster. The question must contain the name of
+// the node.
 func TestConfirmed(t *testing.T) {
 	s := &admin.Status{Nodes: []admin.NodeStatus{
 		{ID: "abcd1234ffff", CQL: "127.0.0.1:9042", State: "up", Replicas: 12},
@@ -45,7 +46,7 @@ func TestUnknownNode(t *testing.T) {
 }
 
 // TestNullDeviceIsNoTerminal checks that /dev/null is not treated as a terminal. A command whose input is /dev/null
-// must not ask a question or treat the missing answer as a yes.
+// must not ask a question and must not treat the missing answer as yes.
 func TestNullDeviceIsNoTerminal(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
@@ -57,7 +58,8 @@ func TestNullDeviceIsNoTerminal(t *testing.T) {
 	}
 }
 
-// TestTimeLeft checks that the remaining time is estimated from the rate at which the node has been emptied so far.
+// TestTimeLeft checks that the remaining time is estimated from the rate at which the amount of data on the node has
+// decreased.
 func TestTimeLeft(t *testing.T) {
 	var l timeLeft
 	now := time.Unix(0, 0)
@@ -67,7 +69,7 @@ func TestTimeLeft(t *testing.T) {
 		want   string
 	}{
 		{0, 900, ""},
-		{time.Second, 1000, ""}, // the data is still growing
+		{time.Second, 1000, ""}, // the amount of data is increasing
 		{2 * time.Second, 900, ", about 9s left"},
 		{11 * time.Second, 100, ", about 1s left"},
 		{21 * time.Second, 100, ", about 2s left"},
@@ -82,8 +84,8 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// TestProgress checks that a command shows the remaining work of its operation. It must end when the operation is
-// complete or has been canceled.
+// TestProgress checks that a command shows the remaining work of the operation. The command must end when the operation
+// is complete or canceled.
 func TestProgress(t *testing.T) {
 	s := func(state string, replicas, leading int) *admin.Status {
 		return &admin.Status{Nodes: []admin.NodeStatus{{ID: "99990000ffff", State: "up"},

@@ -23,7 +23,7 @@ type partitionListCommand struct {
 	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all user tables)"`
 }
 
-// Run lists the physical partitions that one node knows.
+// Run lists the physical partitions that a node knows.
 func (c *partitionListCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		tables, err := c.tables(ctx)
@@ -85,8 +85,8 @@ func stateOf(p *admin.PartitionStatus) string {
 	return "-"
 }
 
-// pinnedText describes the placement that an operator requested for a partition, and states whether the move is
-// complete.
+// pinnedText describes the placement that an operator has requested for a partition. The text states whether the move
+// is complete.
 func pinnedText(p *admin.PartitionStatus) string {
 	for _, node := range p.Wanted {
 		if !slices.ContainsFunc(p.Replicas, func(r admin.ReplicaStatus) bool {

@@ -19,7 +19,7 @@ type partitionHistoryCommand struct {
 	Table string `arg:"" optional:"" placeholder:"KEYSPACE.TABLE" help:"Table to show (default: all tables)"`
 }
 
-// Run prints the completed operations on physical partitions, oldest first.
+// Run prints the completed operations on physical partitions in chronological order.
 func (c *partitionHistoryCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
 		changes, err := c.changes(ctx)
@@ -46,7 +46,7 @@ func (c *partitionHistoryCommand) changes(ctx context.Context) ([]admin.ChangeSt
 	return changes, nil
 }
 
-// checkTable returns an error if the table neither exists nor appears in the history.
+// checkTable returns an error if the table does not exist and does not appear in the history.
 func (c *partitionHistoryCommand) checkTable(ctx context.Context, all []admin.ChangeStatus) error {
 	if slices.ContainsFunc(all, func(ch admin.ChangeStatus) bool { return ch.Table == c.Table }) {
 		return nil

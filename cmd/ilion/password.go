@@ -15,7 +15,8 @@ import (
 
 type hashPasswordCommand struct{}
 
-// Run reads one line and prints its bcrypt hash. bcrypt uses at most 72 bytes, so longer passwords are rejected.
+// Run reads one line and prints its bcrypt hash. The bcrypt algorithm uses at most 72 bytes, so Run rejects longer
+// passwords.
 func (hashPasswordCommand) Run(out io.Writer) error {
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

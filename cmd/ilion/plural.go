@@ -4,7 +4,7 @@ package main
 
 import "fmt"
 
-// plural returns a number with its noun. The noun gets an s unless the number is 1.
+// plural returns a number followed by a noun. Unless the number is 1, plural appends an s to the noun.
 func plural[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, noun)

@@ -30,9 +30,9 @@ import (
 )
 
 // TestFirstHour checks that the commands and statements of README.md and docs/tutorial.md work. The script in
-// testdata/hour runs them. The script also runs a cluster with certificates and roles, kills one of its nodes, and
-// replaces that node. The script must run every command of the pages, and each command that it takes from the pages
-// must exist there.
+// testdata/hour runs the commands and statements. The script also starts a cluster with certificates and roles, kills a
+// node, and replaces the node. The script must run every command of the pages. Each command that the script takes from
+// the pages must exist in the pages.
 func TestFirstHour(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs 127.0.0.2 and on")
@@ -56,17 +56,16 @@ func TestFirstHour(t *testing.T) {
 	})
 }
 
-// hour holds the state that the commands of the script share.
 type hour struct {
-	pages    string          // README.md and docs/tutorial.md
-	commands map[string]bool // commands of the pages; true if the script contains the command
+	pages    string          // text of README.md and docs/tutorial.md
+	commands map[string]bool // maps commands of the pages to whether the script has run the command
 	mu       sync.Mutex      // guards running
 	running  map[string]*exec.Cmd
 }
 
 var readmeBlock = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```")
 
-// read finds the commands of the pages.
+// read finds the commands in the pages.
 func (h *hour) read() {
 	h.running = map[string]*exec.Cmd{}
 	for _, m := range readmeBlock.FindAllStringSubmatch(h.pages, -1) {
@@ -88,7 +87,7 @@ func (h *hour) read() {
 	}
 }
 
-// take marks a command of the pages as run, and returns its arguments without the name of the program.
+// take marks a command of the pages as run. It returns the arguments without the name of the program.
 func (h *hour) take(ts *testscript.TestScript, command string) []string {
 	if _, ok := h.commands[command]; !ok {
 		ts.Fatalf("README.md and docs/tutorial.md do not contain the command %s", command)
@@ -102,7 +101,7 @@ func (h *hour) take(ts *testscript.TestScript, command string) []string {
 	return strings.Fields(command)
 }
 
-// adapt replaces words according to arguments of the form OLD=>NEW, and appends the other arguments.
+// adapt replaces words according to arguments of the form OLD=>NEW. It appends all other arguments.
 func adapt(words, args []string) []string {
 	for _, a := range args {
 		was, is, ok := strings.Cut(a, "=>")
@@ -117,15 +116,15 @@ func adapt(words, args []string) []string {
 	return words
 }
 
-// run runs a command of the pages to its end: run COMMAND ARG...
+// run implements the script command run COMMAND ARG... It runs a command of the pages and waits for the command to end.
 func (h *hour) run(ts *testscript.TestScript, neg bool, args []string) {
 	if err := ts.Exec("ilion", adapt(h.take(ts, args[0]), args[1:])...); (err != nil) != neg {
 		ts.Fatalf("%s: %v", args[0], err)
 	}
 }
 
-// standsFor marks a command that the script cannot run. The lines after this mark in the script have the same effect as
-// the command.
+// standsFor marks a command that the script cannot run. The following lines of the script have the same effect as the
+// command.
 func (h *hour) standsFor(ts *testscript.TestScript, _ bool, args []string) { h.take(ts, args[0]) }
 
 // whole fails if the pages contain a command that the script does not run.
@@ -142,9 +141,9 @@ var (
 	demoNode  = regexp.MustCompile(`^ +node (\d)   CQL ([0-9.:]+) +HTTP http://([0-9.:]+) +process (\d+)`)
 )
 
-// node starts a process that keeps running: a command of the pages, or this program with the arguments: node NAME
-// COMMAND ARG... node returns when the process is ready. node sets NAME_CQL, NAME_HTTP and, for a demo, NAME_PID1 to
-// NAME_PID4.
+// node implements the script command node NAME COMMAND ARG... It starts a command of the pages or this program as a
+// background process and waits for the process to be ready. It sets the variables NAME_CQL and NAME_HTTP. For a demo,
+// it also sets NAME_PID1 to NAME_PID4.
 func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 	name, words := args[0], []string{"start"}
 	if args[1] != "start" {
@@ -179,7 +178,7 @@ func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 		ready = ready || strings.HasPrefix(lines.Text(), "The cluster is ready.")
 	}
 	go func() {
-		for lines.Scan() { // the process must not block while it writes its output
+		for lines.Scan() { // otherwise, the process would block while it writes output
 		}
 	}()
 	h.mu.Lock()
@@ -193,8 +192,8 @@ func (h *hour) node(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
-// end ends the process that node started: end NAME SIGNAL. Without a signal, it waits for the process to end. Unless
-// the process is killed, its exit code must be 0.
+// end implements the script command end NAME SIGNAL. It ends a process that node has started. If SIGNAL is missing, it
+// waits for the process to end. Unless the process is killed, the exit code must be 0.
 func (h *hour) end(ts *testscript.TestScript, _ bool, args []string) {
 	h.mu.Lock()
 	cmd := h.running[args[0]]
@@ -209,7 +208,8 @@ func (h *hour) end(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// await runs this program until it prints a text: await PATTERN ARG...
+// await implements the script command await PATTERN ARG... It runs this program repeatedly until the output matches the
+// pattern.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[0])
 	_, missing := eventually.Try(eventually.Limit, func() string {
@@ -223,7 +223,7 @@ func await(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// address sets a variable to a free address: address NAME.
+// address implements the script command address NAME. It sets a variable to a free address.
 func address(ts *testscript.TestScript, _ bool, args []string) {
 	free, err := freeport.Address()
 	ts.Check(err)
@@ -233,8 +233,8 @@ func address(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0]+"_PORT", port)
 }
 
-// ports sets a variable to a port for a demo: ports NAME. All other ports of the demo are free as well. The ports are
-// below the range from which the system assigns ports to other processes.
+// ports implements the script command ports NAME. It sets a variable to the first of several free ports for a demo. The
+// ports are below the range from which the system assigns ports to other processes.
 func ports(ts *testscript.TestScript, _ bool, args []string) {
 	free := func(d *demo) bool {
 		for i := range 4 {
@@ -263,7 +263,7 @@ func dial(ts *testscript.TestScript, addr string) (*rawclient.Conn, error) {
 		Password: ts.Getenv("ILION_PASSWORD")})
 }
 
-// cql runs a statement as ILION_USER: cql ADDRESS STATEMENT.
+// cql implements the script command cql ADDRESS STATEMENT. It executes a statement as the user ILION_USER.
 func cql(ts *testscript.TestScript, neg bool, args []string) {
 	c, err := dial(ts, args[0])
 	if err == nil {
@@ -276,7 +276,8 @@ func cql(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// statements runs the statements of the pages, and compares the rows with the tables of the pages: statements ADDRESS.
+// statements implements the script command statements ADDRESS. It executes the statements of the pages and compares the
+// rows with the tables in the pages.
 func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
 	c, err := dial(ts, args[0])
 	ts.Check(err)
@@ -316,7 +317,7 @@ func (h *hour) statements(ts *testscript.TestScript, _ bool, args []string) {
 			_, table, _ := strings.Cut(m[2], "--\n")
 			for line := range strings.Lines(table) {
 				if line == "\n" || strings.HasPrefix(line, "(") {
-					continue // the number of rows
+					continue // this line contains the number of rows
 				}
 				if len(rows) == 0 {
 					ts.Fatalf("the page shows more rows than the statement returns: %s", line)

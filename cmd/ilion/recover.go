@@ -20,13 +20,13 @@ type recoverCommand struct {
 	Apply   recoverApplyCommand   `cmd:"" help:"Apply a recovery plan to a stopped node's data directory"`
 }
 
-// storedTables lists the internal tables that store rows.
+// storedTables maps the IDs of stored internal tables to names.
 var storedTables = map[uint32]string{
 	catalog.TraceSessionsID: "system_traces.sessions", catalog.TraceEventsID: "system_traces.events",
 	catalog.BatchesID: "system.batches",
 }
 
-// planOptions holds the lost nodes and the file for the plan.
+// planOptions holds the options for the lost nodes and the plan file.
 type planOptions struct {
 	Lost []string `name:"lost" required:"" placeholder:"NODE" help:"Lost node: 4 or more digits of its ID. Repeat for each node."`
 	Plan string   `name:"plan" default:"ilion-recovery.plan" placeholder:"FILE" help:"File for the plan (default ${default})"`
@@ -56,7 +56,7 @@ type recoverLocalCommand struct {
 	Yes  bool     `name:"yes" help:"Do not ask for confirmation"`
 }
 
-// Run recovers a cluster whose surviving data directories are all on this machine.
+// Run recovers a cluster if all surviving data directories are on this machine.
 func (c *recoverLocalCommand) Run(out io.Writer) error {
 	if err := requireTerminal(c.Yes); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (c *recoverApplyCommand) Run(out io.Writer) error {
 	return nil
 }
 
-// requireTerminal returns an error if the command must ask for confirmation and standard input is not a terminal.
+// requireTerminal returns an error if the command must ask for confirmation but standard input is not a terminal.
 func requireTerminal(yes bool) error {
 	if !yes && !isTerminal(os.Stdin) {
 		return &usageError{noTerminal}

@@ -20,23 +20,23 @@ import (
 	"golang.org/x/term"
 )
 
-// refreshOptions are the options of commands that print a report, either once or repeatedly until Ctrl-C.
+// refreshOptions holds the options of commands that print a report once or repeatedly until Ctrl-C.
 type refreshOptions struct {
 	JSON  bool            `name:"json" help:"Print JSON; with --watch, one document per line"`
 	Watch refreshInterval `name:"watch" placeholder:"TIME" help:"Refresh until Ctrl-C, every 2s or every --watch=TIME"`
 }
 
-// refreshInterval is the time between two reports. The value 0 means that there is one report. The flag takes a value
-// only after an equal sign.
+// refreshInterval is the time between two reports. If the interval is 0, the report is printed only once. The value of
+// the flag must follow an equal sign.
 type refreshInterval time.Duration
 
 const (
 	refreshDefault refreshInterval = refreshInterval(2 * time.Second)
-	// refreshMin is the shortest interval. It is not zero because a report may send requests to all nodes.
+	// refreshMin is the minimum interval. The interval is limited because each report may send requests to all nodes.
 	refreshMin = 200 * time.Millisecond
 )
 
-// IsBool implements kong.BoolMapperValue: --watch needs no value.
+// IsBool implements kong.BoolMapperValue, because the value of --watch is optional.
 func (*refreshInterval) IsBool() bool { return true }
 
 // Decode reads the value of --watch.
@@ -54,7 +54,7 @@ func (p *refreshInterval) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// fetcher fetches a report: the document for JSON output, and a function that prints it as text.
+// fetcher fetches a report. It returns the document for JSON output and a function that prints the report as text.
 type fetcher func(ctx context.Context) (document any, text func(io.Writer), err error)
 
 // show prints a report once or repeatedly, as text or JSON. On a terminal, repeated reports are truncated to the size
@@ -79,7 +79,7 @@ func (w refreshOptions) show(out io.Writer, request fetcher) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && first:
-			return err // usage error, or unreachable node
+			return err // a usage error or an unreachable node
 		case err != nil:
 			text = w.failed(err)
 		}
@@ -102,7 +102,7 @@ func (w refreshOptions) show(out io.Writer, request fetcher) error {
 	}
 }
 
-// failed returns the output for a report that failed after an earlier report succeeded.
+// failed returns the output for a report that failed after an earlier report had succeeded.
 func (w refreshOptions) failed(err error) []byte {
 	if !w.JSON {
 		return []byte(printable(err.Error()) + "\n")
@@ -139,7 +139,7 @@ func (w refreshOptions) rendered(ctx context.Context, request fetcher) ([]byte, 
 	return escapeJSON(b.Bytes()), err
 }
 
-// escapeJSON escapes the characters of a JSON document that a terminal could interpret and that JSON does not escape.
+// escapeJSON escapes characters that JSON does not escape but that a terminal could interpret.
 func escapeJSON(document []byte) []byte {
 	return []byte(escapeControl(string(document)))
 }
@@ -177,12 +177,12 @@ func lines(text string) string {
 	}, text)
 }
 
-// printable returns a text on one line without control characters. Names come from clients, and a terminal would
-// interpret control characters in them.
+// printable returns a text on one line without control characters. Names from clients may contain control characters,
+// which a terminal would interpret.
 func printable(line string) string { return strings.ReplaceAll(lines(line), "\n", "?") }
 
-// redraw overwrites the screen with a text. redraw uses a single write and does not clear the screen first, which
-// avoids flicker.
+// redraw overwrites the screen with a text. To avoid flicker, it uses a single write and does not clear the screen
+// first.
 func redraw(screen *os.File, text []byte) error {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil {
@@ -220,7 +220,7 @@ func (t table) row(cells ...any) {
 	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
 }
 
-func (t table) end() { _ = t.w.Flush() } // writes to a buffer do not fail
+func (t table) end() { _ = t.w.Flush() } // writes to a buffer cannot fail
 
 // printUnreachable lists the nodes that did not respond.
 func printUnreachable(out io.Writer, silent []string) {

@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// hostile is a string that a client may use as a name or as a key. hostile contains line breaks, sequences that set
-// the title and clear the screen, characters that reverse the text direction, and invalid UTF-8.
+// hostile is a string that a client may use as a name or a key. It contains line breaks, sequences that set the title
+// and clear the screen, characters that reverse the text direction, and invalid UTF-8.
 const hostile = "a\nb\tc\x1b]0;x\x07\x1b[2J\u009b2J\u202ed\u2028e\x7f\xffz"
 
 // shownTo returns the output of a command as text or as JSON.
@@ -35,9 +35,8 @@ func shownTo(t *testing.T, asJSON bool, document any, text func(io.Writer)) stri
 	return out.String()
 }
 
-// TestNothingHostileIsPrinted checks that no command prints control characters from the names, statements, or data of
-// clients, neither as text nor as JSON. Such data therefore cannot forge a line. JSON output preserves the original
-// string.
+// TestNothingHostileIsPrinted checks that commands do not print control characters from the names, statements, or data
+// of clients. The test covers text and JSON output. JSON output must preserve the original string.
 func TestNothingHostileIsPrinted(t *testing.T) {
 	sessions := &catalog.Sessions{Connections: 2, Sessions: []catalog.Session{{ID: hostile, Address: hostile,
 		State: hostile, User: hostile, Driver: hostile, Keyspace: hostile, Statement: hostile, Millis: 1500}},
@@ -94,8 +93,8 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	}
 }
 
-// TestWatch checks that a failed refresh is reported and followed by the next refresh. JSON output has one document
-// per line. The command ends when its output is closed.
+// TestWatch checks that a failed refresh is reported and followed by the next refresh. JSON output must contain one
+// document per line. The command must end when the output is closed.
 func TestWatch(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		n := 0
@@ -136,7 +135,7 @@ func (e *endsAfter) Write(b []byte) (int, error) {
 	return e.Buffer.Write(b)
 }
 
-// TestDrawLines checks that the lines are limited to the size of the screen.
+// TestDrawLines checks that the number and the length of the lines do not exceed the size of the screen.
 func TestDrawLines(t *testing.T) {
 	var out bytes.Buffer
 	if err := drawLines(&out, []string{"abcdef", "é", "third"}, 3, 2); err != nil {

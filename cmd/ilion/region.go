@@ -37,7 +37,7 @@ type regionRemoveCommand struct {
 	Yes bool `name:"yes" help:"Do not ask for confirmation"`
 }
 
-// Run removes a region after asking for confirmation.
+// Run asks for confirmation and removes a region.
 func (c *regionRemoveCommand) Run(out io.Writer) error {
 	if !c.Yes {
 		if !isTerminal(os.Stdin) {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// renamed lists the former names of commands. The former names and their environment variables work for one release.
+// renamed lists the former names of commands. The former names and the corresponding environment variables work for one
+// release.
 var renamed = []struct{ from, to string }{
 	{"partitions", "partition list"},
 	{"history", "partition history"},
@@ -21,8 +22,8 @@ var renamed = []struct{ from, to string }{
 	{"recover survey", "recover inspect"},
 }
 
-// presentCommand replaces the former name of a command in a command line with its current name. If it replaces a name,
-// presentCommand prints a warning.
+// presentCommand replaces the former name of a command in a command line with the current name. If it replaces a name,
+// it prints a warning.
 func presentCommand(args []string, stderr io.Writer) []string {
 	for _, r := range renamed {
 		former := strings.Fields(r.from)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFormerNamesOfCommands checks that a former name of a command has the effect of the current name and prints a
-// warning that contains the current name.
+// TestFormerNamesOfCommands checks that a former command name has the same effect as the current name. The command must
+// also print a warning that contains the current name.
 func TestFormerNamesOfCommands(t *testing.T) {
 	for _, r := range renamed {
 		var former, present, warning, stderr bytes.Buffer

@@ -67,7 +67,7 @@ func (c *restoreCommand) Run(out io.Writer) error {
 	return nil
 }
 
-// source returns the backup to restore, and the point in time if --at is given.
+// source returns the backup to restore. If --at is set, source also returns the point in time.
 func (c *restoreCommand) source(ctx context.Context, target backup.Target) (*archive.Manifest, *backup.Point, error) {
 	if c.At == "" {
 		m, err := backup.Newest(ctx, target, c.ID)
@@ -95,10 +95,10 @@ func (c *restoreCommand) source(ctx context.Context, target backup.Target) (*arc
 	return p.Manifest, p, nil
 }
 
-// newestWord stands for the most recent restore point.
+// newestWord is the value of --at that selects the most recent restore point.
 const newestWord = "newest"
 
-// parseTime parses a time. A time without a zone is in UTC.
+// parseTime parses a time. If the text contains no time zone, the time is in UTC.
 func parseTime(text string) (time.Time, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
 		"2006-01-02 15:04:05 MST"} {

@@ -35,7 +35,7 @@ type shellCommand struct {
 	clientTLS
 }
 
-// Run starts an interactive shell on a terminal. Otherwise, it executes statements from its input until the end of the
+// Run starts an interactive shell on a terminal. Otherwise, it executes statements from the input until the end of the
 // input or the first error.
 func (c *shellCommand) Run(out io.Writer) error {
 	o, err := c.options(out)
@@ -75,7 +75,7 @@ func (c *shellCommand) Run(out io.Writer) error {
 	return s.Interact(ctx, t)
 }
 
-// restoreWhenEnded restores the terminal when the process receives a signal to end.
+// restoreWhenEnded restores the terminal when a signal ends the process.
 func restoreWhenEnded(t *shell.Terminal) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGTERM, syscall.SIGHUP)
@@ -109,7 +109,7 @@ func (c *shellCommand) options(out io.Writer) (o shell.Options, err error) {
 		Color: isColorful(out), Out: out, Err: os.Stderr}, nil
 }
 
-// input returns the input and its name for error messages, or nil for an interactive shell.
+// input returns the input and the input's name for error messages. For an interactive shell, the input is nil.
 func (c *shellCommand) input() (in io.Reader, name string, err error) {
 	switch {
 	case c.Execute != "" && c.File != "":
@@ -119,7 +119,7 @@ func (c *shellCommand) input() (in io.Reader, name string, err error) {
 	case c.File == "-" || c.File == "" && !term.IsTerminal(int(os.Stdin.Fd())):
 		return os.Stdin, "stdin", nil
 	case c.File != "":
-		f, err := os.Open(c.File) // the end of the process closes it
+		f, err := os.Open(c.File) // the file is closed when the process ends
 		return f, c.File, err
 	case !term.IsTerminal(int(os.Stdout.Fd())):
 		return nil, "", errors.New("cannot start an interactive shell: standard output is not a terminal. Use -e or -f")
@@ -135,7 +135,8 @@ func withPort(addr string) string {
 	return net.JoinHostPort(strings.Trim(addr, "[]"), "9042")
 }
 
-// isColorful reports whether to use colors: on a terminal, unless NO_COLOR is set (see no-color.org).
+// isColorful reports whether the shell uses colors. It returns true for a terminal unless NO_COLOR is set (see
+// no-color.org).
 func isColorful(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

@@ -32,8 +32,8 @@ type nodeProcess struct {
 
 var readyLine = regexp.MustCompile(`^Ilion is ready: CQL on ([0-9.:]+), data in `)
 
-// startProcess starts a node with the data directory dir. testscript.Main has added this test binary to the PATH as
-// ilion.
+// startProcess starts a node with the data directory dir. testscript.Main adds this test binary to the PATH under the
+// name ilion.
 func startProcess(t *testing.T, dir string) *nodeProcess {
 	t.Helper()
 	p := &nodeProcess{Cmd: exec.Command("ilion", "start", "--data", dir, "--cql", "127.0.0.1:0", "--http", "off",
@@ -75,7 +75,7 @@ func (p *nodeProcess) end(t *testing.T) syscall.WaitStatus {
 	}
 }
 
-// stall sends requests and does not read their responses, so the node must wait for these requests when it stops.
+// stall sends requests but does not read the responses. Therefore, the node must wait for these requests when it stops.
 func stall(t *testing.T, addr string) *rawclient.Conn {
 	t.Helper()
 	c, err := rawclient.Dial(t.Context(), addr, rawclient.Options{})
@@ -100,15 +100,15 @@ func stall(t *testing.T, addr string) *rawclient.Conn {
 	if _, err := c.Write(frames); err != nil {
 		t.Fatal(err)
 	}
-	// The first byte of a response shows that the requests have arrived.
+	// After the first byte of a response, the requests have arrived.
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// TestSignals checks that SIGTERM and SIGINT stop a node cleanly, with exit code 0 and without a leftover lock. A
-// second signal immediately ends a node that is waiting for requests in flight.
+// TestSignals checks that SIGTERM and SIGINT stop a node cleanly. The exit code must be 0, and the lock must be
+// removed. A second signal must immediately end a node that is waiting for in-flight requests.
 func TestSignals(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -127,7 +127,7 @@ func TestSignals(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// The node no longer accepts connections, so the first signal has arrived.
+	// If the node does not accept connections, the first signal has arrived.
 	eventually.True(t, "it stops to listen", func() bool {
 		other, err := rawclient.Dial(t.Context(), p.addr, rawclient.Options{Timeout: time.Second})
 		if err == nil {
@@ -141,7 +141,7 @@ func TestSignals(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// If the node had waited for the requests, it would have exited with an exit code instead of a signal.
+	// A node that waits for the requests ends with an exit code instead of a signal.
 	if s := p.end(t); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("after the second signal: signaled %v, exit code %d", s.Signaled(), s.ExitStatus())
 	}

@@ -12,5 +12,6 @@ import (
 // hangup contains the signals that make a node reload its certificates.
 var hangup = []os.Signal{syscall.SIGHUP}
 
-// ownFiles restricts new files to the user of the process: files 0600, directories 0700.
+// ownFiles restricts access to new files to the user of the process. New files have the mode 0600, and new directories
+// have the mode 0700.
 func ownFiles() { syscall.Umask(0o077) }

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 )
 
-// startCommand holds the options of `ilion start`. A nil pointer means that the option was not given: the value of the
+// startCommand holds the options of `ilion start`. If a pointer is nil, the option is not set, and the value from the
 // configuration file or the default applies.
 type startCommand struct {
 	Data           *string  `placeholder:"DIR" help:"Data directory (default ./ilion-data)"`
@@ -40,7 +40,7 @@ type startCommand struct {
 	LogLevel       string   `enum:"debug,info,warn,error" default:"info" help:"Minimum log level: ${enum} (default ${default})"`
 }
 
-// defaultREST is the default REST address. A node starts without REST if this address is in use.
+// defaultREST is the default REST address. If this address is in use, a node starts without REST.
 const defaultREST = "127.0.0.1:8081"
 
 func (c *startCommand) options(log *slog.Logger) (options.Options, error) {
@@ -76,8 +76,8 @@ func (c *startCommand) options(log *slog.Logger) (options.Options, error) {
 	return o, nil
 }
 
-// Run starts a node and serves until SIGINT or SIGTERM. A second signal ends the process immediately. SIGHUP reloads
-// the certificates.
+// Run runs a node until SIGINT or SIGTERM. A second signal ends the process immediately. SIGHUP reloads the
+// certificates.
 func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	if err := checkEnvironment(line); err != nil {
 		return err
@@ -107,13 +107,13 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 	for {
 		select {
 		case <-hangups:
-			_ = n.Reload() // which logs
+			_ = n.Reload() // Reload logs errors
 		case <-ctx.Done():
 			stop()
 			return n.Close()
 		case <-n.Failed():
 			err := n.Err()
-			_ = n.Close() // the operator must see the failure instead of errors from closing
+			_ = n.Close() // the operator must see the failure instead of the error from Close
 			if errors.Is(err, node.ErrLeft) {
 				fmt.Fprintln(out, "Ilion stopped: "+err.Error())
 				return nil
@@ -125,7 +125,7 @@ func (c *startCommand) Run(out io.Writer, line *kong.Context) error {
 
 func newLogger(format, level string) *slog.Logger {
 	var l slog.Level
-	// slog knows all levels of the enum.
+	// The enum contains only levels that slog supports.
 	_ = l.UnmarshalText([]byte(level))
 	opts := &slog.HandlerOptions{Level: l}
 	if format == "json" {

@@ -21,7 +21,7 @@ type statusCommand struct {
 // Run prints the state of the cluster from the perspective of one node.
 func (c *statusCommand) Run(out io.Writer) error {
 	return c.show(out, func(ctx context.Context) (any, func(io.Writer), error) {
-		// JSON output is passed through unchanged, because a newer node may return more fields.
+		// JSON output contains the response unchanged, because a newer node may return additional fields.
 		var whole json.RawMessage
 		if err := c.fetch(ctx, "/status", &whole); err != nil {
 			return nil, nil, err
@@ -47,7 +47,7 @@ func (d *adminClient) parse(body []byte) (*admin.Status, error) {
 
 func printStatus(out io.Writer, s *admin.Status) {
 	fmt.Fprintf(out, "Cluster %s, schema %s\n", s.Cluster, s.Schema)
-	if s.Software != "" { // absent in earlier versions
+	if s.Software != "" { // empty for earlier versions
 		fmt.Fprintf(out, "Ilion %s, feature level %d\n", s.Software, s.Level)
 	}
 	if len(s.Nodes) == 0 {

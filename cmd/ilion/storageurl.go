@@ -14,13 +14,13 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bucket"
 )
 
-// storageURL holds the options for access to a backup repository.
+// storageURL holds the options for accessing a backup repository.
 type storageURL struct {
 	KeyFile string    `name:"key-file" env:"ILION_BACKUP_KEY_FILE" placeholder:"FILE" help:"Encryption key, from ilion backup key"`
 	S3      s3Options `embed:"" prefix:"s3-"`
 }
 
-// s3Options holds the options for access to S3.
+// s3Options holds the options for accessing S3.
 type s3Options struct {
 	Endpoint    string `env:"AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"S3 endpoint (default: AWS)"`
 	Region      string `env:"AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" help:"Region of the bucket (default ${default})"`
@@ -30,7 +30,7 @@ type s3Options struct {
 	CA          string `name:"ca" env:"AWS_CA_BUNDLE" placeholder:"FILE" help:"Certificate authority (PEM; default: the system's)"`
 }
 
-// open opens the repository at a directory or URL.
+// open opens the repository in a directory or at a URL.
 func (p *storageURL) open(ctx context.Context, name string, create bool) (backup.Target, error) {
 	at := backup.Place{Name: name, Bucket: bucket.Options{Endpoint: p.S3.Endpoint, Region: p.S3.Region,
 		Style: p.S3.Style, Credentials: p.S3.credentials}}
@@ -53,7 +53,7 @@ func (p *storageURL) open(ctx context.Context, name string, create bool) (backup
 	return at.Open(ctx, create)
 }
 
-// credentials returns the credentials from the environment, or from the credentials file.
+// credentials returns the credentials from the environment or the credentials file.
 func (s *s3Options) credentials() (bucket.Credentials, error) {
 	if c, ok, err := bucket.FromEnvironment(os.Getenv); ok || err != nil {
 		return c, err

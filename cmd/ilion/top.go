@@ -27,11 +27,12 @@ type topCommand struct {
 	JSON     bool          `name:"json" help:"Print once as JSON"`
 }
 
-// topIntervalMin is the minimum refresh interval. It is limited because each refresh sends requests to all nodes.
+// topIntervalMin is the minimum refresh interval. The interval is limited because each refresh sends requests to all
+// nodes.
 const topIntervalMin = 200 * time.Millisecond
 
-// Run shows the request-unit usage of tables, physical partitions, keys, and users: continuously in a terminal, or once
-// otherwise.
+// Run shows the request-unit usage of tables, physical partitions, keys, and users. On a terminal, it updates the
+// output continuously. Otherwise, it prints the usage once.
 func (c *topCommand) Run(out io.Writer) error {
 	if c.Interval < topIntervalMin {
 		return &usageError{fmt.Sprintf("invalid --interval %v: expected at least %v", c.Interval, topIntervalMin)}
@@ -71,12 +72,13 @@ func (c *topCommand) refresh() (spent *admin.Usage, body []byte, err error) {
 	return spent, body, nil
 }
 
-// Terminal control sequences of ECMA-48, and sequences of xterm that all terminal emulators support.
+// These constants are terminal control sequences of ECMA-48 and xterm. All terminal emulators support the xterm
+// sequences.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // the alternate screen, without a cursor
+	enterScreen = "\x1b[?1049h\x1b[?25l" // selects the alternate screen and hides the cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	home        = "\x1b[H"
-	endOfLine   = "\x1b[K\r\n" // clears the previous content
+	endOfLine   = "\x1b[K\r\n" // clears the rest of the line
 	endOfScreen = "\x1b[J"
 )
 
@@ -86,7 +88,7 @@ type looked struct {
 	err   error
 }
 
-// live refreshes the screen until the user quits, and then restores the terminal.
+// live refreshes the screen until the user quits. Then it restores the terminal.
 func (c *topCommand) live(screen *os.File, spent *admin.Usage) error {
 	before, err := term.MakeRaw(int(os.Stdin.Fd()))
 	if err != nil {
@@ -125,7 +127,7 @@ func (c *topCommand) live(screen *os.File, spent *admin.Usage) error {
 	}
 }
 
-// lookAgain fetches the usage once per interval. Errors are reported and retried.
+// lookAgain fetches the usage once per interval. After an error, it reports the error and continues.
 func (c *topCommand) lookAgain(ctx context.Context, to chan<- looked) {
 	for {
 		select {
@@ -142,7 +144,7 @@ func (c *topCommand) lookAgain(ctx context.Context, to chan<- looked) {
 	}
 }
 
-// readKeys forwards key presses. The end of the input counts as q.
+// readKeys forwards key presses. The end of the input is treated like the key q.
 func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 	key := make([]byte, 1)
 	for {
@@ -160,8 +162,7 @@ func readKeys(ctx context.Context, from io.Reader, to chan<- byte) {
 	}
 }
 
-// draw overwrites the screen with a view. draw uses a single write and does not clear the screen first, which avoids
-// flicker.
+// draw overwrites the screen with a view. To avoid flicker, it uses a single write and does not clear the screen first.
 func draw(screen *os.File, v topView, spent *admin.Usage, failed error) error {
 	width, height, err := term.GetSize(int(screen.Fd()))
 	if err != nil {

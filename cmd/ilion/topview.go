@@ -26,7 +26,7 @@ const (
 	topViews
 )
 
-// press returns the view after a key press, and whether the key quits.
+// press returns the next view after a key press. It also reports whether the key quits the program.
 func (v topView) press(key byte) (next topView, quit bool) {
 	switch key {
 	case 't':
@@ -39,7 +39,7 @@ func (v topView) press(key byte) (next topView, quit bool) {
 		return byUser, false
 	case '\t':
 		return (v + 1) % topViews, false
-	case 'q', 3, 4: // includes Ctrl-C and Ctrl-D, which arrive as bytes
+	case 'q', 3, 4: // 3 is Ctrl-C and 4 is Ctrl-D
 		return v, true
 	}
 	return v, false
@@ -51,8 +51,8 @@ type topRow struct {
 	partition uint64
 	name      string
 	units     float64
-	// requests and throttled are per second. share is the fraction of the parent row. share and utilization are from 0
-	// to 1.
+	// requests and throttled are rates per second. share is the fraction of the parent row's usage. share and
+	// utilization are between 0 and 1.
 	requests, throttled, share, utilization float64
 	throughput, shared                      int64
 	hot                                     bool
@@ -137,7 +137,7 @@ func (v topView) text(spent *admin.Usage) string {
 			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\n", r.name, r.units, r.requests, r.throttled)
 		}
 	}
-	_ = w.Flush() // writes to a buffer do not fail
+	_ = w.Flush() // writes to a buffer cannot fail
 	return b.String()
 }
 
@@ -156,8 +156,8 @@ func printTop(out io.Writer, spent *admin.Usage) error {
 	return nil
 }
 
-// lines returns the lines of a screen: a heading, the rows that fit, and a line that explains the keys or shows the
-// error from the last refresh.
+// lines returns the lines of a screen. They are a heading, the rows that fit on the screen, and a last line. The last
+// line explains the keys or shows the error from the last refresh.
 func (v topView) lines(spent *admin.Usage, failed error, width, height int) []string {
 	var units, requests, throttled float64
 	for _, r := range byTable.rows(spent) {

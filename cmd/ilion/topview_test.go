@@ -27,8 +27,8 @@ var topSample = &admin.Usage{Users: []usage.User{
 	}},
 }}
 
-// TestTopViews checks that each view lists the heaviest entries first and that the values of a table are the sums of
-// the values of its partitions. Keys select a view or quit.
+// TestTopViews checks that each view lists entries in descending order of usage. The values of a table must be the sums
+// of the values of the table's partitions. The test also checks the keys.
 func TestTopViews(t *testing.T) {
 	for v, want := range []string{
 		"TABLE    RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT  BUSIEST PARTITION\n" +
@@ -63,8 +63,8 @@ func TestTopViews(t *testing.T) {
 	}
 }
 
-// TestTopFits checks that the output has no more lines and columns than the terminal, for every size. The last line
-// shows the keys or an error. No escape sequence in a partition key reaches the terminal.
+// TestTopFits checks that the output fits on the terminal for every terminal size. The last line must show the keys or
+// an error. The output must not contain escape sequences from partition keys.
 func TestTopFits(t *testing.T) {
 	for v := range topViews {
 		for _, size := range [][2]int{{1, 1}, {20, 3}, {80, 4}, {200, 60}} {
@@ -85,7 +85,7 @@ func TestTopFits(t *testing.T) {
 	}
 }
 
-// TestTopAtOlderNode checks the error for a node of an earlier version that does not report usage.
+// TestTopAtOlderNode checks the error for a node with an earlier version that does not report usage.
 func TestTopAtOlderNode(t *testing.T) {
 	older := httptest.NewServer(http.NotFoundHandler())
 	defer older.Close()
@@ -95,8 +95,8 @@ func TestTopAtOlderNode(t *testing.T) {
 	}
 }
 
-// TestTopShares checks that a table that shares the throughput of its keyspace shows its fraction of the throughput
-// and of the usage.
+// TestTopShares checks a table that shares the throughput of its keyspace. The output must show the table's share of
+// the throughput and of the usage.
 func TestTopShares(t *testing.T) {
 	want := "TABLE      RU/S  REQUESTS/S  THROTTLED/S  THROUGHPUT                BUSIEST PARTITION\n" +
 		"ks.shares  3     1           0            4000 of 12000, uses 25 %  0 %\n"

@@ -13,7 +13,7 @@ type upgradeCommand struct {
 	Yes bool `name:"yes" help:"Do not ask for confirmation"`
 }
 
-// Run raises the feature level of the cluster after asking for confirmation, because an upgrade is irreversible.
+// Run raises the feature level of the cluster. It first asks for confirmation, because an upgrade is irreversible.
 func (c *upgradeCommand) Run(out io.Writer) error {
 	if !c.Yes {
 		if !isTerminal(os.Stdin) {

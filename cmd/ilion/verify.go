@@ -19,7 +19,7 @@ type verifyCommand struct {
 	Index verifyIndexCommand `cmd:"" help:"Check that an index contains all rows of its table"`
 }
 
-// verifyOptions holds the options of both commands.
+// verifyOptions holds the options that both verify commands share.
 type verifyOptions struct {
 	adminClient
 	Rate   int  `name:"rate" default:"10000" placeholder:"ROWS" help:"Maximum number of rows to check per second (default ${default})"`
@@ -45,11 +45,11 @@ func (c *verifyIndexCommand) Run(out io.Writer) error { return c.verify(out, "in
 const (
 	// verifyPageRows is the number of rows that one request checks.
 	verifyPageRows = 1000
-	// verifyShown is the maximum number of differences to print. All differences are counted.
+	// verifyShown is the maximum number of printed differences. All differences are counted.
 	verifyShown = 100
 )
 
-// verify checks all rows, page by page.
+// verify checks all rows page by page.
 func (c *verifyOptions) verify(out io.Writer, kind, name string) error {
 	if c.Rate < 1 {
 		return &usageError{"invalid --rate: expected a number of at least 1"}

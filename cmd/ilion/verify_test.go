@@ -32,8 +32,8 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyPages checks with a simulated node that ilion verify requests all pages. The test checks the counted rows
-// and the exit code. At most 100 differences are printed, and all of them are counted.
+// TestVerifyPages checks with a simulated node that ilion verify requests all pages. It also checks the number of rows
+// and the exit code. The command must print at most 100 differences but count all differences.
 func TestVerifyPages(t *testing.T) {
 	many := make([]view.Difference, verifyShown)
 	for i := range many {
@@ -49,7 +49,7 @@ func TestVerifyPages(t *testing.T) {
 	for _, c := range []struct {
 		pages  map[string]view.VerifyResponse
 		args   []string
-		out    string // the end of its output
+		out    string // end of the output
 		err    string
 		code   int
 		asked  string

@@ -32,14 +32,15 @@ const (
 	verifySpaceMin    = 256 << 20
 	// verifyParallel is the number of files that are restored concurrently.
 	verifyParallel = 4
-	// builtWait is the time limit for building indexes and views, and builtPause is the polling interval.
+	// builtWait is the time limit for building indexes and views. builtPause is the polling interval.
 	builtWait  = 6 * time.Hour
 	builtPause = 200 * time.Millisecond
 )
 
 // verifyNode verifies a backup by restoring it into a temporary node.
 type verifyNode struct {
-	// dir is the parent of the node's data directory. Empty means the system's directory for temporary files.
+	// dir is the parent of the node's data directory. If dir is empty, the parent is the system's directory for
+	// temporary files.
 	dir      string
 	target   backup.Target
 	manifest *archive.Manifest
@@ -47,7 +48,7 @@ type verifyNode struct {
 	out      io.Writer
 }
 
-// verify restores the backup, compares the restored rows with the backup, and removes the temporary node.
+// verify restores the backup into a temporary node, compares the restored rows with the backup, and removes the node.
 func (s *verifyNode) verify(ctx context.Context) (err error) {
 	began := time.Now()
 	if s.dir == "" {
@@ -85,7 +86,7 @@ func (s *verifyNode) verify(ctx context.Context) (err error) {
 	return s.report(found, time.Since(began))
 }
 
-// room checks that the disk has enough space for the restored data.
+// room returns an error if the disk does not have enough space for the restored data.
 func (s *verifyNode) room() error {
 	usage, err := vfs.Default.GetDiskUsage(s.dir)
 	if err != nil {
@@ -101,8 +102,8 @@ func (s *verifyNode) room() error {
 	return nil
 }
 
-// startVerifyNode starts a node that only this process can use: requests arrive at the admin socket in its directory,
-// and the password of its only user is discarded.
+// startVerifyNode starts a node that only this process can use. The node accepts requests only at the admin socket in
+// its directory. The password of the only user is discarded.
 func startVerifyNode(ctx context.Context, dir string) (*node.Node, error) {
 	hash, err := bcrypt.GenerateFromPassword([]byte(rand.Text()), bcrypt.MinCost)
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *verifyNode) restore(ctx context.Context, at *adminClient) (finished boo
 	return r.Finished(), err
 }
 
-// derived waits until views and indexes are built and compares them with their tables.
+// derived waits until all views and indexes are built. Then it compares the views and indexes with their tables.
 func (s *verifyNode) derived(ctx context.Context, at *adminClient, found *backup.Compared) error {
 	for _, kind := range []struct {
 		name  string
@@ -142,7 +143,7 @@ func (s *verifyNode) derived(ctx context.Context, at *adminClient, found *backup
 	return nil
 }
 
-// compareBuilt waits until a view or an index is built and compares it with its table.
+// compareBuilt waits until a view or an index is built. Then it compares the view or index with the table.
 func compareBuilt(ctx context.Context, at *adminClient, kind, name string) error {
 	for until := time.Now().Add(builtWait); ; {
 		var said bytes.Buffer
@@ -164,7 +165,7 @@ func compareBuilt(ctx context.Context, at *adminClient, kind, name string) error
 	}
 }
 
-// report prints the result.
+// report prints the result of the verification.
 func (s *verifyNode) report(found *backup.Compared, took time.Duration) error {
 	if found.Different > 0 {
 		for _, example := range found.Examples {

@@ -10,12 +10,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Address returns the address at which clients reach a node, for events and for system.peers. ok is false if the
-// address is unknown. local is the address at which the requesting client reached this node, or an invalid address.
+// Address returns the address at which clients reach a node, for events and for system.peers. If the address is
+// unknown, ok is false. local is the address at which the requesting client has reached this node, or an invalid
+// address.
 //
-// If a node listens for clients on all of its addresses, clients are assumed to reach it at its internal address. If
-// the internal address is the loopback address, all nodes run on one machine. Clients then reach them at the address
-// that they have already used.
+// If a node listens for clients on all addresses, Address assumes that clients reach the node at its internal address.
+// If the internal address is a loopback address, all nodes run on one machine, and Address uses the address local.
 func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 	port := e.RPC.Port()
 	if port == 0 {
@@ -35,8 +35,8 @@ func (e *Endpoint) Address(local netip.AddrPort) (a netip.AddrPort, ok bool) {
 
 func specified(a netip.Addr) bool { return a.IsValid() && !a.IsUnspecified() }
 
-// ownAddress returns the address of this node for a client. If the node does not know its address, this is the address
-// that the client dialed.
+// ownAddress returns the address of this node for a client. If the node does not know its address, ownAddress returns
+// the address that the client has dialed.
 func (e *Endpoint) ownAddress(local netip.AddrPort) netip.AddrPort {
 	if !specified(e.RPC.Addr()) && specified(local.Addr()) &&
 		(!specified(e.Listen.Addr()) || e.Listen.Addr().IsLoopback()) {
@@ -56,14 +56,14 @@ func (e *Endpoint) internal(rpc netip.AddrPort) netip.AddrPort {
 	return rpc
 }
 
-// peer is another node as shown to clients: its internal address and its client address.
+// peer holds the internal address and the client address of another node.
 type peer struct {
 	*Endpoint
 	node, rpc netip.AddrPort
 }
 
-// shownPeers maps host IDs to the nodes that clients can use: nodes that have joined and are reachable. If other nodes
-// were listed, drivers would log a warning at each refresh, or fail.
+// shownPeers returns the nodes that have joined and are reachable, by host ID. If clients received other nodes, drivers
+// would log a warning at each refresh or fail.
 func (n *NodeInfo) shownPeers(local netip.AddrPort) []peer {
 	peers := make([]peer, 0, len(n.Peers))
 	for i := range n.Peers {

@@ -22,7 +22,7 @@ type builder struct {
 	table  *schema.Table
 	schema *schema.Schema
 	info   *NodeInfo
-	// key is the only requested partition. key is nil if all partitions are requested.
+	// key is the key of the requested partition. If all partitions are requested, key is nil.
 	key  []byte
 	rows []Row
 }
@@ -69,11 +69,11 @@ func appendCells(cells []row.Cell, c *schema.Column, wire []byte) []row.Cell {
 	return cells
 }
 
-// The functions below return values in wire format.
+// The following functions return values in wire format.
 
 func text(s string) []byte { return append([]byte{}, s...) }
 
-// textOrNull returns null for an empty text.
+// textOrNull returns a text, or null for an empty text.
 func textOrNull(s string) []byte {
 	if s == "" {
 		return nil
@@ -96,7 +96,7 @@ func double(v float64) []byte { return binary.BigEndian.AppendUint64(nil, math.F
 
 func uuidValue(u schema.UUID) []byte { return append([]byte{}, u[:]...) }
 
-// inet returns null for an invalid address.
+// inet returns an address, or null for an invalid address.
 func inet(a netip.Addr) []byte {
 	if !a.IsValid() {
 		return nil

@@ -17,29 +17,28 @@ import (
 // Publication notifies a listener of a schema change.
 type Publication struct {
 	Old, New *schema.Schema
-	// Events holds the results of Apply. Events is empty if the schema was loaded or synchronized.
+	// Events holds the results of Apply. If the schema was loaded or synchronized, Events is empty.
 	Events []schema.Event
 }
 
-// Catalog holds the schema to which statements are bound. Catalog is safe for concurrent use.
+// Catalog holds the schema to which statements are bound. It is safe for concurrent use.
 type Catalog struct {
 	snapshot atomic.Pointer[schema.Schema]
 	info     func() NodeInfo
 	release  *compat.Release
 
-	mu        sync.Mutex // serializes Publish and protects listeners
+	mu        sync.Mutex // serializes Publish and guards listeners
 	listeners map[int]func(Publication)
 	next      int
 }
 
-// New returns a catalog with the schema initial. Missing system keyspaces are added to the schema. info returns the
-// content of system.local and similar tables. It is called once for every query of these tables, so it must be fast. It
-// should copy data that has been prepared.
+// New returns a catalog with the schema initial. It adds missing system keyspaces to the schema. info returns the
+// content of system.local and similar tables. info is called once for every query of these tables, so it must be fast.
 func New(initial *schema.Schema, info func() NodeInfo) *Catalog {
 	return NewForRelease(compat.Cassandra40, initial, info)
 }
 
-// NewForRelease works like New, but uses the system keyspaces of the given Cassandra release.
+// NewForRelease works like New but uses the system keyspaces of the given Cassandra release.
 func NewForRelease(r *compat.Release, initial *schema.Schema, info func() NodeInfo) *Catalog {
 	c := &Catalog{info: info, release: r, listeners: map[int]func(Publication){}}
 	c.snapshot.Store(c.WithSystem(initial))
@@ -58,7 +57,8 @@ func (c *Catalog) Datacenters() []string {
 	return info.Datacenters()
 }
 
-// TableName returns the name of a table including its keyspace. If the table does not exist, it returns the table's ID.
+// TableName returns the name of a table including its keyspace. If the table does not exist, TableName returns the
+// table's ID.
 func (c *Catalog) TableName(id uint32) string {
 	if t := c.Snapshot().TableByID(id); t != nil {
 		return t.String()
@@ -66,7 +66,7 @@ func (c *Catalog) TableName(id uint32) string {
 	return fmt.Sprint(id)
 }
 
-// UserTable returns the user table with the given ID, or nil if none exists.
+// UserTable returns the user table with the given ID, or nil if the table does not exist.
 func (c *Catalog) UserTable(id uint32) *schema.Table {
 	if t := c.Snapshot().TableByID(id); t != nil && id >= keys.FirstTable && !schema.IsSystem(t.Keyspace) {
 		return t
@@ -89,11 +89,11 @@ func (c *Catalog) UserTableNamed(name string) (*schema.Table, error) {
 	return nil, fmt.Errorf("table %s does not exist", name)
 }
 
-// Info returns the node's information about itself.
+// Info returns the information that the node provides about itself.
 func (c *Catalog) Info() NodeInfo { return c.info() }
 
-// Publish makes s the current schema and notifies the listeners in the order of their subscription. Publish ignores a
-// schema that is not newer than the current schema.
+// Publish makes s the current schema and notifies the listeners in the order of their subscription. If s is not newer
+// than the current schema, Publish has no effect.
 func (c *Catalog) Publish(s *schema.Schema, events ...schema.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *Catalog) Subscribe(listener func(Publication)) (cancel func()) {
 }
 
 // CheckWritable rejects modifications of virtual tables, of system tables, and of containers. The errors have
-// Cassandra's texts.
+// Cassandra's error texts.
 func CheckWritable(t *schema.Table) error {
 	if schema.IsVirtualSystem(t.Keyspace) {
 		return dberr.Invalidf("Modification is not supported by table %s", t)
@@ -137,9 +137,9 @@ func CheckWritable(t *schema.Table) error {
 	return t.CheckWritable()
 }
 
-// IsCacheKeysTable reports whether a virtual table shows the keys of one of Cassandra's caches. In Cassandra, deleting
-// a key makes a change of roles or permissions effective immediately. In Ilion, changes are always effective
-// immediately, so a deletion has no effect.
+// IsCacheKeysTable reports whether a virtual table lists the keys of a Cassandra cache. In Cassandra, a role change
+// takes effect immediately if the client deletes the cache key. In Ilion, role changes always take effect immediately,
+// so the deletion has no effect.
 func IsCacheKeysTable(t *schema.Table) bool {
 	return schema.IsVirtualSystem(t.Keyspace) && strings.HasSuffix(t.Name, "_cache_keys")
 }

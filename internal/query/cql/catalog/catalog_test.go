@@ -138,7 +138,7 @@ func (testDiagnostics) Ring() []RingNode {
 	return []RingNode{{Node: strings.Repeat("0a", 16), Tokens: []int64{-1, 5}, Share: 1}}
 }
 
-// testSchema returns a schema with a keyspace that contains one object of every kind.
+// testSchema returns a schema that contains an object of every kind.
 func testSchema(t *testing.T) *schema.Schema {
 	t.Helper()
 	s := schema.New()
@@ -185,8 +185,8 @@ func testSchema(t *testing.T) *schema.Schema {
 	return s
 }
 
-// TestRowsAreOfTheDeclaredTypes checks (A4): in every row of every virtual table, each cell belongs to a column of the
-// table, and the cells and keys are valid values of the column types.
+// TestRowsAreOfTheDeclaredTypes checks (A4) for every row of every virtual table. Each cell must belong to a column of
+// the table. Cells and keys must be valid values of the column types.
 func TestRowsAreOfTheDeclaredTypes(t *testing.T) {
 	// without column_masks and sai_column_indexes
 	t.Run("4.0", func(t *testing.T) { testRows(t, compat.Cassandra40, len(fillers)-2) })
@@ -271,7 +271,7 @@ func checkRow(t *testing.T, table *schema.Table, r *Row) {
 type lister struct {
 	table *schema.Table
 	lines []string
-	stop  int // stop after this number of rows; 0 means never
+	stop  int // number of rows after which the visitor stops, or 0 for no limit
 	rows  int
 }
 
@@ -310,8 +310,9 @@ func read(t *testing.T, c *Catalog, table *schema.Table, cmd command.Read, stop 
 	return l.lines
 }
 
-// TestReadBehavesAsAStore checks (A3) on system_schema.columns: the order of rows, reads of single partitions, and
-// slices in both directions. Stopping and resuming at any position must return the rows of one uninterrupted read.
+// TestReadBehavesAsAStore checks (A3) on system_schema.columns. It checks the order of rows, reads of single
+// partitions, and slices in both directions. If a read stops and resumes at any position, the rows must be the same as
+// for an uninterrupted read.
 func TestReadBehavesAsAStore(t *testing.T) {
 	c := New(testSchema(t), testInfo)
 	columns := c.Snapshot().Table("system_schema", "columns")
@@ -392,8 +393,8 @@ func (c *collector) Row(clustering []byte, _ *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestPublish checks (A1) and (A2): listeners are notified in order, older schemas are ignored, and the system
-// keyspaces always exist.
+// TestPublish checks (A1) and (A2). Listeners must be notified in order, older schemas must be ignored, and the system
+// keyspaces must always exist.
 func TestPublish(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	var heard []string
@@ -420,8 +421,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestSystemTables checks that the IDs of system tables are unique, that they have the UUIDs that Cassandra gives them,
-// and that virtual keyspaces are not in system_schema.
+// TestSystemTables checks that the IDs of system tables are unique and that the UUIDs are the same as in Cassandra.
+// system_schema must not contain virtual keyspaces.
 func TestSystemTables(t *testing.T) {
 	c := New(schema.New(), testInfo)
 	s := c.Snapshot()
@@ -455,8 +456,8 @@ func TestSystemTables(t *testing.T) {
 	}
 }
 
-// TestLocalShowsTheDialedAddress checks that a node that listens on all addresses shows each client the address that
-// the client used.
+// TestLocalShowsTheDialedAddress checks a node that listens on all addresses. Each client must receive the address that
+// it has dialed.
 func TestLocalShowsTheDialedAddress(t *testing.T) {
 	info := testInfo()
 	s := WithSystem(schema.New())

@@ -55,8 +55,8 @@ func shown(ctx context.Context, t *testing.T, info *NodeInfo, name string, colum
 	return out
 }
 
-// TestPeers checks that clients see each reachable node that has joined exactly once, and that the clients do not see
-// the local node as a peer.
+// TestPeers checks that the peers are the reachable nodes that have joined. Each of these nodes must occur exactly
+// once, and the local node must not be a peer.
 func TestPeers(t *testing.T) {
 	node := func(id byte, listen, rpc string, tokens ...token.Token) Endpoint {
 		return Endpoint{HostID: schema.UUID{id}, Listen: at(listen), RPC: at(rpc), Tokens: tokens}
@@ -111,8 +111,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestPeerVersions checks that a peer shows its own schema version if the version is known. Otherwise, it must show
-// this node's version, because drivers wait for equal versions.
+// TestPeerVersions checks the schema version of a peer. If the peer's version is unknown, clients must receive this
+// node's version, because drivers wait for equal versions.
 func TestPeerVersions(t *testing.T) {
 	info := &NodeInfo{Peers: []Endpoint{
 		{HostID: schema.UUID{2}, RPC: at("10.0.0.2:9042"), Tokens: []token.Token{2}},
@@ -126,8 +126,8 @@ func TestPeerVersions(t *testing.T) {
 	}
 }
 
-// TestOneStateWithinAQuery checks that all commands of one query use the same state of the nodes, and that the next
-// query uses the next state.
+// TestOneStateWithinAQuery checks that all commands of a query use the same state of the nodes. The next query must use
+// the current state.
 func TestOneStateWithinAQuery(t *testing.T) {
 	asked := 0
 	c := New(testSchema(t), func() NodeInfo {
@@ -157,7 +157,7 @@ func TestOneStateWithinAQuery(t *testing.T) {
 }
 
 // TestEffectiveReplication checks the replication in system_schema.keyspaces for every keyspace with stored rows. A
-// standalone node must show the declared replication, and a cluster must show the replication that drivers need.
+// standalone node must return the declared replication. A cluster must return the replication that drivers need.
 func TestEffectiveReplication(t *testing.T) {
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: 4}
 	s := testSchema(t)
@@ -184,7 +184,7 @@ func TestEffectiveReplication(t *testing.T) {
 	if info.EffectiveReplication = 0; show("ks") != declared {
 		t.Errorf("alone: %s, want %s", show("ks"), declared)
 	}
-	// The table shows the same replication.
+	// The table must contain the same replication.
 	info.EffectiveReplication = 4
 	want := hex.EncodeToString(mapOf(info.Replication(s.Keyspace("ks"))))
 	if got := shown(context.Background(), t, info, "system_schema.keyspaces", "keyspace_name",
@@ -193,7 +193,7 @@ func TestEffectiveReplication(t *testing.T) {
 	}
 }
 
-// TestDeclares checks how a declared replication is compared with the effective one.
+// TestDeclares checks the comparison of declared and effective replications.
 func TestDeclares(t *testing.T) {
 	info := &NodeInfo{Endpoint: Endpoint{Datacenter: "west"}, EffectiveReplication: 4}
 	for text, want := range map[string]bool{

@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Constants shown to clients.
+// Clients receive these constants from system tables.
 const (
 	NativeProtocolVersion = "5"
 
@@ -29,7 +29,7 @@ const (
 	Snitch      = "org.apache.cassandra.locator.SimpleSnitch"
 )
 
-// The default names of data center and rack.
+// These constants are the default names of the data center and the rack.
 const (
 	DefaultDatacenter = "datacenter1"
 	DefaultRack       = "rack1"
@@ -39,13 +39,14 @@ const (
 type Endpoint struct {
 	HostID           schema.UUID
 	Datacenter, Rack string
-	// Listen is the internal address, and RPC is the address for clients. If the address of RPC is unspecified
-	// (0.0.0.0), see Address.
+	// Listen is the internal address, and RPC is the address for clients. For an unspecified RPC address (0.0.0.0), see
+	// Address.
 	Listen, RPC netip.AddrPort
-	// Tokens holds the tokens of the node in ascending order. In a cluster, a node has one token. A node without tokens
-	// has not joined and is not shown as a peer.
+	// Tokens holds the tokens of the node in ascending order. A node without tokens has not joined, so clients do not
+	// receive it as a peer.
 	Tokens []token.Token
-	// SchemaVersion is the schema version of the node. If it is zero, the version of the snapshot is shown.
+	// SchemaVersion is the schema version of the node. If SchemaVersion is zero, clients receive the version of the
+	// snapshot.
 	SchemaVersion schema.UUID
 }
 
@@ -58,13 +59,13 @@ type SizeEstimate struct {
 	MeanBytes uint64
 }
 
-// Client is a connected client, for system_views.clients.
+// Client is a row of system_views.clients.
 type Client struct {
 	Remote                    netip.AddrPort
 	User                      string
 	Version                   uint8
 	DriverName, DriverVersion string
-	// Options holds the options of STARTUP. Keyspace is the keyspace set by USE.
+	// Options holds the options of the STARTUP message. Keyspace is the keyspace of the last USE statement.
 	Options   map[string]string
 	Keyspace  string
 	Encrypted bool
@@ -77,10 +78,10 @@ type PreparedStatement struct {
 	Keyspace, Query string
 }
 
-// LatencyOperation is an operation for which a latency table exists.
+// LatencyOperation is an operation with a latency table.
 type LatencyOperation uint8
 
-// The operations correspond to the tables coordinator_read_latency, coordinator_scan_latency, and
+// These operations correspond to the tables coordinator_read_latency, coordinator_scan_latency, and
 // coordinator_write_latency.
 const (
 	Reads LatencyOperation = iota
@@ -88,7 +89,7 @@ const (
 	Writes
 )
 
-// Latency is a row of a latency table. Times are in milliseconds.
+// Latency is a row of a latency table. All times are in milliseconds.
 type Latency struct {
 	Count     uint64  `json:"count"`
 	Median    float64 `json:"p50_ms"`
@@ -99,35 +100,37 @@ type Latency struct {
 
 // Replica describes a local replica of a physical partition.
 type Replica struct {
-	// Leader is the node ID of the leader. Leader is zero if the leader is unknown or the node is standalone.
+	// Leader is the node ID of the leader. If the leader is unknown or the node is standalone, Leader is zero.
 	Leader topology.NodeID
 	// DiskBytes and LogicalPartitions describe the size of the replica. Reads and Writes are the numbers of requests
-	// served since the node started.
+	// that the replica has served since the node started.
 	DiskBytes, LogicalPartitions, Reads, Writes uint64
 }
 
-// NodeInfo is the node's information about itself and its peers.
+// NodeInfo is the information that a node provides about itself and its peers.
 type NodeInfo struct {
 	// Release is the Cassandra release that the node reports. The default is 4.0.
 	Release *compat.Release
 	Endpoint
 	ClusterName string
-	// Generation increases with every start of the node. It is in seconds since the Unix epoch.
+	// Generation is a Unix time in seconds that increases with every start of the node.
 	Generation int32
-	// Peers holds the other nodes of the cluster in any order, including nodes that are down. It is not modified after
-	// the NodeInfo has been returned.
+	// Peers holds the other nodes of the cluster in any order, including nodes that are down. Peers must not be
+	// modified.
 	Peers []Endpoint
-	// EffectiveReplication is the number of replicas of every table, independent of the replication that its keyspace
-	// declares. It is four, or the possible number of voters if the cluster has fewer nodes. If it is 0, the node is
-	// standalone, and the declared replication is shown.
+	// EffectiveReplication is the actual number of replicas of every table, regardless of the declared replication. It
+	// is four, or fewer if the cluster has fewer nodes. If EffectiveReplication is 0, the node is standalone, and
+	// clients receive the declared replication.
 	EffectiveReplication int
-	// Home is the data center of the replicas. If Home is empty, this node's data center contains the replicas.
+	// Home is the data center of the replicas. If Home is empty, the replicas are in this node's data center.
 	Home string
 	// Settings holds the effective options of the node.
 	Settings map[string]string
-	// Metadata is the cluster metadata: roles, partitions, and builds of indexes. Metadata is nil if unknown.
+	// Metadata is the cluster metadata, including roles, partitions, and index builds. If the metadata is unknown,
+	// Metadata is nil.
 	Metadata *meta.State
-	// Statistics and Diagnostics provide the rows of other virtual tables. If one is nil, its tables are empty.
+	// Statistics and Diagnostics provide the rows of other virtual tables. If a field is nil, the corresponding tables
+	// are empty.
 	Statistics  Statistics
 	Diagnostics Diagnostics
 }
@@ -137,8 +140,8 @@ type Statistics interface {
 	// SizeEstimates returns size estimates of table ranges. Each range is reported by exactly one node, and the ranges
 	// of a table cover the ring.
 	SizeEstimates(ctx context.Context) []SizeEstimate
-	// Latency returns the latency of requests coordinated by this node. Latency returns false for an operation that
-	// has not been executed.
+	// Latency returns the latency of the requests that this node has coordinated. If the operation has not been
+	// executed, it returns false.
 	Latency(table uint32, op LatencyOperation) (Latency, bool)
 	// Advice returns design advice for tables. Tables that cannot be analyzed in time are omitted.
 	Advice(ctx context.Context, tables []*schema.Table) []advise.Report
@@ -148,14 +151,14 @@ type Statistics interface {
 	Users(ctx context.Context) []usage.User
 	// ViewLags returns the lag of views, by the ID of the hint index.
 	ViewLags() map[uint32]ViewLag
-	// Tables returns the statistics of tables by ID. If the time limit is reached, the remaining tables are not
+	// Tables returns the statistics of tables by ID. If the time limit has passed, the remaining tables are not
 	// sampled.
 	Tables(ctx context.Context, tables []*schema.Table) map[uint32]TableStats
 	// Replica returns the local replica of a partition, or nil.
 	Replica(p *topology.Partition) *Replica
 }
 
-// Diagnostics provides the clients and the nodes that operators see.
+// Diagnostics provides information about clients and nodes for operators.
 type Diagnostics interface {
 	// Clients returns the client connections to this node. PreparedStatements returns the statements that the clients
 	// have prepared.
@@ -169,7 +172,7 @@ type Diagnostics interface {
 	Ring() []RingNode
 }
 
-// Datacenters returns the data centers of the cluster. The node's own data center comes first.
+// Datacenters returns the data centers of the cluster. The first element is the node's own data center.
 func (n *NodeInfo) Datacenters() []string {
 	dcs := []string{n.datacenter()}
 	for i := range n.Peers {
@@ -185,7 +188,7 @@ func (n *NodeInfo) Datacenters() []string {
 	return dcs
 }
 
-// NodesIn returns the number of nodes in a data center, or of all nodes if dc is empty.
+// NodesIn returns the number of nodes in a data center. If dc is empty, it returns the number of all nodes.
 func (n *NodeInfo) NodesIn(dc string) int {
 	count := 0
 	if dc == "" || n.datacenter() == dc {
@@ -213,14 +216,13 @@ func (e *Endpoint) rack() string {
 	return e.Rack
 }
 
-// Replication returns the keyspace replication that clients see: the declared replication on a standalone node, or the
-// effective replication in a cluster.
+// Replication returns the keyspace replication that clients receive. For a standalone node, it returns the declared
+// replication. In a cluster, it returns the effective replication.
 //
-// Drivers compute the replicas of a row from this replication. With NetworkTopologyStrategy, they walk the ring from
-// the row's token and take the first node of every rack. Then they take the skipped nodes until they have all replicas
-// of the data center. Placement chooses the same nodes if it prefers nodes in ring order and new zones first. With one
-// rack, these are the next distinct nodes, as with SimpleStrategy. With several racks, SimpleStrategy would direct
-// clients to nodes in zones that already have enough replicas.
+// Drivers use this replication to compute the replicas of a row. For NetworkTopologyStrategy, drivers traverse the ring
+// from the row's token and select the first node of every rack. Then they select skipped nodes until they have all
+// replicas of the data center. Placement selects the same nodes if it prefers nodes in ring order and new zones. With
+// several racks, SimpleStrategy would direct clients to nodes in zones that already have enough replicas.
 func (n *NodeInfo) Replication(ks *schema.Keyspace) map[string]string {
 	replicas := n.EffectiveReplication
 	if replicas <= 0 || schema.IsLocalSystem(ks.Name) || schema.IsVirtualSystem(ks.Name) {
@@ -238,7 +240,7 @@ func (n *NodeInfo) home() string {
 	return n.datacenter()
 }
 
-// Declares reports whether the declared replication of a keyspace equals the actual number of replicas in their data
+// Declares reports whether the declared replication of a keyspace equals the actual number of replicas in the home data
 // center.
 func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	factor := ks.Replication["replication_factor"]
@@ -248,11 +250,10 @@ func (n *NodeInfo) Declares(ks *schema.Keyspace) bool {
 	return factor == strconv.Itoa(n.EffectiveReplication)
 }
 
-// TokensPerNode is the number of ring tokens of a node, which equals Cassandra's default of 16 virtual nodes.
+// TokensPerNode is the number of ring tokens of a node. The value equals Cassandra's default of 16 virtual nodes.
 const TokensPerNode = 16
 
-// RingTokens returns the ring tokens of a node for drivers, in ascending order. The tokens depend only on the ID of
-// the node.
+// RingTokens returns the ring tokens of a node in ascending order. The tokens depend only on the node ID.
 func RingTokens(node [16]byte) []token.Token {
 	out := make([]token.Token, TokensPerNode)
 	for i := range out {
@@ -262,15 +263,15 @@ func RingTokens(node [16]byte) []token.Token {
 	return out
 }
 
-// NodeEndpoint returns a node of the cluster in the form that drivers see.
+// NodeEndpoint returns the description of a node that drivers receive.
 func NodeEndpoint(node *meta.Node) *Endpoint {
 	e := &Endpoint{HostID: schema.UUID(node.ID), Datacenter: node.Region, Rack: node.Zone, Tokens: node.Tokens}
-	e.Listen, _ = netip.ParseAddrPort(node.Internal) // an invalid address is not shown
+	e.Listen, _ = netip.ParseAddrPort(node.Internal) // an invalid address is ignored
 	e.RPC, _ = netip.ParseAddrPort(node.CQL)
 	return e
 }
 
-// WithNodes returns a copy of n with the nodes of the cluster added. self is the ID of this node.
+// WithNodes returns a copy of n that contains the nodes of the cluster. self is the ID of this node.
 func (n NodeInfo) WithNodes(s *meta.State, self topology.NodeID, p *peers.Peers) NodeInfo {
 	n.Metadata, n.Peers, n.Home = s, nil, topology.HomeRegion(s.Topology)
 	n.EffectiveReplication = placement.EffectiveReplicas(s, n.home())

@@ -12,7 +12,7 @@ import (
 
 type queryStateKey struct{}
 
-// queryState holds the state that one query uses for all its commands, even if nodes join or leave during the query.
+// queryState holds the state that all commands of a query use, even if nodes join or leave during the query.
 type queryState struct {
 	local    netip.AddrPort
 	once     sync.Once
@@ -20,13 +20,13 @@ type queryState struct {
 	info     NodeInfo
 }
 
-// WithLocal returns the context of one query of a client that reached this node at an address. All reads in the context
-// use one state of the schema and of the nodes, with the addresses that this client can reach.
+// WithLocal returns the context for one query. local is the address at which the client has reached this node. All
+// reads in the context use the same schema and the same nodes. The results contain addresses that the client can reach.
 func WithLocal(ctx context.Context, local netip.AddrPort) context.Context {
 	return context.WithValue(ctx, queryStateKey{}, &queryState{local: local})
 }
 
-// stateFor returns the state for the query of a context.
+// stateFor returns the state of the context's query.
 func (c *Catalog) stateFor(ctx context.Context) (*schema.Schema, *NodeInfo) {
 	v, ok := ctx.Value(queryStateKey{}).(*queryState)
 	if !ok {
@@ -36,7 +36,7 @@ func (c *Catalog) stateFor(ctx context.Context) (*schema.Schema, *NodeInfo) {
 	return v.snapshot, &v.info
 }
 
-// dialedAddress returns the address at which the client reached this node, or an invalid address.
+// dialedAddress returns the address at which the client has reached this node, or an invalid address.
 func dialedAddress(ctx context.Context) netip.AddrPort {
 	if v, ok := ctx.Value(queryStateKey{}).(*queryState); ok {
 		return v.local

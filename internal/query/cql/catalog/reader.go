@@ -15,11 +15,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Row is a row of a virtual table in stored form.
+// Row is a row of a virtual table in the format of stored rows.
 type Row struct {
 	// Key is the serialized partition key. Clustering is the key form of the clustering columns.
 	Key, Clustering []byte
-	// Cells is sorted by Column, then by Path.
+	// Cells is sorted by Column and Path.
 	Cells []row.Cell
 
 	token token.Token
@@ -30,8 +30,8 @@ func (r *Row) compare(o *Row) int {
 	return cmp.Or(r.token.Compare(o.token), bytes.Compare(r.Key, o.Key), bytes.Compare(r.Clustering, o.Clustering))
 }
 
-// Read executes a command on a virtual table in the same way as a replica executes a command on a stored table. Read
-// uses the current schema, or the schema that an earlier read with the same ctx used (see WithLocal).
+// Read executes a command on a virtual table. The result is the same as for a stored table with the same rows. All
+// reads with the same context use the same schema. See WithLocal.
 func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor) error {
 	snapshot, info := c.stateFor(ctx)
 	t := snapshot.TableByID(cmd.Table)
@@ -41,7 +41,7 @@ func (c *Catalog) Read(ctx context.Context, cmd *command.Read, v command.Visitor
 	return scan(Rows(ctx, t, snapshot, info, cmd.Key), cmd, v)
 }
 
-// scan visits the rows that the command requests. rows need not be sorted.
+// scan visits the rows that the command requests. The order of rows is arbitrary.
 func scan(rows []Row, cmd *command.Read, v command.Visitor) error {
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return !wanted(&r, cmd) })
 	slices.SortFunc(rows, func(a, b Row) int { return a.compare(&b) })
@@ -66,7 +66,7 @@ func scan(rows []Row, cmd *command.Read, v command.Visitor) error {
 	return nil
 }
 
-// visit visits the rows of one partition. visit returns More if all rows were visited.
+// visit visits the rows of one partition. If it has visited all rows, it returns More.
 func visit(partition []Row, reversed bool, v command.Visitor) (command.Step, error) {
 	for i := range partition {
 		r := &partition[i]
@@ -116,15 +116,15 @@ func after(r *Row, cmd *command.Read) bool {
 	return bytes.Compare(r.Clustering, cmd.AfterClustering) > 0
 }
 
-// Rows computes the rows of a table in no particular order. If key is not nil, rows of other partitions may be omitted.
-// The result is empty for a table without data.
+// Rows computes the rows of a table in no particular order. If key is not nil, the result may omit rows of other
+// partitions. For a table without data, the result is empty.
 func Rows(ctx context.Context, t *schema.Table, s *schema.Schema, info *NodeInfo, key []byte) []Row {
 	fill := fillers[t.Keyspace+"."+t.Name]
 	if fill == nil {
 		return nil
 	}
 	if len(t.PartitionKey) > 1 {
-		key = nil // Fillers support only keys of one column.
+		key = nil // fillers support only keys of one column
 	}
 	b := &builder{ctx: ctx, table: t, schema: s, info: info, key: key}
 	fill(b)

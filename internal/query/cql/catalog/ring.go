@@ -10,12 +10,12 @@ type RingNode struct {
 	State   string `json:"state"`
 	Region  string `json:"region"`
 	Zone    string `json:"zone"`
-	// Tokens holds the tokens of the node. Share is the fraction of the ring that ends at these tokens. Drivers assume
-	// that the node is the first replica of this part of the ring.
+	// Tokens holds the tokens of the node. Share is the fraction of the ring for which drivers assume that the node is
+	// the first replica.
 	Tokens []int64 `json:"tokens"`
 	Share  float64 `json:"share"`
-	// Replicas is the number of replicas of physical partitions on the node. Leading is the number of these replicas
-	// that are leaders. DiskBytes is the size of the node's data on disk.
+	// Replicas is the number of physical partition replicas on the node. Leading is the number of leaders among these
+	// replicas. DiskBytes is the size of the node's data on disk.
 	Replicas  int    `json:"replicas"`
 	Leading   int    `json:"leading"`
 	DiskBytes uint64 `json:"disk_bytes"`
@@ -26,7 +26,7 @@ type Endpoints struct {
 	Table     string `json:"table"`
 	Token     int64  `json:"token"`
 	Partition uint64 `json:"partition"`
-	// BeginToken and EndToken are the first and the last token of the physical partition.
+	// BeginToken is the first token of the physical partition, and EndToken is the last token.
 	BeginToken int64 `json:"begin_token"`
 	EndToken   int64 `json:"end_token"`
 	// Leader is the node ID of the leader, or empty if the leader is unknown.
@@ -42,8 +42,8 @@ type EndpointReplica struct {
 	Internal string `json:"internal"`
 	Region   string `json:"region"`
 	Zone     string `json:"zone"`
-	// State is the state of the replica: voter, joining, learner, or leaving. Up reports whether the replica's node
-	// responds.
+	// State is the state of the replica: voter, joining, learner, or leaving. Up reports whether the node of the
+	// replica responds.
 	State string `json:"state"`
 	Up    bool   `json:"up"`
 }

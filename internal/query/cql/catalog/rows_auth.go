@@ -55,8 +55,8 @@ func fillGrants(b *builder) {
 	}
 }
 
-// path returns a resource in the format of Cassandra's tables. The argument types of functions are shown as Java
-// classes.
+// path returns a resource in the format of Cassandra's tables. The argument types of functions are represented by Java
+// class names.
 func (b *builder) path(on access.Resource) string {
 	if ks := b.schema.Keyspace(on.Keyspace); ks != nil && on.Kind == access.Function {
 		for _, f := range ks.FunctionsNamed(on.Name) {
@@ -81,8 +81,8 @@ func fillGrantees(b *builder) {
 	}
 }
 
-// fillNetworks fills the data centers in which roles may log in. Users that are defined in the configuration file are
-// omitted.
+// fillNetworks fills the table of the data centers in which roles may log in. It omits users that are defined in the
+// configuration file.
 func fillNetworks(b *builder) {
 	for _, r := range b.roles().Roles() {
 		if !r.Configured {
@@ -112,7 +112,7 @@ func fillGroups(b *builder) {
 	}
 }
 
-// cidr returns an address range as a tuple of address and prefix length.
+// cidr returns an address range as a tuple of an address and a prefix length.
 func cidr(p netip.Prefix) []byte {
 	out := cqltype.AppendValue(nil, p.Addr().AsSlice())
 	return cqltype.AppendValue(out, binary.BigEndian.AppendUint16(nil, uint16(p.Bits())))

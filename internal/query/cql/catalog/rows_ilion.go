@@ -69,7 +69,7 @@ func fillPhysicalPartitions(b *builder) {
 	})
 }
 
-// physical returns the row of a partition. r is its local replica, or nil.
+// physical returns the row of a physical partition. r is the local replica of the partition, or nil.
 func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
 	tokens := p.Span.Tokens()
 	v := values{
@@ -97,7 +97,7 @@ func physical(t *schema.Table, p *topology.Partition, r *Replica) values {
 	return v
 }
 
-// fillIndexBuilds fills the indexes that are being built, including container indexes.
+// fillIndexBuilds fills the table of index builds, including builds of container indexes.
 func fillIndexBuilds(b *builder) {
 	if b.info.Metadata == nil {
 		return
@@ -134,7 +134,7 @@ func fillPartitionChanges(b *builder) {
 	})
 }
 
-// fillPartitionHistory fills the events of existing tables.
+// fillPartitionHistory fills the partition history of existing tables.
 func fillPartitionHistory(b *builder) {
 	if b.info.Metadata == nil {
 		return
@@ -157,7 +157,7 @@ func fillPartitionHistory(b *builder) {
 	}
 }
 
-// event returns the columns that are common to changes in progress and completed changes.
+// event returns the columns that pending changes and completed changes share.
 func event(t *schema.Table, e *meta.Event) values {
 	v := values{
 		"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "partition_id": bigint(int64(e.Partition)),
@@ -172,7 +172,7 @@ func event(t *schema.Table, e *meta.Event) values {
 
 var nodeMap = cqltype.MapOf(cqltype.Native(cqltype.UUID), textType)
 
-// node returns null for the zero ID.
+// node returns the value of a node ID, or null for the zero ID.
 func node(id topology.NodeID) []byte {
 	if id == (topology.NodeID{}) {
 		return nil
@@ -180,7 +180,7 @@ func node(id topology.NodeID) []byte {
 	return id[:]
 }
 
-// timestamp returns null for 0 milliseconds since the Unix epoch.
+// timestamp returns the value of a time in milliseconds since the Unix epoch, or null for 0.
 func timestamp(millis int64) []byte {
 	if millis == 0 {
 		return nil

@@ -17,8 +17,8 @@ import (
 )
 
 // testRecords returns metadata for the table of testSchema with two partitions. One partition is being split, and the
-// other is being moved. The metadata also contains a completed move, an event of a dropped table, and an index that is
-// being built.
+// other partition is being moved. The metadata also contains a completed move, an event of a dropped table, and an
+// index that is being built.
 func testRecords() *meta.State {
 	m, err := topology.New().AddTable(schema.FirstTableID, 2, []topology.Place{{Region: "r",
 		Nodes: []topology.NodeID{{1}, {2}, {3}}}})
@@ -44,8 +44,8 @@ func testRecords() *meta.State {
 		WithBuild(schema.FirstTableID+1, &meta.Build{Token: 1 << 62, Rows: 42})
 }
 
-// TestIlionTables checks that keyspace ilion shows the partitions of stored tables with their token ranges, changes in
-// progress, completed changes, and advice about the tables.
+// TestIlionTables checks the tables of keyspace ilion. They must contain the partitions of stored tables, token ranges,
+// pending changes, completed changes, and table advice.
 func TestIlionTables(t *testing.T) {
 	s, info := WithSystem(testSchema(t)), testInfo()
 	for name, want := range map[string]string{
@@ -90,7 +90,7 @@ func TestIlionTables(t *testing.T) {
 	}
 }
 
-// lineOf formats a row: its key and its other values that are not null.
+// lineOf formats the key and the non-null values of a row.
 func lineOf(table *schema.Table, r *Row) string {
 	key := []string{string(r.Key)}
 	rest := r.Clustering

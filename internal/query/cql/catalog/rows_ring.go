@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// nodeID decodes a node ID from hex. ok is false if the ID is invalid or its rows are not requested.
+// nodeID decodes a hexadecimal node ID. If the ID is invalid or the node's rows are not requested, ok is false.
 func (b *builder) nodeID(id string) ([]byte, bool) {
 	wire, err := hex.DecodeString(id)
 	return wire, err == nil && len(wire) == len(schema.UUID{}) && b.wants(string(wire))

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// keyspaces calls fn for the keyspaces that the current table describes: virtual keyspaces for system_virtual_schema,
-// all others for system_schema.
+// keyspaces calls fn for the keyspaces that the current table describes. Tables of system_virtual_schema describe
+// virtual keyspaces. Tables of system_schema describe all other keyspaces.
 func (b *builder) keyspaces(fn func(*schema.Keyspace)) {
 	virtual := b.table.Keyspace == "system_virtual_schema"
 	for ks := range b.schema.All() {
@@ -36,7 +36,8 @@ func fillKeyspaces(b *builder) {
 	})
 }
 
-// fillScyllaKeyspaces fills the user keyspaces of a cluster. Drivers receive partition locations for these keyspaces.
+// fillScyllaKeyspaces lists the user keyspaces of a cluster as keyspaces with tablets. Drivers receive partition
+// locations for these keyspaces.
 func fillScyllaKeyspaces(b *builder) {
 	if b.info.EffectiveReplication == 0 {
 		return
@@ -80,7 +81,7 @@ func baseOf(t *schema.Table) string {
 	return t.View.Base
 }
 
-// optionsOf returns the columns that are common to tables and views.
+// optionsOf returns the columns that tables and views share.
 func optionsOf(t *schema.Table) values {
 	o := &t.Options
 	v := values{
@@ -104,7 +105,7 @@ func optionsOf(t *schema.Table) values {
 	if o.BackupsOff {
 		v["incremental_backups"] = boolean(false)
 	}
-	if o.CDC { // In Cassandra, this column is null if CDC is off.
+	if o.CDC { // in Cassandra, this column is null if CDC is off
 		v["cdc"] = boolean(true)
 	}
 	return v
@@ -147,8 +148,8 @@ func fillMasks(b *builder) {
 	})
 }
 
-// maskArguments returns the types and values of a mask's constants. maskArguments also returns which constants are
-// null. Values of native types are texts. Other values are hex strings.
+// maskArguments returns the types and values of a mask's arguments. It also returns which arguments are null. Values of
+// native types are represented by texts. Other values are represented by hexadecimal strings.
 func (b *builder) maskArguments(t *schema.Table, m *schema.Mask) (types, shown []string, nulls [][]byte) {
 	ks := b.schema.Keyspace(t.Keyspace)
 	for i, value := range m.Values {
@@ -167,7 +168,7 @@ func fillDropped(b *builder) {
 		for i := range t.Dropped {
 			d := &t.Dropped[i]
 			if t.LastDropped(d.Name) != d {
-				continue // The column was dropped, added, and dropped again.
+				continue // the column was dropped, added, and dropped again
 			}
 			b.add(values{
 				"keyspace_name": text(t.Keyspace), "table_name": text(t.Name), "column_name": text(d.Name),
@@ -194,7 +195,7 @@ func fillIndexes(b *builder) {
 	})
 }
 
-// fillSAIIndexes fills the storage-attached indexes.
+// fillSAIIndexes fills the table of storage-attached indexes.
 func fillSAIIndexes(b *builder) {
 	var building map[uint32]bool
 	if b.info.Metadata != nil {

@@ -41,11 +41,11 @@ func fillLocal(b *builder) {
 	})
 }
 
-// emptyVersion is shown before the first schema change, because drivers do not expect a zero UUID.
+// emptyVersion is the schema version before the first schema change, because drivers do not expect a zero UUID.
 var emptyVersion = nameUUID("")
 
-// version returns the schema version to show for a node that reported v. If the node reported no version, the version
-// of the snapshot is returned.
+// version returns the schema version that clients receive for a node. v is the version that the node has reported. If
+// the node has not reported a version, version returns the version of the snapshot.
 func (b *builder) version(v schema.UUID) schema.UUID {
 	if v == (schema.UUID{}) {
 		v = b.schema.Version
@@ -56,9 +56,9 @@ func (b *builder) version(v schema.UUID) schema.UUID {
 	return v
 }
 
-// fillPeers fills the peers for clients that identify nodes by address only, because they assume the same port for all
-// nodes. If several nodes have the same address, only the first one is shown. Nodes with the address of this node are
-// not shown.
+// fillPeers fills system.peers. Clients that read this table assume that all nodes use the same port and identify nodes
+// only by address. If several nodes have the same address, fillPeers includes only the first node. It omits nodes with
+// the address of this node.
 func fillPeers(b *builder) {
 	local := dialedAddress(b.ctx)
 	shown := map[netip.Addr]bool{b.info.ownAddress(local).Addr(): true}
@@ -82,7 +82,7 @@ func fillPeersV2(b *builder) {
 	nodes := map[netip.AddrPort]bool{}
 	for _, p := range b.info.shownPeers(dialedAddress(b.ctx)) {
 		if nodes[p.node] {
-			continue // this row reuses the address of a removed node that is still in the topology
+			continue // this address belonged to a removed node that is still in the topology
 		}
 		nodes[p.node] = true
 		b.add(values{
@@ -105,7 +105,7 @@ func fillPrepared(b *builder) {
 	}
 }
 
-// fillIndexInfo fills the indexes that are complete. Every visible index is complete. As in Cassandra, table_name
+// fillIndexInfo fills the table of complete indexes. Every visible index is complete. As in Cassandra, table_name
 // contains the name of the keyspace.
 func fillIndexInfo(b *builder) {
 	for ks := range b.schema.All() {
@@ -120,7 +120,7 @@ func fillIndexInfo(b *builder) {
 	}
 }
 
-// fillSizeEstimates fills the size estimates reported by this node. Tools use these estimates to divide their work.
+// fillSizeEstimates fills the table of size estimates from this node. Tools use these estimates to divide work.
 func fillSizeEstimates(b *builder) {
 	b.sizes(func(v values) { b.add(v) })
 }
@@ -145,7 +145,7 @@ func (b *builder) sizes(add func(values)) {
 		if t == nil || schema.IsSystem(t.Keyspace) || !b.wants(t.Keyspace) {
 			continue
 		}
-		start, end := token.Min, token.Min // Cassandra uses this notation for both ends of the ring.
+		start, end := token.Min, token.Min // Cassandra uses the minimum token for both ends of the ring
 		if e.Range.Begin > 0 {
 			start = token.AtPosition(e.Range.Begin - 1)
 		}
@@ -180,7 +180,8 @@ func fillClients(b *builder) {
 	}
 }
 
-// fillLatency fills the tables on which the operation has been executed since the node started.
+// fillLatency fills the latency table of an operation. The rows are the tables on which the operation has been executed
+// since the node started.
 func fillLatency(b *builder, op LatencyOperation) {
 	if b.info.Statistics == nil {
 		return
@@ -198,7 +199,7 @@ func fillLatency(b *builder, op LatencyOperation) {
 	})
 }
 
-// fillDiskUsage fills the size of the local replicas of each table, rounded up.
+// fillDiskUsage fills the table of the sizes of local replicas. The sizes are rounded up.
 func fillDiskUsage(b *builder) {
 	if b.info.Metadata == nil {
 		return
@@ -216,7 +217,7 @@ func fillDiskUsage(b *builder) {
 	})
 }
 
-// fillCaches shows Cassandra's optional caches as disabled caches with a capacity of 0.
+// fillCaches lists Cassandra's optional caches as disabled caches with a capacity of 0.
 func fillCaches(b *builder) {
 	for _, name := range []string{"counters", "keys", "rows"} {
 		b.add(values{

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// TestClients checks that system_views.clients shows a client's role, its keyspace, and the options of its STARTUP.
+// TestClients checks that system_views.clients contains the role, the keyspace, and the STARTUP options of a client.
 func TestClients(t *testing.T) {
 	s := WithSystemOf(compat.Cassandra50, schema.New())
 	table := s.Table("system_views", "clients")

@@ -23,8 +23,8 @@ func (b *builder) reports(q usage.ReportOptions, fn func(*schema.Table, *usage.R
 	})
 }
 
-// tokenOf returns the token of a logical partition. tokenOf returns null if the partition's key is masked, because a
-// client could use the token to check a guess of the key.
+// tokenOf returns the token of a logical partition. If the partition key is masked, it returns null, because a client
+// could use the token to check a guess of the key.
 func tokenOf(t *schema.Table, at int64) []byte {
 	if t.MaskedKey() {
 		return nil
@@ -32,7 +32,7 @@ func tokenOf(t *schema.Table, at int64) []byte {
 	return bigint(at)
 }
 
-// partitionOf returns the key columns of a partition's row.
+// partitionOf returns the key columns of the row that describes a partition.
 func partitionOf(t *schema.Table, r *usage.Report) values {
 	return values{"keyspace_name": text(t.Keyspace), "table_name": text(t.Name),
 		"partition_id": bigint(int64(r.Partition))}

@@ -7,14 +7,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// ViewLag is the lag of a view for the base table partitions that this node leads.
+// ViewLag describes the lag of a view for the base table partitions that this node leads.
 type ViewLag struct {
-	// Due is the number of rows, or ranges of rows, that have not been applied to the view. Oldest is the time at
-	// which the oldest of these rows was written, in microseconds since the Unix epoch, or 0.
+	// Due is the number of rows and row ranges that have not been applied to the view. Oldest is the time of the oldest
+	// of these writes in microseconds since the Unix epoch, or 0.
 	Due, Oldest int64
 }
 
-// views calls fn for every view with its base table. built reports whether the view is built.
+// views calls fn for every view and its base table. built reports whether the view is complete.
 func (b *builder) views(fn func(base, view *schema.Table, ix *schema.Index, built bool)) {
 	var state *meta.State
 	if b.info.Metadata != nil {
@@ -45,8 +45,8 @@ func fillBuiltViews(b *builder) {
 	})
 }
 
-// fillViewBuilds fills the views that are being built. fillViewBuilds sets no tokens, because a build covers the whole
-// ring. The progress of a build is in ilion.views.
+// fillViewBuilds fills the table of view builds. It does not set tokens, because a build covers the whole ring. The
+// table ilion.views contains the progress of a build.
 func fillViewBuilds(b *builder) {
 	b.views(func(_, view *schema.Table, _ *schema.Index, built bool) {
 		if !built {

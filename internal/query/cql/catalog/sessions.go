@@ -4,12 +4,13 @@ package catalog
 
 import "time"
 
-// This file defines the cluster-wide diagnostics that keyspace ilion, HTTP, and the command-line tools show. Nodes and
-// IDs are in hex. Silent lists the nodes that did not respond in time. The data of these nodes is missing.
+// The types in this file are cluster-wide diagnostics for keyspace ilion, the HTTP interface, and the command-line
+// tools. Node IDs and session IDs are hexadecimal. Silent lists the nodes that did not respond in time, whose data is
+// missing.
 
-// Session is the connection of a client, over CQL or over REST.
+// Session is a client connection that uses CQL or REST.
 type Session struct {
-	// ID identifies the session in the cluster. ID is used to cancel the session.
+	// ID identifies the session in the cluster. An operator uses the ID to cancel the session.
 	ID      string `json:"id"`
 	Node    string `json:"node"`
 	Address string `json:"address"`
@@ -18,7 +19,7 @@ type Session struct {
 	User          string `json:"user"`
 	Driver        string `json:"driver"`
 	DriverVersion string `json:"driver_version"`
-	// Protocol is the version of the CQL binary protocol, or 0 over REST.
+	// Protocol is the version of the CQL binary protocol, or 0 for REST.
 	Protocol int    `json:"protocol"`
 	Keyspace string `json:"keyspace"`
 	TLS      bool   `json:"tls"`
@@ -26,8 +27,9 @@ type Session struct {
 	ActiveRequests int       `json:"requests_under_way"`
 	Requests       int64     `json:"requests"`
 	Since          time.Time `json:"since"`
-	// Statement is the longest-running statement, without constants. Millis is its duration so far. Statement is empty
-	// if no request is in progress. Over REST, it is the operation with its database and container.
+	// Statement is the longest-running statement without constants. For REST, Statement contains the operation, the
+	// database, and the container. If no request is in progress, Statement is empty. Millis is the elapsed time of the
+	// statement.
 	Statement string  `json:"statement"`
 	Millis    float64 `json:"statement_ms"`
 }

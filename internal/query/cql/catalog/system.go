@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// The IDs of the stored system tables. The IDs of virtual tables start at firstComputedID and are never used in a
-// store.
+// These are the IDs of the stored system tables. The IDs of virtual tables start at firstComputedID and are never used
+// in a store.
 const (
 	TraceSessionsID = 1000
 	TraceEventsID   = 1001
@@ -22,9 +22,9 @@ const (
 	firstComputedID = 512
 )
 
-// declaration declares the tables of a keyspace, one per line: name(partition key | clustering key) columns -- comment.
-// Columns are separated by semicolons. A line that starts with a tab continues the previous line. The columns are the
-// columns of Cassandra 4.0.
+// declaration declares the tables of a keyspace. Each line has the form: name(partition key | clustering key) columns
+// -- comment. Columns are separated by semicolons. A line that starts with a tab continues the previous line. The
+// columns are the columns of Cassandra 4.0.
 type declaration struct {
 	keyspace    string
 	replication map[string]string
@@ -68,7 +68,7 @@ view_builds_in_progress(keyspace_name text | view_name text; start_token text; e
 	last_token text
 `
 
-// optionColumns are the columns that are common to tables and views.
+// optionColumns declares the columns that tables and views share.
 const optionColumns = `additional_write_policy text; bloom_filter_fp_chance double; caching frozen<map<text, ` +
 	`text>>; cdc boolean; comment text; compaction frozen<map<text, text>>; compression frozen<map<text, text>>; ` +
 	`crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; extensions ` +
@@ -76,15 +76,15 @@ const optionColumns = `additional_write_policy text; bloom_filter_fp_chance doub
 	`memtable_flush_period_in_ms int; min_index_interval int; read_repair text; read_repair_chance double;
 	speculative_retry text`
 
-// These are the tables of system_schema that ScyllaDB's drivers read from any server. scylla_keyspaces lists the
-// keyspaces with tablets for the Rust driver. For other keyspaces, the driver discards the partition locations at each
-// refresh of its metadata.
+// ScyllaDB's drivers read these tables of system_schema from any server. scylla_keyspaces lists the keyspaces with
+// tablets for the Rust driver. For other keyspaces, the Rust driver discards the partition locations at each metadata
+// refresh.
 const (
 	scyllaTables    = "scylla_tables"
 	scyllaKeyspaces = "scylla_keyspaces"
 )
 
-// OfScylla reports whether a table of system_schema does not exist in Cassandra.
+// OfScylla reports whether a table of system_schema exists only in ScyllaDB.
 func OfScylla(t *schema.Table) bool {
 	return t.Keyspace == "system_schema" && (t.Name == scyllaTables || t.Name == scyllaKeyspaces)
 }
@@ -191,7 +191,7 @@ keyspaces(keyspace_name text) -- virtual keyspace definitions
 tables(keyspace_name text | table_name text) comment text -- virtual table definitions
 `
 
-// ilionTables are the tables of Ilion's own keyspace.
+// ilionTables declares the tables of keyspace ilion.
 const ilionTables = `
 advice(keyspace_name text | table_name text; number int) kind text; level text; headline text;
 	evidence frozen<list<text>>; proposal text; ddl text; instead frozen<list<text>>; effect frozen<list<text>>;
@@ -249,7 +249,8 @@ func strategy(class string, options ...string) map[string]string {
 	return m
 }
 
-// systemKeyspaces and systemKeyspaces50 are the system keyspaces of Cassandra 4.0 and 5.0. Both lists are immutable.
+// systemKeyspaces holds the system keyspaces of Cassandra 4.0. systemKeyspaces50 holds the system keyspaces of
+// Cassandra 5.0. Both lists are immutable.
 var systemKeyspaces, systemKeyspaces50 = declareAll(declarations), declareAll(with50(declarations))
 
 var declarations = []declaration{
@@ -263,7 +264,7 @@ var declarations = []declaration{
 	{schema.OwnKeyspace, nil, ilionTables},
 }
 
-// with50 replaces the tables that 5.0 defines differently and adds the tables that are new in 5.0.
+// with50 returns the declarations of Cassandra 5.0. It replaces tables that have changed and adds new tables.
 func with50(declarations []declaration) []declaration {
 	later := map[string]string{"system": systemTables50, "system_schema": schemaTables50,
 		"system_distributed": distributedTables50, "system_views": viewsTables50}
@@ -316,12 +317,12 @@ func declareAll(declarations []declaration) []*schema.Keyspace {
 	return keyspaces
 }
 
-// batchesGCGrace is the retention of a batch record's tombstone, in seconds. The retention exceeds the time during
-// which a node may try to write the record. If a deleted record reappeared, its batch would be applied again and could
+// batchesGCGrace is the retention of the tombstones of batch records in seconds. The retention exceeds the time during
+// which a node may try to write a record. If a deleted record reappeared, the batch would be applied again and could
 // restore deleted data.
 const batchesGCGrace = 3600
 
-// declare parses one line of a declaration. The lines are constants, so tests detect any invalid line.
+// declare parses one line of a declaration. All lines are constants, so tests detect invalid lines.
 func declare(keyspace, line string) *schema.Table {
 	line, comment, _ := strings.Cut(line, " -- ")
 	name, rest, _ := strings.Cut(line, "(")
@@ -389,11 +390,12 @@ func declareColumns(t *schema.Table, text string, kind schema.ColumnKind) []*sch
 	return columns
 }
 
-// WithSystem adds the system keyspaces of 4.0 to a schema.
+// WithSystem adds the missing system keyspaces of Cassandra 4.0 to a schema.
 func WithSystem(s *schema.Schema) *schema.Schema { return WithSystemOf(compat.Cassandra40, s) }
 
 // WithSystemOf adds the missing system keyspaces of a release to a schema. If the schema already contains a system
-// keyspace, the replication of that keyspace is kept, because clients can alter some replications.
+// keyspace, WithSystemOf keeps the replication of the keyspace, because clients can alter the replication of some
+// system keyspaces.
 func WithSystemOf(r *compat.Release, s *schema.Schema) *schema.Schema {
 	keyspaces := systemKeyspaces
 	if r.Tables50 {
@@ -417,7 +419,7 @@ func WithSystemOf(r *compat.Release, s *schema.Schema) *schema.Schema {
 	return s.With(missing...)
 }
 
-// nameUUID returns the version 3 UUID that Cassandra gives its system tables.
+// nameUUID returns the version 3 UUID of a name. Cassandra uses such UUIDs for system tables.
 func nameUUID(name string) schema.UUID {
 	u := schema.UUID(md5.Sum([]byte(name)))
 	u[6] = u[6]&0x0f | 0x30

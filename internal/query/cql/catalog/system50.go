@@ -2,8 +2,8 @@
 
 package catalog
 
-// This file declares the tables of Cassandra 5.0 that are new or differ from 4.0. Each table replaces the 4.0 table
-// with the same name. system.batches is Ilion's own table in all releases.
+// The declarations in this file are the tables of Cassandra 5.0 that are new or have changed since 4.0. Each table
+// replaces the 4.0 table with the same name. For all releases, system.batches is Ilion's own table.
 
 const ofTable = `(keyspace_name text; table_name text) `
 
@@ -24,7 +24,7 @@ top_partitions(keyspace_name text | table_name text; top_type text) last_update 
 	frozen<list<frozen<tuple<text, bigint>>>> -- Stores the top partitions
 `
 
-// snapshotColumns are additional columns of tables and views in 5.0.
+// snapshotColumns declares additional columns of tables and views in Cassandra 5.0.
 const snapshotColumns = `; allow_auto_snapshot boolean; incremental_backups boolean; memtable text`
 
 const schemaTables50 = `

@@ -17,8 +17,7 @@ var specKinds = map[parser.TypeKind]cqltype.Kind{
 	parser.UserType: cqltype.UDT,
 }
 
-// TypeSpec converts a type in a statement into the form of package schema. TypeSpec does not check whether
-// user-defined types exist.
+// TypeSpec converts a parsed type to a schema.TypeSpec. It does not check whether user-defined types exist.
 func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 	switch t.Kind {
 	case parser.NativeType:
@@ -44,7 +43,7 @@ func TypeSpec(t *parser.TypeName) (*schema.TypeSpec, error) {
 
 const marshalPackage = "org.apache.cassandra.db.marshal."
 
-// customType returns the native type of a Java class. customType does not support other classes.
+// customType returns the native type of a Java class. It does not support other classes.
 func customType(class string) (*schema.TypeSpec, error) {
 	full := class
 	if !strings.Contains(class, ".") {
@@ -58,7 +57,7 @@ func customType(class string) (*schema.TypeSpec, error) {
 	return nil, dberr.Syntaxf("Error setting type %s: Unable to find abstract-type class '%s'", class, full)
 }
 
-// ResolveType resolves a type that a statement in keyspace ks names. If ks is nil, user-defined types are not found.
+// ResolveType resolves a type of a statement in keyspace ks. If ks is nil, user-defined types are not found.
 func ResolveType(t *parser.TypeName, ks *schema.Keyspace) (*cqltype.Type, error) {
 	spec, err := TypeSpec(t)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
-// TestCases checks the behavior of views that Cassandra's documentation describes. The test compares the contents of
-// views after each statement in testdata/cases.txt.
+// TestCases checks the behavior of views that Cassandra's documentation describes. It compares the contents of views
+// after each statement in testdata/cases.txt.
 //
-// Directives: cql executes the statements of its input, one per line. It prints rejections. When no hint is due, it
-// prints the tables in show=(..) that have changed. wait=N advances the clock by N seconds. places=V removes the
-// unused places of a view and prints the number of remaining places.
+// The directive cql executes statements and prints rejections. Each line contains one statement. When no hint is due,
+// cql prints the changed tables among the tables in show=(..). wait=N advances the clock by N seconds. places=V removes
+// the unused places of a view and prints the number of remaining places.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, true)
@@ -68,7 +68,7 @@ func TestCases(t *testing.T) {
 	})
 }
 
-// shown returns the rows of a table in order, with its columns in order.
+// shown returns the rows of a table. The order of the rows and columns is the table order.
 func (w *fixture) shown(table string) string {
 	w.t.Helper()
 	t := w.catalog.Snapshot().Table("ks", table)
@@ -87,8 +87,8 @@ func (w *fixture) shown(table string) string {
 	return strings.Join(lines, " | ")
 }
 
-// TestRoundsPassOver checks that rows are not delayed by other rows whose part of a view is not writable. The other
-// rows may be in the same chunk of hints or in a later chunk.
+// TestRoundsPassOver checks that rows for an unwritable part of a view do not delay other rows. The rows may be in the
+// same chunk of hints or in different chunks.
 func TestRoundsPassOver(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, false)
@@ -112,7 +112,7 @@ func TestRoundsPassOver(t *testing.T) {
 	}
 }
 
-// TestRangesPassOver checks that deleted partitions are not delayed in the same situation.
+// TestRangesPassOver checks that deleted partitions are not delayed by rows for an unwritable part of a view.
 func TestRangesPassOver(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, false)

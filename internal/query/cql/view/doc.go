@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package view keeps materialized views consistent with their base tables (RFC 0030). It computes view rows from base
-// rows, creates the hints of writes, and contains the Keeper, which applies pending updates to the views.
+// rows and creates the hints of writes. It also contains the Keeper, which applies pending updates to the views.
 //
 // Guarantees:
 //
-//   - (VW1) The view data of a base row is a function of the base row at the highest stamp that was delivered for the
-//     row. Every delivery contains the whole image, has the stamp of a hint as its timestamp, and is read after the
-//     hint. Therefore, any order or repetition of deliveries and any leader produce the same result, regardless of
-//     clocks.
-//   - (VW2) A hint is removed only after it has been applied to the view. A place is removed only after the view
-//     has no row there.
-//   - (VW3) No write is preceded by a read.
+//   - (VW1) The view data of a base row is a function of the base row at the highest delivered stamp of the row. Every
+//     delivery contains the whole image and uses the stamp of a hint as its timestamp. The base row is read after the
+//     hint. Therefore, the result does not depend on the order or repetition of deliveries, the leader, or clocks.
+//   - (VW2) A hint is removed only after the hint has been applied to the view. A place is removed only after the view
+//     has no row at the place.
+//   - (VW3) Writes do not require a preceding read.
 //
-// Therefore, the view and the base are equal when no hints remain. Start reading at View and Keeper.
+// Therefore, when no hints remain, the view is consistent with the base table. Start reading at View and Keeper.
 package view

@@ -41,7 +41,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fixture is a node in memory without a server: statements, partitions, and a view keeper.
+// fixture is an in-memory node without a server. It executes statements and contains partitions and a Keeper.
 type fixture struct {
 	t           *testing.T
 	client      *session.Session
@@ -62,7 +62,7 @@ type fixture struct {
 
 func (w *fixture) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
-// oneTable names all tables t in traces.
+// oneTable returns the name t for all tables in traces.
 type oneTable struct{}
 
 func (oneTable) TableName(uint32) string { return "t" }
@@ -72,8 +72,8 @@ type fixtureClock struct{ *fixture }
 
 func (c fixtureClock) Wall() time.Time { return c.now() }
 
-// newFixture returns a fixture with a keyspace ks. If follows is set, the keeper updates the views after each write.
-// Otherwise, only calls of Round and settle update them.
+// newFixture returns a fixture with a keyspace ks. If follows is true, the Keeper updates the views after each write.
+// Otherwise, only calls of Round and settle update the views.
 func newFixture(t *testing.T, follows bool) *fixture {
 	t.Helper()
 	w := &fixture{t: t, state: meta.Empty()}
@@ -112,7 +112,7 @@ func newFixture(t *testing.T, follows bool) *fixture {
 	return w
 }
 
-// run runs the keeper until the test ends.
+// run runs the Keeper until the test ends.
 func (w *fixture) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -166,10 +166,10 @@ func (w *fixture) Create(old, next *topology.Snapshot) error {
 	return nil
 }
 
-// Remove keeps the replicas of dropped tables.
+// Remove implements schemachange.Installer. It keeps the replicas of dropped tables.
 func (w *fixture) Remove(_, _ *topology.Snapshot) error { return nil }
 
-// Write implements Coordinator. As in any non-atomic batch, mutations that are not rejected are written.
+// Write implements Coordinator. As in a non-atomic batch, it writes all mutations that are not rejected.
 func (w *fixture) Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions,
 	done command.Completion) {
 	refuses := w.refuses.Load()
@@ -199,7 +199,6 @@ type ended chan struct{}
 // Completed implements session.Completer.
 func (e ended) Completed() { close(e) }
 
-// query executes a statement.
 func (w *fixture) query(text string) *session.Result {
 	c := &session.Call{Request: session.Request{Text: []byte(text), Consistency: dberr.Quorum, Serial: dberr.Serial,
 		Version: 5}}
@@ -216,7 +215,7 @@ func (w *fixture) query(text string) *session.Result {
 	return &c.Result
 }
 
-// must executes a statement that must succeed.
+// must executes a statement. If the statement fails, the test fails.
 func (w *fixture) must(text string) *session.Result {
 	w.t.Helper()
 	r := w.query(text)
@@ -226,7 +225,7 @@ func (w *fixture) must(text string) *session.Result {
 	return r
 }
 
-// rows formats the rows of a result, one per line. Cells of 4 bytes are printed as numbers.
+// rows formats each row of a result. Cells of 4 bytes are printed as numbers.
 func rows(r *session.Result, columns int) (out []string) {
 	cells := r.Cells
 	for range r.RowCount {

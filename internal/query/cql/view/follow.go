@@ -19,10 +19,10 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// errBehind reports that this node does not yet know the schema of a row or hint.
+// errBehind means that this node does not know the schema of a row or hint.
 var errBehind = errors.New("the schema of this node is out of date")
 
-// wanted is a base row with the views that must be updated, each up to the stamp of its hint.
+// wanted is a base row whose views must be updated. Each view must be updated up to the stamp of its hint.
 type wanted struct {
 	token           token.Token
 	key, clustering []byte
@@ -34,7 +34,8 @@ type wantedView struct {
 	stamp int64
 }
 
-// delivery is an update in progress: the mutations of views, and the hints that can be removed when it succeeds.
+// delivery is an update in progress. It holds the mutations of views and the hints that can be removed after the
+// update.
 type delivery struct {
 	keeper    *Keeper
 	task      *task
@@ -42,7 +43,7 @@ type delivery struct {
 	rows      int
 	mutations []command.Mutation
 	settled   [][]byte
-	// result, if not nil, receives the result.
+	// If result is not nil, it receives the result.
 	result chan error
 }
 
@@ -58,7 +59,7 @@ func (d *delivery) Done(o command.Outcome) {
 		d.result <- o.Err
 		return
 	}
-	d.task.finish() // called even after an error, because the hint remains
+	d.task.finish() // also called after an error, because the hint remains
 }
 
 // follow updates views after a write.
@@ -83,7 +84,7 @@ func (k *Keeper) follow(ctx context.Context, t *task) {
 	k.send(ctx, d)
 }
 
-// send sends a delivery and returns immediately. Its Done is called at the end.
+// send starts a delivery and returns immediately. After the delivery, the method Done is called.
 func (k *Keeper) send(ctx context.Context, d *delivery) {
 	if _, err := sched.Await(k.o.Sched, context.WithoutCancel(ctx), k.deliverySlots, 0); err != nil {
 		return // the process is shutting down
@@ -103,13 +104,13 @@ func (k *Keeper) deliver(ctx context.Context, d *delivery) error {
 	return k.answer(d.result)
 }
 
-// answer waits for the result of a delivery. The coordinator's deadline limits the wait.
+// answer waits for the result of a delivery.
 func (k *Keeper) answer(result chan error) error {
 	err, ended := sched.Await(k.o.Sched, context.Background(), result, 0)
 	return cmp.Or(err, ended)
 }
 
-// wantedRange is a range of rows for which a view must be updated.
+// wantedRange is a range of base rows for which a view must be updated.
 type wantedRange struct {
 	view  *View
 	stamp int64
@@ -119,10 +120,11 @@ type wantedRange struct {
 	due   keys.StaleHint
 }
 
-// sort reads hints and returns the rows, each with all views to update, and the ranges. Hints that no longer exist have
-// been applied. If written is not 0, it is the stamp of hints that have just been written. In this case, the hints are
-// not read, because applying an older hint after newer hints is harmless. sort skips hints that cannot be processed,
-// and returns the reason for one of these hints in err.
+// sort reads hints and returns the rows and ranges that must be updated. Each row contains all views that must be
+// updated. sort ignores hints that do not exist, because they have been applied. If written is not 0, it is the stamp
+// of hints that have just been written. In this case, sort does not read the hints, because applying an older hint
+// after newer hints is harmless. If sort skips hints that cannot be processed, err is the reason for skipping one of
+// these hints.
 func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows []wanted, ranges []wantedRange,
 	err error) {
 	views := k.views()
@@ -146,7 +148,7 @@ func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows
 			err = fmt.Errorf("hint %x is malformed", hint)
 			continue
 		case v == nil:
-			err = errBehind // if the view was dropped instead, its hints will be removed
+			err = errBehind // if the view was dropped, its hints will be removed
 			continue
 		case due.Range:
 			ranges = append(ranges, wantedRange{v, stamp, hint, e.Token, e.Key, due})
@@ -157,7 +159,7 @@ func (k *Keeper) sort(r *partition.Replica, hints [][]byte, written int64) (rows
 	return rows, ranges, err
 }
 
-// add adds a row, or adds a view to an existing row.
+// add adds a row or adds a view to an existing row.
 func add(rows []wanted, e *keys.Entry, clustering []byte, v wantedView) []wanted {
 	for i := range rows {
 		w := &rows[i]
@@ -169,7 +171,7 @@ func add(rows []wanted, e *keys.Entry, clustering []byte, v wantedView) []wanted
 	return append(rows, wanted{e.Token, e.Key, clustering, []wantedView{v}})
 }
 
-// image adds the updates for a base row in its current state to a delivery. If hinted is set, the updates settle the
+// image adds the updates for the current state of a base row to a delivery. If hinted is true, the updates settle the
 // hints of the row.
 func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool) error {
 	base := w.views[0].view.Base
@@ -178,8 +180,8 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		return err
 	}
 	now := k.o.Clock.Wall().Unix()
-	// Reading with time 0 also returns expired data. Data that expires also expires in the view, regardless of this
-	// node's clock.
+	// A read with the time 0 also returns expired data. Expired data is also expired in the view, so this node's clock
+	// has no effect.
 	read := command.Read{Table: base.ID, Key: w.key, Token: w.token, Now: 0, Dropped: base.Hidden()}
 	if len(base.Clustering) > 0 {
 		read.Slices = []command.Slice{{Start: w.clustering, End: append(bytes.Clone(w.clustering), 0)}}
@@ -195,7 +197,7 @@ func (k *Keeper) image(ctx context.Context, d *delivery, w *wanted, hinted bool)
 		}
 		return nil
 	}}
-	// The view may have been truncated with its base. A read from a lagging replica would restore a truncated row.
+	// The view and the base table may have been truncated. A read from a lagging replica would restore a truncated row.
 	if err := d.replica.LookLed(ctx, &read, &at); err != nil {
 		return err
 	}
@@ -224,26 +226,26 @@ func (l *looker) Partition(token.Token, []byte, *row.Row) (command.Step, error) 
 // Row implements command.Visitor.
 func (l *looker) Row(_ []byte, r *row.Row) (command.Step, error) { return command.Stop, l.fn(r) }
 
-// changes adds the operands that update the view for a base row at a stamp: the image at its place, and deletions at
-// all other places where the row may have view data. A place is settled unless the row still has the view key value of
-// the place. In that case, the row may appear at the place again without being assigned a new place.
+// changes adds the operands that update the view for a base row at a stamp. They are the image at its place and
+// deletions at all other places where the row may have view data. A place is not settled if the row has the view key
+// value of the place, because the row may appear at the place again without a new place.
 //
-// An image is added only at an existing place. The place does not exist if the row was written before the view was
-// created and the view's build has not reached the row. In that case, the place is added now, together with a hint that
-// the row is due.
+// An image is added only at an existing place. If the row was written before the view was created and the view build
+// has not reached the row, the place does not exist. In this case, changes adds the place and a hint that the row is
+// due.
 func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, stamp, now int64) error {
 	var b row.Builder
 	var left [][]byte
 	if v.key == nil {
 		if image.Shown {
-			d.add(v, &image.Place, image.Operand) // each hint that a row is due is written with its place
+			d.add(v, &image.Place, image.Operand) // every hint that a row is due is written together with the place
 			return nil
 		}
 		if p, ok := v.place(values, nil); ok {
 			d.add(v, &p, gone(&b, stamp, now))
 		}
 		left = append(left, keys.AppendIndex(nil, v.Index, keys.HintViewRow, w.token, w.key,
-			keys.AppendViewRow(nil, w.clustering, nil))) // the write that creates the row adds the place again
+			keys.AppendViewRow(nil, w.clustering, nil))) // a write that creates the row adds the place again
 		return v.settle(d, w, left, stamp)
 	}
 	known := false
@@ -276,9 +278,9 @@ func (v *View) changes(d *delivery, w *wanted, values *values, image *Image, sta
 	return v.settle(d, w, left, stamp)
 }
 
-// settle removes the places that a base row has left, unless the row has become due again since the stamp. In that
-// case, the view may contain the row there with a higher stamp, from a delivery that has read an older row. The later
-// delivery needs the place to delete it.
+// settle removes the places that a base row has left. If the row has become due again since the stamp, settle keeps the
+// places. In this case, a delivery of an older row may have written the view row at a place with a higher stamp. A
+// later delivery needs the place to delete the view row.
 func (v *View) settle(d *delivery, w *wanted, places [][]byte, stamp int64) error {
 	if len(places) == 0 {
 		return nil
@@ -306,7 +308,7 @@ func (d *delivery) add(v *View, p *Place, operand []byte) {
 		SchemaVersion: v.Table.Revision, Ops: []command.Op{op}})
 }
 
-// followRange updates a view for the rows of a range in chunks of limited memory.
+// followRange updates a view for the rows of a range. It processes the rows in chunks of limited size.
 func (k *Keeper) followRange(ctx context.Context, r *partition.Replica, g *wantedRange) error {
 	lower := keys.AppendViewRowsFrom(nil, g.due.Start)
 	var upper []byte

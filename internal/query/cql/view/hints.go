@@ -12,10 +12,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Row appends the hints of a row write for the view: the row is due and, if it may get a place in the view, the place.
-// value is the written value of the view key column that is not a base key column, or nil. insert reports whether the
-// write may create the row. If the view has no such key column, the place is always added, because the row may be older
-// than the view.
+// Row appends the hints of a row write for the view. The hints mark the row as due. If the row may have a new place in
+// the view, Row also adds the place. value is the written value of the view key column that is not a base key column,
+// or nil. insert reports whether the write may create the row. If the view has no such key column, Row always adds the
+// place, because the row may be older than the view.
 func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []command.Op {
 	n := len(clustering)
 	if v.key == nil || insert && value != nil {
@@ -25,7 +25,7 @@ func (v *View) Row(dst []command.Op, clustering, value []byte, insert bool) []co
 	return append(dst, v.op(keys.HintStale, keys.AppendStaleRow(make([]byte, 0, n+1), clustering)))
 }
 
-// Range appends the hint of a deletion of the rows in [start, end). A nil end is unbounded.
+// Range appends the hint for a deletion of the rows in [start, end). If end is nil, the range is unbounded.
 func (v *View) Range(dst []command.Op, start, end []byte) []command.Op {
 	return append(dst, v.op(keys.HintStale, keys.AppendStaleRange(nil, start, end)))
 }
@@ -34,7 +34,7 @@ func (v *View) op(value, rest []byte) command.Op {
 	return command.Op{Kind: command.OpIndex, Index: v.Index, Value: value, Clustering: rest}
 }
 
-// Key returns the column of the view's key that is not a key column of the base, or nil.
+// Key returns the view key column that is not a base key column, or nil.
 func (v *View) Key() *schema.Column { return v.key }
 
 // Affected reports whether a write of regular columns can affect the view.
@@ -68,7 +68,7 @@ func (v *View) CheckPlace(key, clustering, value []byte) error {
 	return nil
 }
 
-// Ops returns the hints of an existing row. View builds and replanned batch parts use it.
+// Ops returns the hints of an existing row. View builds and replanned batch parts use Ops.
 func (v *View) Ops(clustering []byte, r *row.Row) []command.Op {
 	var value []byte
 	if v.key != nil {
@@ -79,7 +79,7 @@ func (v *View) Ops(clustering []byte, r *row.Row) []command.Op {
 	return v.Row(nil, clustering, value, true)
 }
 
-// Entries returns the result of Ops for the view of one hint index.
+// Entries returns the result of Ops for the view that a hint index belongs to.
 func Entries(ks *schema.Keyspace, base *schema.Table, ix *schema.Index, clustering []byte, r *row.Row) (
 	[]command.Op, error) {
 	t := ks.Tables[ix.View()]

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// queueMax is the maximum number of queued writes. Writes beyond the limit are processed by the next round.
+	// queueMax is the maximum number of queued writes. The next round processes writes that exceed the limit.
 	queueMax = 4096
-	// deliveriesMax is the maximum number of concurrent deliveries of a node.
+	// deliveriesMax is the maximum number of concurrent deliveries on a node.
 	deliveriesMax = 1024
 	// waitMax is the maximum time that a write waits for its views.
 	waitMax = 100 * time.Millisecond
@@ -31,15 +31,15 @@ const (
 	settleInterval = 10 * time.Millisecond
 	// settleMax is the maximum number of hints that are removed in one mutation.
 	settleMax = 512
-	// roundEvery is the interval between two rounds that search for due hints. lateAfter is the age of a hint after
-	// which a round assumes that no worker is processing it.
+	// roundEvery is the interval between two rounds. A round searches for due hints. If a hint is older than lateAfter,
+	// a round assumes that no worker is processing the hint.
 	roundEvery = time.Second
 	lateAfter  = time.Second
 	// chunkRows is the number of rows of a range that are processed together.
 	chunkRows = 500
 )
 
-// Coordinator writes the changes of views.
+// Coordinator writes changes to views.
 type Coordinator interface {
 	Write(ctx context.Context, ms []command.Mutation, o coordinator.WriteOptions, done command.Completion)
 }
@@ -52,21 +52,20 @@ type Options struct {
 	// Clock determines expiry and stamps.
 	Clock sched.Clock
 	Log   *slog.Logger
-	// Workers is the number of writes that are processed concurrently. Workers defaults to twice the number of
-	// processors.
+	// Workers is the number of writes that are processed concurrently. The default is twice the number of processors.
 	Workers int
 	// Sched is the scheduler of a simulation, or nil.
 	Sched *sched.Scheduler
 }
 
-// Keeper updates views after writes to partitions whose leader is on this node. Keeper implements partition.Views and
-// is safe for concurrent use.
+// Keeper updates views after writes to partitions that this node leads. It implements partition.Views and is safe for
+// concurrent use.
 type Keeper struct {
 	o     Options
 	queue chan *task
-	// deliverySlots holds a token for each delivery that may start.
+	// deliverySlots holds a token for each available delivery slot.
 	deliverySlots chan struct{}
-	// wakeups signals Run that a write is waiting or that a hint can be removed.
+	// wakeups notifies Run that a write is waiting or a hint can be removed.
 	wakeups chan struct{}
 	known   atomic.Pointer[known]
 
@@ -84,7 +83,7 @@ type Stats struct {
 	Followed, Failed, Unawaited uint64
 }
 
-// New returns a Keeper. Call Run to start it.
+// New returns a Keeper. The caller must call Run to start the Keeper.
 func New(o Options) *Keeper {
 	if o.Workers == 0 {
 		o.Workers = 2 * runtime.GOMAXPROCS(0)
@@ -101,14 +100,14 @@ func New(o Options) *Keeper {
 type task struct {
 	replica *partition.Replica
 	hints   [][]byte
-	// stamp is the stamp of all hints, or 0 if each must be read.
+	// stamp is the stamp of all hints. If stamp is 0, the Keeper must read the hints.
 	stamp  int64
 	then   func()
 	since  time.Time
 	result atomic.Bool
 }
 
-// finish calls the function then exactly once.
+// finish calls then exactly once.
 func (t *task) finish() (first bool) {
 	if t.then == nil || t.result.Swap(true) {
 		return false
@@ -186,7 +185,7 @@ func (k *Keeper) settleLoop(ctx context.Context) {
 	}
 }
 
-// release acknowledges the writes that have waited long enough, or all writes.
+// release acknowledges writes that have waited for waitMax. If all is true, it acknowledges all writes.
 func (k *Keeper) release(all bool) {
 	k.mu.Lock()
 	k.closed = k.closed || all
@@ -225,7 +224,7 @@ func (k *Keeper) work(ctx context.Context) {
 	}
 }
 
-// done records applied hints, which are removed in batches.
+// done records applied hints. The hints are removed in batches.
 func (k *Keeper) done(r *partition.Replica, rows int, hints [][]byte) {
 	k.mu.Lock()
 	k.stats.Followed += uint64(rows)
@@ -246,8 +245,9 @@ func (k *Keeper) failed(rows int, err error) {
 		slog.String("error", err.Error()))
 }
 
-// settle removes the hints of replicas that have at least the given number of applied hints. If a removal is rejected
-// because the partition was split or has another leader, its hints remain and are processed again.
+// settle removes the hints of replicas that have at least the given number of applied hints. A removal may be rejected
+// because the partition has been split or the leader has changed. In this case, the hints remain and are processed
+// again.
 func (k *Keeper) settle(least int) {
 	k.mu.Lock()
 	var all []*partition.Replica
@@ -275,7 +275,7 @@ type ignored struct{}
 // Done implements command.Completion.
 func (ignored) Done(command.Outcome) {}
 
-// known caches the views of a schema.
+// known holds the views of a schema.
 type known struct {
 	schema  *schema.Schema
 	byIndex map[uint32]*View

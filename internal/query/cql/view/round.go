@@ -13,23 +13,23 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// rounds periodically searches for hints that no worker is processing: hints of writes that were not awaited, whose
-// view had no quorum, or whose leader has changed.
+// rounds periodically processes hints that no worker is processing. Examples are hints of writes that were not awaited,
+// writes whose view had no quorum, and writes whose leader has changed.
 func (k *Keeper) rounds(ctx context.Context) {
 	for k.o.Sched.Sleep(ctx, roundEvery) == nil {
 		k.Round(ctx, lateAfter)
 	}
 }
 
-// roundsAtOnce is the number of views that a round processes concurrently, counting a view once for each partition.
-// Because of the concurrency, an unwritable view does not delay other views.
+// roundsAtOnce is the number of pairs of a view and a partition that a round processes concurrently. Because of the
+// concurrency, an unwritable view does not delay other views.
 const (
 	roundsAtOnce = 4
 	// rangesAtOnce is the number of ranges of a view that are processed concurrently.
 	rangesAtOnce = 8
 )
 
-// Round processes all hints older than late in the partitions whose leader is on this node.
+// Round processes all hints that are older than late in the partitions that this node leads.
 func (k *Keeper) Round(ctx context.Context, late time.Duration) {
 	views := k.views()
 	if len(views.byTable) == 0 {
@@ -51,7 +51,7 @@ func (k *Keeper) Round(ctx context.Context, late time.Duration) {
 	k.atOnce(roundsAtOnce, len(parts), func(i int) { k.catchUp(ctx, parts[i].replica, parts[i].view, before) })
 }
 
-// atOnce calls do for n indexes with up to most concurrent calls.
+// atOnce calls do with the numbers from 0 to n-1. Up to most calls run concurrently.
 func (k *Keeper) atOnce(most, n int, do func(i int)) {
 	var next atomic.Int64
 	all := sched.Group{Scheduler: k.o.Sched}
@@ -65,8 +65,8 @@ func (k *Keeper) atOnce(most, n int, do func(i int)) {
 	all.Wait()
 }
 
-// catchUp processes the hints of a view in a partition that are older than a stamp. Failed hints are retried in the
-// next round and do not affect other hints.
+// catchUp processes all hints of a view in a partition that are older than a stamp. The next round retries failed
+// hints. A failed hint does not affect other hints.
 func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, before int64) {
 	var from []byte
 	for more := true; more && ctx.Err() == nil && r.Leading(); {
@@ -91,8 +91,8 @@ func (k *Keeper) catchUp(ctx context.Context, r *partition.Replica, v *View, bef
 	}
 }
 
-// catchUpWith processes ranges individually and all rows together. If the rows cannot be processed together, it
-// processes each row separately. Rows in writable parts of the view then succeed.
+// catchUpWith processes each range separately and all rows together. If the rows cannot be processed together, it
+// processes each row separately, so that rows in writable parts of the view succeed.
 func (k *Keeper) catchUpWith(ctx context.Context, r *partition.Replica, hints [][]byte) {
 	rows, ranges, err := k.sort(r, hints, 0)
 	if err != nil {
@@ -135,16 +135,16 @@ func (k *Keeper) each(ctx context.Context, r *partition.Replica, rows []wanted) 
 	}
 }
 
-// Lag is the lag of a view for the partitions whose leader is on this node.
+// Lag describes the lag of a view for the partitions that this node leads.
 type Lag struct {
 	View *View
-	// Due is the number of hints, up to lagMax. Oldest is the stamp of the oldest hint in microseconds, or 0 if there
-	// are no hints.
+	// Due is the number of hints, up to lagMax. Oldest is the stamp of the oldest hint in microseconds. If the view has
+	// no hints, Oldest is 0.
 	Due    int
 	Oldest int64
 }
 
-// lagMax is the maximum number of hints counted for each view.
+// lagMax is the maximum number of hints that are counted for each view.
 const lagMax = 100_000
 
 // Lags returns the lags of the views by hint index. It scans all hints.

@@ -22,27 +22,28 @@ type Rows interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 }
 
-// Tables truncates tables, and reads and writes their rows.
+// Tables truncates tables and reads and writes rows.
 type Tables interface {
 	Rows
 	Truncate(ctx context.Context, table uint32, indexes ...uint32) error
 	Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error
 }
 
-// SchemaChanger changes the schema. It is a *ddl.Executor.
+// SchemaChanger changes the schema. *ddl.Executor implements it.
 type SchemaChanger interface {
 	// RenewViews returns a schema in which the views of a table have a new revision.
 	RenewViews(ctx context.Context, keyspace, table string) (*schema.Schema, error)
 }
 
-// Truncation executes TRUNCATE for a table with materialized views. Its duration does not depend on the number of rows.
+// Truncation executes TRUNCATE for a table with materialized views. The duration does not depend on the number of rows.
 // The steps are:
 //
 //  1. Truncate the base table.
-//  2. Call RenewViews, which gives the views a new schema revision, and make their partitions require this revision. A
-//     delivery that has read a base row before step 1 was planned for an older revision and is rejected at any time.
+//  2. Call RenewViews, which assigns a new schema revision to the views, and make the view partitions require this
+//     revision. A delivery that has read a base row before step 1 was planned for an older revision and is rejected.
 //  3. Truncate the views.
-//  4. Mark base rows written since step 1 as due, because step 3 may have removed their view data.
+//  4. Mark base rows that were written after step 1 as due, because step 3 may have removed the view data of these
+//     rows.
 //
 // All steps are idempotent. If a step fails, the error tells the client to repeat TRUNCATE.
 type Truncation struct {
@@ -50,7 +51,7 @@ type Truncation struct {
 	Schema SchemaChanger
 	// Limit is the time limit of step 2 for each view.
 	Limit time.Duration
-	// Now is the time of the statement in seconds.
+	// Now is the time of the statement in Unix seconds.
 	Now int64
 }
 
@@ -65,7 +66,7 @@ func (x *Truncation) Run(ctx context.Context, t *schema.Table) error {
 	}
 	ks := s.Keyspaces[t.Keyspace]
 	if ks == nil || ks.Tables[t.Name] == nil || ks.Tables[t.Name].ID != t.ID {
-		return nil // the table was dropped after its views
+		return nil // the table was dropped
 	}
 	t = ks.Tables[t.Name]
 	for _, v := range ks.ViewsOf(t.Name) {
@@ -97,7 +98,7 @@ func indexesOf(t *schema.Table) (ids []uint32) {
 // dueRows is the number of rows that are marked as due together.
 const dueRows = 200
 
-// markDue marks the rows of a base table as due for all of its views, like a view build.
+// markDue marks the rows of a base table as due for all views of the table.
 func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema.Table) error {
 	views, err := Of(ks, t)
 	if err != nil {
@@ -120,7 +121,7 @@ func (x *Truncation) markDue(ctx context.Context, ks *schema.Keyspace, t *schema
 		}
 		done := make(command.OutcomeChannel, 1)
 		x.Tables.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
-		if err := (<-done).Err; err != nil { // the coordinator's deadline limits the wait
+		if err := (<-done).Err; err != nil { // the coordinator has a deadline
 			return err
 		}
 		last := &found.rows[len(found.rows)-1]

@@ -34,7 +34,7 @@ func newTruncated(t *testing.T) *fixture {
 	return w
 }
 
-// inViews fails the test unless both views contain the given values of k.
+// inViews fails the test unless both views contain exactly the given values of k.
 func (w *fixture) inViews(when string, want ...string) {
 	w.t.Helper()
 	for _, name := range []string{"tv", "tk"} {
@@ -106,7 +106,7 @@ func (b brokenChanger) RenewViews(context.Context, string, string) (*schema.Sche
 }
 
 // TestWriteWhileTruncated writes a row after the base table has been truncated. The row is delivered to the views
-// before they are truncated. At the end of the test, the views must contain the row.
+// before the views are truncated. At the end of the test, the views must contain the row.
 func TestWriteWhileTruncated(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")
@@ -120,8 +120,8 @@ func TestWriteWhileTruncated(t *testing.T) {
 	w.inViews("after TRUNCATE", "2")
 }
 
-// TestUnfinishedTruncate checks that the error tells a client to repeat TRUNCATE if views cannot be truncated, and that
-// repeating TRUNCATE empties the views.
+// TestUnfinishedTruncate checks a TRUNCATE that cannot truncate the views. The error must instruct the client to repeat
+// TRUNCATE. The second TRUNCATE must empty the views.
 func TestUnfinishedTruncate(t *testing.T) {
 	w := newTruncated(t)
 	w.must("INSERT INTO t (k, v) VALUES (1, 1)")

@@ -22,66 +22,68 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Verifier compares views or indexes with their tables page by page during concurrent writes, and optionally repairs
-// them. A difference is reported if every comparison finds it and the row does not change during the last pause in
-// Pauses. The last pause is longer than the lag of a writable view.
+// Verifier compares views or indexes with their tables page by page, even during concurrent writes. It can also repair
+// differences. A difference is reported if every comparison finds the difference and the row does not change during the
+// last pause in Pauses. The last pause is longer than the lag of a writable view.
 type Verifier struct {
 	Rows  Rows
 	Clock sched.Clock
-	// Repair repairs the differences and compares them again.
+	// If Repair is true, the Verifier repairs differences and compares the rows again.
 	Repair bool
-	// Pauses are the waits before each repeated comparison of a row. The default is 6 s in total, with a last pause of
-	// 4 s.
+	// Pauses holds the wait times before each repeated comparison of a row. The default is 6 s in total, with a last
+	// pause of 4 s.
 	Pauses []time.Duration
 }
 
-// usualPauses ends with a pause that is longer than the lag of a writable view. The shorter pauses avoid long waits for
-// rows that soon agree.
+// usualPauses is the default of Verifier.Pauses. The last pause is longer than the lag of a writable view. The shorter
+// pauses reduce the wait for rows that soon match.
 var usualPauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1500 * time.Millisecond,
 	4 * time.Second}
 
-// At is the beginning of a page. The zero value is the beginning of the table.
+// At is the start position of a page. The zero value is the start of the table.
 type At struct {
-	// Back reports the second pass, from the view to its table.
+	// Back is true in the second pass, which reads the view.
 	Back bool
-	// Token, Key and Clustering identify the last row that was read. Key is nil if no row has been read.
+	// Token, Key, and Clustering identify the last row that was read. If no row has been read, Key is nil.
 	Token           token.Token
 	Key, Clustering []byte
 }
 
 // Page is the result of a page.
 type Page struct {
-	// Rows counts the compared rows, and Repaired counts the differences that have been repaired. Busy counts rows
-	// that never agreed and changed during the last pause. The state of these rows is unknown.
+	// Rows counts compared rows. Repaired counts repaired differences. Busy counts rows that never matched and changed
+	// during the last pause. The state of busy rows is unknown.
 	Rows, Busy, Repaired int
 	Differences          []Difference
-	// Next is the beginning of the next page, or nil after the last page.
+	// Next is the start position of the next page, or nil after the last page.
 	Next *At
 }
 
 // Difference is a row of a view or index that does not match its table.
 type Difference struct {
-	// Row is the primary key of the row in the table in CQL notation. The field What describes the difference.
+	// Row is the primary key of the table row in CQL notation. The field What describes the difference.
 	Row      string `json:"row"`
 	What     string `json:"what"`
 	Repaired bool   `json:"repaired"`
 }
 
-// candidate is a base row that its view or index does not seem to match.
+// candidate is a base row that does not seem to match the view or index.
 type candidate struct {
 	token           token.Token
 	key, clustering []byte
-	// extra is the key value under which the view has an unexpected row, and at is the position of that row. at is nil
-	// if the view lacks a row.
+	// extra is the view key value of an unexpected view row. at is the position of the unexpected view row. If the view
+	// lacks a row, at is nil.
 	extra []byte
 	at    *Place
-	// The field what describes the most recent difference. image is the image of the base row at that time.
+	// The field what describes the most recent difference. image is the image of the base row at the time of this
+	// difference.
 	what  string
 	image []byte
 	busy  bool
 }
 
-// recheck compares candidates repeatedly until they agree or the pauses have passed. Then it repairs the differences.
+// recheck compares candidates repeatedly until they match or the pauses have passed. If Repair is true, it then repairs
+// the remaining differences.
 func (f *Verifier) recheck(ctx context.Context, t *schema.Table, out *Page, candidates []*candidate,
 	agrees func(context.Context, *candidate) (bool, error), repair func(*candidate) (command.Mutation, error)) error {
 	candidates, err := f.again(ctx, candidates, agrees)
@@ -112,7 +114,7 @@ func (f *Verifier) recheck(ctx context.Context, t *schema.Table, out *Page, cand
 		if len(ms) > 0 {
 			done := make(command.OutcomeChannel, 1)
 			f.Rows.Write(ctx, ms, coordinator.WriteOptions{Level: dberr.Quorum, Type: "UNLOGGED_BATCH"}, done)
-			if err := (<-done).Err; err != nil { // the coordinator's deadline limits the wait
+			if err := (<-done).Err; err != nil { // the coordinator has a deadline
 				return err
 			}
 		}
@@ -135,10 +137,10 @@ func (f *Verifier) recheck(ctx context.Context, t *schema.Table, out *Page, cand
 }
 
 // comparisonsMax is the number of rows that are compared concurrently. Each comparison waits for several sequential
-// requests over the network.
+// network requests.
 const comparisonsMax = 32
 
-// compare compares several rows concurrently and returns the rows that do not agree, in order.
+// compare compares several rows concurrently. It returns the rows that do not match in their original order.
 func (f *Verifier) compare(ctx context.Context, rows []*candidate, agrees func(context.Context, *candidate) (bool,
 	error)) (
 	differ []*candidate, err error) {
@@ -170,7 +172,7 @@ func (f *Verifier) compare(ctx context.Context, rows []*candidate, agrees func(c
 	return differ, err
 }
 
-// again compares candidates again after each pause and returns the rows that never agree.
+// again compares candidates again after each pause. It returns the rows that never match.
 func (f *Verifier) again(ctx context.Context, candidates []*candidate,
 	agrees func(context.Context, *candidate) (bool, error)) ([]*candidate, error) {
 	pauses := f.Pauses
@@ -216,7 +218,7 @@ func rowText(t *schema.Table, key, clustering []byte) string {
 	}
 	for _, c := range t.Clustering {
 		if len(clustering) == 0 {
-			break // the static row
+			break // a static row has no clustering key
 		}
 		value, rest, err := c.Type.ReadKey(nil, clustering, c.Desc)
 		if err != nil {
@@ -258,7 +260,7 @@ type rowsOf struct {
 	tok   token.Token
 	key   []byte
 	rows  []foundRow
-	// statics collects static rows, which have no clustering key, and omits other rows.
+	// If statics is true, rowsOf collects only static rows. Static rows have no clustering key.
 	statics bool
 	each    func(clustering []byte, r *row.Row) error
 }

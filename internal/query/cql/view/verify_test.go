@@ -74,8 +74,8 @@ func pages(t *testing.T, page func(from view.At) (*view.Page, error)) (found []s
 	return found, rows
 }
 
-// TestVerifyView checks that every kind of damage to a view is found, described and repaired with any page size, and
-// that a correct view has no differences.
+// TestVerifyView checks that every kind of damage to a view is found, described, and repaired for all page sizes. A
+// correct view must have no differences.
 func TestVerifyView(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"own": "v, k, c", "base": "c, k"} {
@@ -138,8 +138,7 @@ func TestVerifyView(t *testing.T) {
 	}
 }
 
-// TestVerifyIndex checks that rows that are missing from an index are found and repaired, for each kind of index and
-// column.
+// TestVerifyIndex checks that missing index entries are found and repaired for each kind of index and column.
 func TestVerifyIndex(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, true)
@@ -197,7 +196,7 @@ func TestVerifyIndex(t *testing.T) {
 	}
 }
 
-// barrier provides the reads of a Verifier. Its point reads wait for one another.
+// barrier executes the reads of a Verifier. Point reads wait for one another.
 type barrier struct {
 	*fixture
 	want    int
@@ -222,8 +221,8 @@ func (m *barrier) Read(ctx context.Context, c *command.Read, v command.Visitor) 
 	return m.fixture.Read(ctx, c, v)
 }
 
-// TestRowsAreComparedTogether checks that several rows of a page are compared concurrently, for views and for indexes,
-// and that an error in one row ends the page.
+// TestRowsAreComparedTogether checks that the rows of a page are compared concurrently. The test covers views and
+// indexes. An error in one row must end the page.
 func TestRowsAreComparedTogether(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, true)

@@ -18,8 +18,8 @@ import (
 // EntriesOf returns the operands that add a row to an index.
 type EntriesOf func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
-// BuildEntries returns the function that returns the entries of a row in an index that is being built. For a view, the
-// entries are hints, which update the view. For other indexes, the parameter entries returns the entries.
+// BuildEntries returns a function that computes the entries of a row for an index build. For a view, the entries are
+// hints, which update the view. For other indexes, the function calls entries.
 func BuildEntries(current func() *schema.Schema, entries EntriesOf) EntriesOf {
 	return func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error) {
 		if ix.Kind != schema.ViewKind {
@@ -27,13 +27,13 @@ func BuildEntries(current func() *schema.Schema, entries EntriesOf) EntriesOf {
 		}
 		ks := current().Keyspace(t.Keyspace)
 		if ks == nil {
-			return nil, nil // the keyspace was dropped, which also ends the build
+			return nil, nil // the keyspace was dropped, so the build will end
 		}
 		return Entries(ks, t, ix, clustering, r)
 	}
 }
 
-// Index checks that an index finds the rows of a page of its table. Index does not search for false entries, which are
+// Index checks that an index contains the rows of a table page. It does not search for false entries. False entries are
 // harmless because every lookup validates the row.
 func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, from At,
 	limit int) (*Page, error) {
@@ -84,7 +84,7 @@ func (f *Verifier) Index(ctx context.Context, t *schema.Table, ix *schema.Index,
 	})
 }
 
-// entriesOf returns the entries that the current row requires.
+// entriesOf returns the entries that an index must contain for the current row.
 func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.Index, entries EntriesOf, s *candidate,
 	now int64) (ops []command.Op, err error) {
 	read := command.Read{Table: t.ID, Token: s.token, Key: s.key, Level: dberr.Quorum, Now: now,
@@ -105,7 +105,7 @@ func (f *Verifier) entriesOf(ctx context.Context, t *schema.Table, ix *schema.In
 	return ops, f.Rows.Read(ctx, &read, v)
 }
 
-// finds reports whether an entry finds a row.
+// finds reports whether a lookup of an entry returns a row.
 func (f *Verifier) finds(ctx context.Context, t *schema.Table, op *command.Op, s *candidate, now int64) (bool, error) {
 	look := &command.IndexLookup{Index: op.Index, Value: op.Value}
 	if op.Index&keys.OrderedIndex != 0 && len(op.Clustering) > 0 { // otherwise, the entry refers to a whole partition

@@ -16,42 +16,44 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
-// VerifyRequest describes the comparison of a page of a view or an index with its table.
+// VerifyRequest requests the comparison of a page of a view or an index with the table.
 type VerifyRequest struct {
-	// Kind is "view" or "index", and Name is the name with the keyspace.
+	// Kind is "view" or "index". Name is the qualified name of the view or index.
 	Kind, Name string
 	// From is the VerifyResponse.Next of the previous page, or empty for the first page. Rows is the approximate number
-	// of rows to check.
+	// of rows that are checked.
 	From string
 	Rows int
-	// Repair repairs differences.
+	// If Repair is true, differences are repaired.
 	Repair bool
 }
 
 // VerifyResponse is the result of a comparison.
 type VerifyResponse struct {
-	// Rows is the number of checked rows. Busy is the number of rows that changed during every attempt to check them.
+	// Rows is the number of checked rows. Busy is the number of rows that never matched and changed during the last
+	// pause.
 	Rows int `json:"rows"`
 	Busy int `json:"busy"`
-	// View is set if the rows are rows of the view that were compared with its table.
+	// View is true if the checked rows are rows of the view.
 	View        bool         `json:"view"`
 	Differences []Difference `json:"differences"`
 	// Next is the start of the next page, or empty after the last page.
 	Next string `json:"next"`
 }
 
-// PageVerifier verifies views and indexes by name, one page for each request of an operator. Set its fields before use.
+// PageVerifier verifies views and indexes by name, one page for each request of an operator. All fields must be set
+// before use.
 type PageVerifier struct {
 	Rows    Rows
 	Catalog *catalog.Catalog
-	// Entries returns the entries of a row in an index.
+	// Entries computes the entries of a row in an index.
 	Entries EntriesOf
 	// Builds reports whether an index is being built.
 	Builds interface{ Building(ix *schema.Index) bool }
 	Clock  sched.Clock
 }
 
-// Verify compares a page of a view or an index with its table.
+// Verify compares a page of a view or an index with the table.
 func (p *PageVerifier) Verify(ctx context.Context, o VerifyRequest) (*VerifyResponse, error) {
 	keyspace, name, ok := strings.Cut(o.Name, ".")
 	if !ok {
@@ -83,8 +85,9 @@ func (p *PageVerifier) Verify(ctx context.Context, o VerifyRequest) (*VerifyResp
 		Differences: append([]Difference{}, page.Differences...)}, nil
 }
 
-// verifiable returns the index to verify and its table. For a view, these are the hint index and the base table. An
-// index that is being built cannot be verified, because its missing rows would count as differences.
+// verifiable returns the index that is verified and the table of the index. For a view, it returns the hint index and
+// the base table. An index that is being built cannot be verified, because missing rows would be reported as
+// differences.
 func verifiable(ks *schema.Keyspace, kind, name string, building func(*schema.Index) bool) (t *schema.Table,
 	ix *schema.Index, err error) {
 	if kind != "view" {
@@ -103,7 +106,7 @@ func verifiable(ks *schema.Keyspace, kind, name string, building func(*schema.In
 	return t, ix, nil
 }
 
-// encode encodes a position between two pages as text. The text of nil is empty.
+// encode encodes a position between two pages as text. The text of a nil position is empty.
 func (at *At) encode() string {
 	if at == nil {
 		return ""
@@ -121,7 +124,7 @@ func (at *At) encode() string {
 	return hex.EncodeToString(append(append(b, at.Key...), at.Clustering...))
 }
 
-// decodeAt decodes a position encoded by At.encode.
+// decodeAt decodes a position that At.encode has encoded.
 func decodeAt(text string) (at At, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || text == "" {

@@ -16,17 +16,17 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// viewPage is one page of View in one direction.
+// viewPage is a page of View in one direction.
 type viewPage struct {
 	*Verifier
 	v *View
-	// now is the time, in seconds, of all comparisons of a page. The times to live in an image are relative to now, so
-	// a different time would appear to be a change of the row.
+	// now is the time in seconds for all comparisons of a page. The TTLs in an image are relative to now, so images
+	// with different times would differ even if the row has not changed.
 	now int64
 }
 
-// View compares a page of about limit rows of a view with its table. The first pass reads the table, and the second
-// pass reads the view.
+// View compares a page of a view with the base table. The page contains about limit rows. The first pass reads the
+// table, and the second pass reads the view.
 func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, from At, limit int) (*Page, error) {
 	t := ks.Tables[name]
 	if t == nil || t.View == nil || ks.Tables[t.View.Base] == nil {
@@ -66,17 +66,18 @@ func (f *Verifier) View(ctx context.Context, ks *schema.Keyspace, name string, f
 	return out, f.recheck(ctx, base, out, candidates, p.agrees, func(s *candidate) (command.Mutation, error) {
 		value := s.extra
 		if s.at == nil && v.key != nil {
-			value = nil // the delivery adds the place if it is missing
+			value = nil // the delivery adds a missing place
 		}
 		return command.Mutation{Table: base.ID, Token: s.token, Key: s.key, SchemaVersion: base.Revision,
 			Ops: v.Row(nil, s.clustering, value, true)}, nil
 	})
 }
 
-// compareStamp is the stamp with which images are compared.
+// compareStamp is the stamp of compared images.
 const compareStamp = 1
 
-// agrees reports whether the view data of a base row is correct. Otherwise, it sets s.what to a description.
+// agrees reports whether the view data of a base row is correct. If the view data is not correct, agrees sets s.what to
+// a description.
 func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	values, err := p.v.valuesOf(s.key, s.clustering)
 	if err != nil {
@@ -93,7 +94,7 @@ func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	at := image.Place
 	if s.at != nil {
 		if image.Shown && bytes.Equal(at.Key, s.at.Key) && bytes.Equal(at.Clustering, s.at.Clustering) {
-			return true, nil // the expected row was compared in the first pass
+			return true, nil // the first pass has compared the expected row
 		}
 		image.Shown, at = false, *s.at
 	} else if !image.Shown {
@@ -121,7 +122,8 @@ func (p *viewPage) agrees(ctx context.Context, s *candidate) (bool, error) {
 	return s.what == "", err
 }
 
-// unlike describes the difference between the expected and the actual view row. unlike returns "" if they are equal.
+// unlike describes the difference between the expected and the actual view row. If the rows are equal, it returns an
+// empty string.
 func unlike(t *schema.Table, want, have *row.Row) string {
 	for _, c := range t.Regulars {
 		a, b := want.Column(c.ID), have.Column(c.ID)
@@ -177,7 +179,7 @@ func (p *viewPage) origin(at *foundRow) (*candidate, error) {
 	return out, nil
 }
 
-// row calls fn with a row of a table if it exists.
+// row calls fn with a row of a table if the row exists.
 func (p *viewPage) row(ctx context.Context, t *schema.Table, tok token.Token, key, clustering []byte,
 	fn func(r *row.Row)) error {
 	read := command.Read{Table: t.ID, Token: tok, Key: key, Level: dberr.Quorum, Now: p.now, Dropped: t.Hidden()}

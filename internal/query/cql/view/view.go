@@ -13,12 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// View is a materialized view in one revision of the schema, with its base table.
+// View is a materialized view in one schema revision.
 type View struct {
 	Base, Table *schema.Table
-	// Index is the hint index of the base table for the view.
+	// Index is the ID of the view's hint index.
 	Index uint32
-	// key is the column of the view's key that is not a key column of the base, or nil.
+	// key is the view key column that is not a base key column, or nil.
 	key *schema.Column
 	// partition and clustering are the sources of the view's key columns.
 	partition, clustering []source
@@ -28,12 +28,12 @@ type View struct {
 	columns []mapping
 }
 
-// source is the source of a view key column: a key column of the base, or View.key.
+// source is the source of a view key column. The source is a base key column or View.key.
 type source struct {
 	from, to *schema.Column
 }
 
-// mapping maps a base column to the view column of the same name.
+// mapping maps a base column to the view column with the same name.
 type mapping struct {
 	from *schema.Column
 	to   uint32
@@ -76,7 +76,7 @@ func bind(ks *schema.Keyspace, base, t *schema.Table, index uint32) (*View, erro
 			v.columns = append(v.columns, mapping{from, c.ID})
 		}
 	}
-	// Cells are stored in ID order.
+	// The order of stored cells is the ID order.
 	slices.SortFunc(v.columns, func(a, b mapping) int { return int(a.from.ID) - int(b.from.ID) })
 	if v.key != nil {
 		v.present = append(v.present, v.key)
@@ -94,7 +94,7 @@ func bind(ks *schema.Keyspace, base, t *schema.Table, index uint32) (*View, erro
 // affected reports whether a change of regular columns can affect the view. The change may create the row.
 func (v *View) affected(changes func(c *schema.Column) bool) bool {
 	if v.key == nil {
-		return true // any column keeps a row alive
+		return true // any column can keep a row alive
 	}
 	for _, m := range v.columns {
 		if changes(m.from) {
@@ -142,9 +142,9 @@ type Place struct {
 	Token           token.Token
 }
 
-// place returns the place of a base row in the view if v.key has a value. ok is false if the partition key would be too
-// long. The partition key may be empty, although clients cannot specify an empty key. Cassandra shows such rows in
-// scans.
+// place returns the place of a base row in the view if v.key has a value. If the partition key would be too long, ok is
+// false. The partition key may be empty, although clients cannot specify an empty key. As in Cassandra, scans return
+// such rows.
 func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 	at := func(s source) []byte {
 		if s.from == v.key {
@@ -166,20 +166,19 @@ func (v *View) place(w *values, value []byte) (p Place, ok bool) {
 	return p, len(p.Key) <= keys.MaxLen
 }
 
-// Image is the view data of a base row. Image is empty if the row has no place.
+// Image is the view data of a base row. If the row has no place, Image is empty.
 type Image struct {
 	Place
 	Shown bool
 	// Value is the value of the view key column that is not a base key column, or nil. Value may be set even if the
-	// view does not show the row.
+	// view does not contain the row.
 	Value []byte
-	// Operand is the whole timestamped row, which replaces all earlier view data at the place.
+	// Operand is the whole row with a timestamp. It replaces all earlier view data at the place.
 	Operand []byte
 }
 
-// image computes the view data of a base row at a stamp. r is nil if the row does not exist. Expired cells of r are
-// included and are also expired in the image. now is the time, in seconds, at which r was read. It is used only to
-// compute the remaining TTLs.
+// image computes the view data of a base row at a stamp. If the row does not exist, r is nil. Expired cells of r are
+// also expired in the image. now is the time in seconds at which r was read. It is used only to compute remaining TTLs.
 func (v *View) image(b *row.Builder, w *values, r *row.Row, stamp, now int64) Image {
 	var out Image
 	if r == nil || !r.Exists() {
@@ -237,7 +236,7 @@ func (v *View) image(b *row.Builder, w *values, r *row.Row, stamp, now int64) Im
 	return out
 }
 
-// maxTTL is the maximum time to live: 20 years in seconds.
+// maxTTL is the maximum TTL. The value is 20 years in seconds.
 const maxTTL = 20 * 365 * 24 * 60 * 60
 
 func expiryOf(ttl int32, expiry int64) int64 {
@@ -247,7 +246,8 @@ func expiryOf(ttl int32, expiry int64) int64 {
 	return expiry
 }
 
-// ends returns the second at which the last cell or marker that keeps a row alive expires.
+// ends returns the time in seconds at which a row expires. A row expires when the last cell or marker that keeps the
+// row alive expires.
 func (v *View) ends(r *row.Row) int64 {
 	last := int64(0)
 	if r.Live {
@@ -266,8 +266,8 @@ func gone(b *row.Builder, stamp, now int64) []byte {
 	return b.Append(nil)
 }
 
-// knows reports whether all cells of a row belong to current or dropped columns of the base. Otherwise, the row was
-// written with a newer schema.
+// knows reports whether all cells of a row belong to current or dropped base columns. If knows returns false, the row
+// was written with a newer schema.
 func (v *View) knows(r *row.Row) bool {
 	for i := range r.Cells {
 		if c := r.Cells[i].Column; i == 0 || r.Cells[i-1].Column != c {

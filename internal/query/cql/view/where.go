@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/relation"
 )
 
-// condition is a relation of a view's WHERE clause on base key columns: equality with one of several tuples, or an
-// interval.
+// condition is a relation of a view's WHERE clause on base key columns. It requires that the values equal one of
+// several tuples or are in an interval.
 type condition struct {
 	columns   []*schema.Column
 	any       [][][]byte
@@ -28,7 +28,7 @@ type bound struct {
 	inclusive bool
 }
 
-// Check rejects relations that views do not support or that refer to unknown columns of the base.
+// Check rejects relations that views do not support and relations on unknown base columns.
 func Check(rel *compat.Release, relations []parser.Relation, ks *schema.Keyspace, base *schema.Table) error {
 	env := expr.NewEnv(rel, ks, base, 0)
 	for i := range relations {
@@ -69,7 +69,7 @@ func CheckText(ks *schema.Keyspace, base *schema.Table, v *schema.View) error {
 // conditionsOf binds the relations of a view. A comparison with null is false for every row.
 func conditionsOf(ks *schema.Keyspace, base *schema.Table, v *schema.View) ([]condition, error) {
 	if !slices.ContainsFunc(v.Where, func(r schema.ViewRelation) bool { return !r.NotNull }) {
-		return nil, nil // Most views take this path, which avoids parsing the text for every statement.
+		return nil, nil // most views take this path, which does not parse the text
 	}
 	stmt, _, err := parser.Parse("SELECT * FROM t WHERE " + v.WhereText())
 	if err != nil {
@@ -115,7 +115,7 @@ func conditionOf(r *relation.Restriction) condition {
 	return c
 }
 
-// holds reports whether a base row with these key columns satisfies the WHERE clause.
+// holds reports whether a base row with the given key column values satisfies the WHERE clause.
 func (v *View) holds(w *values) bool {
 	for i := range v.where {
 		if !v.where[i].holds(w) {
@@ -147,7 +147,7 @@ func (c *condition) holds(w *values) bool {
 	return false
 }
 
-// compare compares the row's values with a tuple, column by column.
+// compare compares the row's values with a tuple column by column.
 func (c *condition) compare(w *values, tuple [][]byte) int {
 	for i, value := range tuple {
 		have := w.of(c.columns[i])
