@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestMain checks that all goroutines of the databases have ended after the tests.
+// TestMain checks that the tests leave no goroutines running.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func dial(t *testing.T, db *DB) *rawclient.Conn {
@@ -40,8 +40,8 @@ func query(t *testing.T, c *rawclient.Conn, text string) int {
 	return r.RowCount
 }
 
-// TestCycles checks that a database can be started and closed repeatedly, in memory and in a directory, while clients
-// are connected. It checks that no goroutine and no lock remains, and that a directory keeps its rows.
+// TestCycles checks that a database can be started and closed repeatedly while clients are connected. The test covers
+// databases in memory and in a directory. No goroutine and no lock must remain. A directory must keep the rows.
 func TestCycles(t *testing.T) {
 	const cycles = 20
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "data")} {
@@ -60,7 +60,7 @@ func TestCycles(t *testing.T) {
 			if rows := query(t, c, "SELECT * FROM ks.t"); dir != "" && rows != min(i+1, 9) || dir == "" && rows != 1 {
 				t.Errorf("start %d: %d rows", i, rows)
 			}
-			idle := dial(t, db) // stays connected until the database is closed
+			idle := dial(t, db) // this client remains connected until the database is closed
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,8 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// TestCloseUnderLoad checks that Close returns soon during writes and DDL and that no acknowledged row is lost.
+// TestCloseUnderLoad checks that Close returns quickly during writes and DDL statements. No acknowledged row must be
+// lost.
 func TestCloseUnderLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	db, err := Start(t.Context(), Options{Dir: dir, MemoryBytes: 64 << 20})
@@ -142,7 +143,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-// TestFailedStarts checks that a failed start returns the reason, and that no goroutine, listener, or lock remains.
+// TestFailedStarts checks that a failed start returns the reason. No goroutine, listener, or lock must remain.
 func TestFailedStarts(t *testing.T) {
 	dir := t.TempDir()
 	db, err := Start(t.Context(), Options{Dir: filepath.Join(dir, "data")})

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// modelTable is a table whose physical partitions split and merge. Each partition has its own clock, like a leader.
+// modelTable is a table whose physical partitions split and merge. Each partition has a separate clock, like a leader.
 type modelTable struct {
 	// begins holds the first ring position of each physical partition. clocks holds the stamp of each partition's last
 	// commit.
@@ -35,7 +35,7 @@ func (w *modelTable) at(ring uint64) int {
 	return i
 }
 
-// commit writes a row with the key at the given ring position.
+// commit writes a row with a key at a ring position.
 func (w *modelTable) commit(ring uint64, key string, step int64) {
 	p := w.at(ring)
 	w.clocks[p] += step
@@ -105,7 +105,7 @@ func (w *modelTable) read(q *command.Read, v command.Visitor) {
 			last = place
 			step, _ := v.Partition(e.Token, e.Key, nil)
 			if step == command.NextPartition {
-				last = "" // Later entries of the partition are skipped one by one.
+				last = "" // later entries of the partition are skipped one by one
 				continue
 			}
 		}
@@ -127,9 +127,9 @@ func (w *modelTable) Holds(token.Token, []byte) bool { return true }
 // Late implements Source.
 func (w *modelTable) Late() bool { return false }
 
-// TestRounds checks CF1 and CF2 during writes to partitions with separate clocks, which are split and merged. A feed of
-// the whole ring, and a feed that is handed over to the two halves of its scope, must return every commit once. The
-// changes of each key must be in order, regardless of the page size.
+// TestRounds checks (CF1) and (CF2) during writes to partitions with separate clocks. The partitions are split and
+// merged. A feed of the whole ring must return every commit once, as must a feed that two feeds of half the scope
+// continue. The changes of each key must be in order, regardless of the page size.
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -188,8 +188,8 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// TestTokens checks that malformed tokens are rejected, that start times are converted to stamps, and that a feed that
-// starts at the current time begins with an empty page.
+// TestTokens checks that malformed tokens are rejected and that start times are converted to stamps. A feed that starts
+// at the current time must begin with an empty page.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	at := Since(7, true, time.Unix(100, 0))

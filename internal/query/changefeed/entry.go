@@ -18,8 +18,8 @@ func (e *Entry) Changed() command.Changed {
 	return command.Replaced
 }
 
-// Before returns the version of the item that preceded a retained change of a container. The item has no cells if it
-// did not exist.
+// Before returns the version of the item that preceded a retained change of a container. If the item did not exist, the
+// result has no cells.
 func (e *Entry) Before() (before row.Row) {
 	for _, cell := range e.Row.Cells {
 		if cell.Column&command.ChangeBefore != 0 && cell.Column != command.ChangeKind {
@@ -30,8 +30,8 @@ func (e *Entry) Before() (before row.Row) {
 	return before
 }
 
-// RowKey returns the clustering key of the row in a retained change of a CQL table. It is empty for the static row and
-// for range deletions.
+// RowKey returns the clustering key of the row in a retained change of a CQL table. For the static row and for range
+// deletions, the key is empty.
 func (e *Entry) RowKey() ([]byte, error) {
 	if len(e.Clustering) == 0 || e.Clustering[0] > keys.ChangedRow {
 		return nil, errMalformed
@@ -39,8 +39,8 @@ func (e *Entry) RowKey() ([]byte, error) {
 	return e.Clustering[1:], nil
 }
 
-// Images returns the versions of a CQL table's row after and before a retained change. A row without cells does not
-// exist. Each cell has its original time to live.
+// Images returns the versions of a CQL table's row after and before a retained change. A version without cells means
+// that the row does not exist. Each cell has its original TTL.
 func (e *Entry) Images() (after, before row.Row, err error) {
 	for column, r := range map[uint32]*row.Row{command.ChangeRowAfter: &after, command.ChangeRowBefore: &before} {
 		if cell := e.Row.Cell(column); cell != nil && err == nil {
@@ -50,7 +50,7 @@ func (e *Entry) Images() (after, before row.Row, err error) {
 	return after, before, err
 }
 
-// Deletions returns the range deletions, or the deletion of the whole logical partition, in a retained change.
+// Deletions returns the range deletions or the partition deletion in a retained change.
 func (e *Entry) Deletions() (h row.Header, err error) {
 	h.Clear()
 	if cell := e.Row.Cell(command.ChangeDeletions); cell != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// mark is a stamp that applies from a ring position up to the next mark. The stamp of the first mark in a list also
-// applies to the positions before that mark.
+// mark is a stamp that applies from a ring position to the next mark. The stamp of the first mark in a list also
+// applies to all earlier positions.
 type mark struct {
 	at    keys.Position
 	stamp int64
@@ -23,10 +23,10 @@ type mark struct {
 // marks is a non-empty list of marks in position order.
 type marks []mark
 
-// marksMax is the maximum number of marks in a token. It exceeds the number of physical partitions.
+// marksMax is the maximum number of marks in a token. The value exceeds the number of physical partitions.
 const marksMax = 1 << 14
 
-// compact removes marks that have the same stamp as their predecessor.
+// compact removes each mark that has the same stamp as the preceding mark.
 func (m marks) compact() marks {
 	out := m[:0]
 	for _, k := range m {
@@ -37,8 +37,8 @@ func (m marks) compact() marks {
 	return out
 }
 
-// find returns the stamp that applies at a position and the position at which the stamp ceases to apply. end is nil if
-// the stamp applies up to the end of the ring.
+// find returns the stamp that applies at a position. end is the position of the next mark. If the stamp applies up to
+// the end of the ring, end is nil.
 func (m marks) find(at keys.Position) (stamp int64, end *keys.Position) {
 	i, _ := slices.BinarySearchFunc(m, at, func(k mark, at keys.Position) int {
 		if k.at.Compare(at) <= 0 {
@@ -52,7 +52,7 @@ func (m marks) find(at keys.Position) (stamp int64, end *keys.Position) {
 	return m[max(i-1, 0)].stamp, end
 }
 
-// raised returns the maximum of two lists at each position.
+// raised returns a list that contains the maximum of two lists for each position.
 func (m marks) raised(by marks) marks {
 	var out marks
 	for at := (keys.Position{}); ; {
@@ -92,7 +92,7 @@ func readMarks(r *codec.Reader) (m marks) {
 	return m
 }
 
-// append appends the encoded marks for readMarks.
+// append appends the encoded marks. readMarks decodes the marks.
 func (m marks) append(w *codec.Writer) {
 	w.Uint(uint64(len(m)))
 	last := int64(0)
@@ -104,7 +104,7 @@ func (m marks) append(w *codec.Writer) {
 	}
 }
 
-// Partition implements command.Visitor. The next call to Row passes the horizon of the physical partition.
+// Partition implements command.Visitor. The next call of Row receives the horizon of the physical partition.
 func (m *marks) Partition(tok token.Token, key []byte, _ *row.Row) (command.Step, error) {
 	at := keys.Position{Ring: tok.Position(), Key: append([]byte(nil), key...)}
 	*m = append(*m, mark{at: at})

@@ -13,12 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// ErrUnknown reports that no physical partition of the scope answered: the table was dropped, or this node does not
-// know the table's partitions yet.
+// ErrUnknown means that no physical partition of the scope has responded. Either the table was dropped, or this node
+// does not yet know the table's partitions.
 var ErrUnknown = errors.New("the physical partitions of the table are not known to this node")
 
-// Entry is a change. In a feed of retained changes, Row contains the images of the row (see command.ChangeBefore).
-// Otherwise, it contains the current row.
+// Entry is a change. In a feed of retained changes, Row contains the images of the row (see command.ChangeBefore). In a
+// feed of latest versions, Row contains the current row.
 type Entry struct {
 	Token token.Token
 	Key   []byte
@@ -26,13 +26,15 @@ type Entry struct {
 	Stamp      int64
 	Clustering []byte
 	Row        row.Row
-	// Static holds the current static cells of the logical partition if the query requests them, or nil. It is shared.
+	// Static holds the current static cells of the logical partition if the query requests static cells. Otherwise,
+	// Static is nil. Several entries may share Static.
 	Static *row.Row
 }
 
-// Source is the request that reads a feed.
+// Source executes the reads of a feed on behalf of a request.
 type Source interface {
-	// Read sends a command and repeats it if its result could not be confirmed. It calls visitor for each attempt.
+	// Read sends a command. If the result cannot be confirmed, Read repeats the command. It calls visitor for each
+	// attempt.
 	Read(ctx context.Context, q *command.Read, visitor func() command.Visitor) error
 	// Holds reports whether the request reads a logical partition of the scope.
 	Holds(tok token.Token, key []byte) bool
@@ -40,19 +42,19 @@ type Source interface {
 	Late() bool
 }
 
-// Reader reads pages of a feed. Its fields must be set before Page is called. Page advances At.
+// Reader reads pages of a feed. The caller must set the fields before it calls Page. Page advances At.
 type Reader struct {
 	Source Source
-	// Query contains the table, the key or range of the scope, the level, the time and the claimant.
+	// Query contains the table, the key or range of the scope, the level, the time, and the claimant.
 	Query command.Read
 	At    Token
-	// Max is the maximum number of entries in a page, and BytesMax is their approximate maximum size.
+	// Max is the maximum number of entries in a page. BytesMax is the approximate maximum size of a page in bytes.
 	Max, BytesMax int
 
 	entries []Entry
 	size    int
-	// State of the current chunk: its size, its last place, the current static cells, whether more changes follow, and
-	// its part of the ring.
+	// These fields hold the state of the current chunk: the size, the last place, the static cells, whether more
+	// changes follow, and the part of the ring.
 	chunk  int
 	last   place
 	static *row.Row
@@ -60,17 +62,17 @@ type Reader struct {
 	within keys.Span
 }
 
-// chunkMax is the maximum number of entries per read, and chunkBytesMax is their maximum total size.
+// chunkMax is the maximum number of entries per read. chunkBytesMax is the maximum total size of these entries.
 const (
 	chunkMax      = 500
 	chunkBytesMax = 1 << 20
 )
 
-// Page reads the next page and advances At. ended reports whether there were no further changes at the time of the
-// read. A page may be empty even if the feed has not ended.
+// Page reads the next page and advances At. ended reports whether the page has reached the end of the feed. A page may
+// be empty even if the feed has not ended.
 //
 // After an error, At may have advanced past pages that were not returned. The feed must then resume from the token of
-// the previous page. Page returns ErrScope for a token of a different part of the table.
+// the previous page. If the token belongs to a different part of the table, Page returns ErrScope.
 func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error) {
 	f.entries, f.size = nil, 0
 	scope := f.scope()
@@ -88,7 +90,7 @@ func (f *Reader) Page(ctx context.Context) (page []Entry, ended bool, err error)
 	return page, ended, err
 }
 
-// round continues the current round or begins one. ended reports the end of the round.
+// round continues the current round or begins a new round. ended reports whether the round has ended.
 func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error) {
 	if f.At.until == nil {
 		fresh := f.At.fresh()
@@ -107,7 +109,7 @@ func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error
 		if from := (keys.Position{Ring: p.ring, Key: p.key}); from.Compare(at) >= 0 {
 			at = from
 		} else {
-			f.At.place = nil // The position precedes this scope, which is part of the previous scope.
+			f.At.place = nil // the position precedes the scope, which is part of the previous scope
 		}
 	}
 	for start := at; ; {
@@ -134,7 +136,7 @@ func (f *Reader) round(ctx context.Context) (page []Entry, ended bool, err error
 	return f.entries, true, nil
 }
 
-// interval is a part of the ring. A zero limit is the end of the ring.
+// interval is a part of the ring. A zero limit represents the end of the ring.
 type interval struct{ begin, limit keys.Position }
 
 // whole reports whether the interval is the whole ring.
@@ -195,7 +197,8 @@ func (f *Reader) part(ctx context.Context, in interval, after, upto int64) (full
 			return f
 		})
 		if err != nil {
-			// Return the entries of the earlier chunks, because the client has been charged for them.
+			// The page contains the entries of the earlier chunks, because the client has been charged for these
+			// entries.
 			if f.entries = f.entries[:begin]; begin == 0 {
 				return false, err
 			}

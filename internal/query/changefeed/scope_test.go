@@ -17,8 +17,8 @@ func readerOf(w *modelTable, at Token, q command.Read) *Reader {
 	return &Reader{At: at, Query: q, Max: 3, BytesMax: 1 << 20, Source: w}
 }
 
-// TestScopes checks that a token is valid for a part of its scope, even in the middle of a round, and is rejected for
-// other scopes, even after encoding.
+// TestScopes checks that a token is valid for a part of its scope, even in the middle of a round. A token must be
+// rejected for other scopes, even after encoding and decoding.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	w := &modelTable{begins: []uint64{0, 1 << 62}, clocks: []int64{0, 0}}
@@ -54,14 +54,14 @@ func TestScopes(t *testing.T) {
 			}
 		}
 	}
-	var old Token = Beginning(0, false) // A token of an earlier build contains no scope.
+	var old Token = Beginning(0, false) // a token of an earlier build contains no scope
 	if _, _, err := readerOf(w, old, scope(1<<60, 0)).Page(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzToken checks that any input is either rejected as a token or allows a complete read of the feed. Encoding and
-// decoding a token must not change it.
+// FuzzToken checks that DecodeToken either rejects the input or returns a token that allows a complete read of the
+// feed. Encoding and decoding a token must return an equal token.
 func FuzzToken(f *testing.F) {
 	w := &modelTable{begins: []uint64{0, 1 << 62, 1 << 63}, clocks: []int64{0, 0, 0}}
 	for i := range 12 {
@@ -86,7 +86,7 @@ func FuzzToken(f *testing.F) {
 			return
 		}
 		if len(at.since) > 50 || len(at.until) > 50 {
-			return // Reading more pages would only make the test slower.
+			return // more pages would only make the test slower
 		}
 		for _, q := range []command.Read{{Range: token.Full}, {Range: token.Range{Begin: 1 << 60, Limit: 1 << 63}},
 			{Token: token.AtPosition(1 << 61), Key: []byte("k")}} {

@@ -15,29 +15,29 @@ import (
 // ErrToken is returned for bytes that Token.Append did not write.
 var ErrToken = errors.New("invalid change feed token")
 
-// ErrScope is returned for a token whose scope does not include the whole requested scope. Changes outside the scope
-// of the token would be skipped.
+// ErrScope is returned if the scope of a token does not include the whole requested scope. With such a token, the feed
+// would skip changes outside the token's scope.
 var ErrScope = errors.New("the change feed token belongs to another part of the table")
 
-// errMalformed reports an invalid response.
+// errMalformed is returned for an invalid response.
 var errMalformed = errors.New("malformed change log entry")
 
 // Token is the position of a feed. At each ring position, all changes up to since have been read. In the current round,
 // the changes up to place have also been read.
 type Token struct {
-	// Table is the ID of the table. Kept reports whether the feed returns all retained changes instead of only the
-	// latest versions.
+	// Table is the ID of the table. Kept reports whether the feed returns all retained changes. Otherwise, the feed
+	// returns only the latest versions.
 	Table uint32
 	Kept  bool
-	// AsOf is a time in seconds. Changes before AsOf have been read.
+	// AsOf is a Unix time in seconds. All changes before AsOf have been read.
 	AsOf int64
-	// Generation is the generation of the feed. A token of another generation would skip changes that were not logged.
-	// Tokens from builds without generations have the value 0.
+	// Generation is the generation of the feed. A feed that resumes with a token of another generation could skip
+	// changes that were not logged. Tokens from builds without generations have the value 0.
 	Generation uint64
 
 	since marks
-	// scope is the part of the ring that the marks describe: the scope of the last page. The zero interval is the
-	// whole ring.
+	// scope is the part of the ring that the marks describe. It is the scope of the last page. The zero interval
+	// represents the whole ring.
 	scope interval
 	// until is the end of the current round, or nil between rounds. roundAt is the start time of the round. place is
 	// the last change that the round has read, or nil.
@@ -46,12 +46,12 @@ type Token struct {
 	place   *place
 }
 
-// place is the position of a change log entry. An empty clustering key denotes the beginning of the partition, and a
-// nil clustering key denotes its end.
+// place is the position of a change log entry. An empty clustering key represents the beginning of the partition. A nil
+// clustering key represents the end of the partition.
 type place struct {
 	ring       uint64
 	key        []byte
-	clustering []byte // prefixed with the stamp of the entry
+	clustering []byte // starts with the stamp of the entry
 }
 
 // placeAt returns the beginning of a part of the ring.
@@ -62,25 +62,25 @@ func placeAt(p keys.Position) *place {
 // Beginning returns the token of a feed of all changes.
 func Beginning(table uint32, kept bool) Token { return Since(table, kept, time.UnixMicro(0)) }
 
-// Since returns the token of a feed of the changes from a time onward.
+// Since returns the token of a feed that starts at a given time.
 func Since(table uint32, kept bool, at time.Time) Token {
 	return Token{Table: table, Kept: kept, AsOf: at.Unix(), since: marks{{stamp: max(at.UnixMicro()-1, 0)}}}
 }
 
 // Now returns the token of a feed that begins with an empty page and then returns only new changes. now is the current
-// time in seconds.
+// Unix time in seconds.
 func Now(table uint32, kept bool, now int64) Token {
 	return Token{Table: table, Kept: kept, AsOf: now, since: marks{{stamp: math.MaxInt64}}}
 }
 
-// Above returns bounds that exclude the changes up to a stamp.
+// Above excludes all changes up to a stamp.
 func (t *Token) Above(stamp int64) { t.since = t.since.raised(marks{{stamp: stamp}}) }
 
-// fresh reports whether the token was returned by Now.
+// fresh reports whether Now has returned the token.
 func (t *Token) fresh() bool { return len(t.since) == 1 && t.since[0].stamp == math.MaxInt64 }
 
-// part returns the part of a scope, from a position onward, in which the stamp bounds do not change. ok is false at the
-// end of the scope.
+// part returns the part of a scope that starts at a position and in which the stamp bounds do not change. At the end of
+// the scope, ok is false.
 func (t *Token) part(at keys.Position, scope interval) (in interval, after, upto int64, ok bool) {
 	if !scope.limit.IsZero() && at.Compare(scope.limit) >= 0 {
 		return in, 0, 0, false
@@ -102,16 +102,17 @@ func (t *Token) end() {
 	t.until, t.place, t.roundAt = nil, nil, 0
 }
 
-// tokenFormat is the format version of a token, its first byte.
+// tokenFormat is the format version of a token. It is the first byte of an encoded token.
 const tokenFormat = 0xc1
 
-// The flags of a token.
+// These are the flags of a token.
 const (
 	tokenKept = 1 << iota
 	tokenRound
 	tokenPlace
-	tokenScope // not set by builds before feature level 5; their tokens cover the whole ring
-	// tokenGeneration is not set by builds before feature level 8.
+	tokenScope // builds before feature level 5 do not set this flag, and their tokens cover the whole ring
+	// tokenGeneration reports whether the token contains a generation. Builds before feature level 8 do not set this
+	// flag.
 	tokenGeneration
 	tokenFlagsEnd
 )
@@ -145,7 +146,7 @@ func (t *Token) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeToken decodes the output of Append. Every error is ErrToken.
+// DecodeToken decodes the output of Append. It returns only the error ErrToken.
 func DecodeToken(b []byte) (Token, error) {
 	r := codec.NewReader(b, ErrToken)
 	format, flags := r.Byte(), r.Byte()

@@ -21,7 +21,7 @@ func processor() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkCall measures the duration of a call and its CPU time across all threads.
+// BenchmarkCall measures the duration of a call and the total CPU time of all threads.
 func BenchmarkCall(b *testing.B) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for _, c := range []struct{ language, body string }{{Java, "return x == null ? -1 : x + 1;"},

@@ -15,8 +15,9 @@ const (
 	cacheBytes = 8 << 20
 )
 
-// cache maps descriptors to compiled functions. A replaced function has a new descriptor. If the cache is full,
-// arbitrary functions are evicted. Statements hold references to their functions, so eviction does not affect them.
+// cache maps function descriptors to compiled functions. A replaced function has a new descriptor. If the cache is
+// full, it evicts arbitrary functions. Statements hold references to their functions, so an eviction does not affect
+// statements.
 type cache struct {
 	mu    sync.Mutex
 	calls map[*schema.Function]expr.Invoke

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
-// The languages of functions.
+// These are the supported languages.
 const (
 	Java       = "java"
 	JavaScript = "javascript"
@@ -30,8 +30,8 @@ type Functions struct {
 	cache   cache
 }
 
-// New returns a runner of functions. Functions in JavaScript run in engine. If enabled is false, functions can be
-// neither created nor called.
+// New returns a Functions that runs JavaScript functions in engine. If enabled is false, functions cannot be created or
+// called.
 func New(engine *script.Engine, rel *compat.Release, enabled bool) *Functions {
 	return &Functions{engine: engine, release: rel, enabled: enabled}
 }
@@ -75,7 +75,7 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 			return nil, &dberr.Invalid{Message: err.Error()}
 		}
 		return func(m *meter.Meter, args [][]byte) ([]byte, error) {
-			m.Pause() // The script engine has its own slots.
+			m.Pause() // the script engine has separate slots
 			out, err := f.engine.Call(m.Context(), body, m.Who(), args)
 			return out, f.callError(fn, err)
 		}, nil
@@ -91,7 +91,7 @@ func (f *Functions) compile(ctx context.Context, fn *schema.Function) (expr.Invo
 	}, nil
 }
 
-// callError converts the error from a failed call for the client.
+// callError converts the error of a failed call to a client error.
 func (f *Functions) callError(fn *schema.Function, err error) error {
 	if err == nil {
 		return nil

@@ -110,8 +110,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestHostile checks FN2 for JavaScript: the caller receives an error from the function, and other functions are not
-// affected.
+// TestHostile checks (FN2) for JavaScript. The caller must receive an error from the function. Other functions must not
+// be affected.
 func TestHostile(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra50, true)
 	for _, body := range []string{
@@ -152,8 +152,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestVersions checks FN1: replacing a function creates a different function, calls can be concurrent, and the error
-// texts match the release.
+// TestVersions checks (FN1). Replacing a function must create a different function. The test also checks concurrent
+// calls and the error texts of each release.
 func TestVersions(t *testing.T) {
 	f := New(script.New(script.Bounds{}), compat.Cassandra40, true)
 	for i, body := range []string{"return 1;", "return 2;"} {

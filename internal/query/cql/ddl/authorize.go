@@ -7,7 +7,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// authorize returns an error if the actor must not apply a change.
+// authorize returns an error if the actor lacks the permission for a change.
 func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
 	if a.Subject == nil {
 		return nil
@@ -52,8 +52,8 @@ func (a Actor) authorize(change schema.Change, s *schema.Schema) error {
 	return a.Subject.Check(access.Authorize, access.Resource{Kind: access.AllKeyspaces})
 }
 
-// authorizeBase checks the permission on the base table of a view. If the view does not exist, the error is returned
-// when the change is applied.
+// authorizeBase checks the permission on the base table of a view. If the view does not exist, applying the change
+// returns the error.
 func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
 	t := s.Table(keyspace, name)
 	if t == nil || t.View == nil {
@@ -62,8 +62,8 @@ func (a Actor) authorizeBase(s *schema.Schema, keyspace, name string) error {
 	return a.Subject.Check(access.Alter, access.OfTable(keyspace, t.View.Base))
 }
 
-// dropIndex checks the permission on the table of an index. If the index does not exist now, it may exist in any table
-// when the change is applied.
+// dropIndex checks the permission on the table of an index. If the index does not exist, any table may have such an
+// index when the change is applied.
 func (a Actor) dropIndex(c *schema.DropIndex, s *schema.Schema) error {
 	if ks := s.Keyspace(c.Keyspace); ks != nil {
 		for _, t := range ks.Tables {

@@ -14,7 +14,7 @@ import (
 
 var errNoKeyspace = dberr.Invalidf("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
 
-// keyspaceOf returns the keyspace of a name, or the session's keyspace.
+// keyspaceOf returns the keyspace of a name. If the name contains no keyspace, it returns the session's keyspace.
 func keyspaceOf(name parser.QualifiedName, session string) (string, error) {
 	if name.HasKeyspace() {
 		return name.Keyspace.Name, nil
@@ -25,7 +25,7 @@ func keyspaceOf(name parser.QualifiedName, session string) (string, error) {
 	return session, nil
 }
 
-// plain returns a name without quotes, like Cassandra's messages.
+// plain returns a name without quotes. Cassandra's messages contain such names.
 func plain(name parser.QualifiedName) string {
 	if name.HasKeyspace() {
 		return name.Keyspace.Name + "." + name.Name.Name
@@ -37,8 +37,8 @@ func (e *Executor) stamp() schema.Stamp {
 	return schema.Stamp{Version: e.opts.UUID(), At: e.opts.Clock.Wall().UnixMicro(), Release: e.opts.Release}
 }
 
-// change converts a statement into a change. change returns nil for a statement that is not a change. change returns
-// only errors that do not depend on the schema.
+// change converts a statement into a change. If the statement is not a change, it returns nil. It returns only errors
+// that do not depend on the schema.
 func (e *Executor) change(stmt parser.Statement, session string) (schema.Change, error) {
 	switch s := stmt.(type) {
 	case *parser.CreateKeyspace:
@@ -97,7 +97,7 @@ func (e *Executor) change(stmt parser.Statement, session string) (schema.Change,
 	return nil, nil
 }
 
-// orError returns the change, or nil if there is an error.
+// orError returns the change, or nil if err is not nil.
 func orError(c schema.Change, err error) (schema.Change, error) {
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (e *Executor) alterTable(s *parser.AlterTable, session string) (schema.Chan
 	return orError(c, err)
 }
 
-// dropTime returns the value of DROP .. USING TIMESTAMP, or 0 without such a clause.
+// dropTime returns the value of DROP .. USING TIMESTAMP, or 0 if the clause is missing.
 func dropTime(t parser.Term) (int64, error) {
 	if t == nil {
 		return 0, nil
@@ -277,8 +277,8 @@ var indexTargets = map[parser.IndexTargetKind]schema.IndexTarget{
 	parser.IndexEntries: schema.IndexEntries, parser.IndexFull: schema.IndexFull,
 }
 
-// indexClass determines the kind of an index. A class other than the legacy class makes the index a custom index. An
-// index without a class is a legacy index. As in Cassandra 4.0, the class may be unknown.
+// indexClass determines the kind of an index. An index without a class is a legacy index. An index with a class other
+// than the legacy class is a custom index. As in Cassandra 4.0, the class may be unknown.
 func (e *Executor) indexClass(c *schema.CreateIndex) {
 	if e.opts.Release.CustomKeyword {
 		c.Custom = c.Custom || schema.IsAttachedClass(c.Class)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestReplicationInACluster checks that a cluster accepts any replication. A client that declares a different
-// replication must receive a warning, and DESCRIBE must return the declared replication.
+// replication must receive a warning. DESCRIBE must return the declared replication.
 func TestReplicationInACluster(t *testing.T) {
 	info := catalog.NodeInfo{
 		Endpoint: catalog.Endpoint{HostID: schema.UUID{1}, Datacenter: "west",

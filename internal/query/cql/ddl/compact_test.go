@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/compat"
 )
 
-// TestCompactStorage checks changes of a table WITH COMPACT STORAGE. With release 5.0, columns cannot be added, and
-// COMPACT STORAGE cannot be dropped unless dropping it is enabled. With release 4.0, columns can be added if the table
-// has no clustering columns. The expected texts are from Cassandra 5.0.5.
+// TestCompactStorage checks changes to tables WITH COMPACT STORAGE. In release 5.0, columns cannot be added, and
+// COMPACT STORAGE can be dropped only if an option enables this change. In release 4.0, columns can be added if the
+// table has no clustering columns. The expected texts are from Cassandra 5.0.5.
 func TestCompactStorage(t *testing.T) {
 	const kept = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use."
 	for _, c := range []struct {

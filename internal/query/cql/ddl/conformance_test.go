@@ -21,8 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// recordings is the folder of exchanges that were recorded from Cassandra 4.0. The folder is next to the repository and
-// may be missing.
+// recordings is the folder of requests and responses that were recorded from Cassandra 4.0. The folder is next to the
+// repository and may be missing.
 const recordings = "../../../../../shared/conformance"
 
 type recordedStep struct {
@@ -44,22 +44,22 @@ type recordedStep struct {
 	}
 }
 
-// justified lists parts of statements for which this database differs on purpose.
+// justified lists parts of statements for which Ilion intentionally differs from Cassandra.
 var justified = []string{
 	"MATERIALIZED VIEW", "FUNCTION ", "AGGREGATE ", // not supported
-	"ALTER KEYSPACE IF EXISTS", "ALTER TABLE IF EXISTS", // of later versions
-	"'datacenter1' : 2 } AND DURABLE_WRITES = false", // No repair is needed after the replication factor is raised.
-	// Data centers without nodes are accepted, and the next statement finds the keyspace.
+	"ALTER KEYSPACE IF EXISTS", "ALTER TABLE IF EXISTS", // supported in later versions
+	"'datacenter1' : 2 } AND DURABLE_WRITES = false", // a higher replication factor does not require a repair
+	// Ilion accepts data centers without nodes, so the keyspace exists when the next statement is executed.
 	"'nosuchdc'", "'nonexistentdc'", "KEYSPACE s_ddl_d WITH durable_writes = 'x'",
-	// The recorded version permitted tables with both counters and other columns.
+	// The recorded Cassandra version permits tables with both counters and other columns.
 	"ALTER TABLE t ADD v int", "ALTER TABLE plain ADD c counter",
-	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // warns about the unknown column
+	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // Ilion also returns a warning about the unknown column
 }
 
 var isSchemaStatement = regexp.MustCompile(`(?i)^\s*(create|alter|drop|desc|describe)\s`)
 
-// TestConformance replays the schema statements recorded from Cassandra 4.0, and compares results, errors, warnings,
-// and the output of DESCRIBE.
+// TestConformance replays schema statements that were recorded from Cassandra 4.0. It compares results, errors,
+// warnings, and the output of DESCRIBE.
 func TestConformance(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join(recordings, "*.jsonl"))
 	if len(files) == 0 {
@@ -91,7 +91,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// isNewer reports whether a row of DESCRIBE TABLES names a table that Cassandra 4.0 does not have.
+// isNewer reports whether a row of DESCRIBE TABLES contains a table that Cassandra 4.0 does not have.
 func isNewer(row [][]byte) bool {
 	return len(row) == 3 && slices.Contains([]string{"cidr_groups", "cidr_permissions", "identity_to_role"},
 		string(row[2]))
@@ -102,7 +102,7 @@ func replay(t *testing.T, name string, steps []recordedStep) (compared int) {
 		return 0
 	}
 	e := newTestExecutor()
-	views := false // Results that depend on materialized views differ.
+	views := false // results that depend on materialized views differ
 	for i, step := range steps {
 		cql, ok := step.CQL.(string)
 		if !ok || step.Op != "query" || !isSchemaStatement.MatchString(cql) {
@@ -217,7 +217,7 @@ func texts(rows *Rows, parts []string) [][]string {
 	return out
 }
 
-// describeError returns the code and the text of an error in the format of the recordings.
+// describeError returns an error code and an error text in the format of the recordings.
 func describeError(err error, codeOnly bool) []string {
 	var (
 		syntax       *dberr.Syntax

@@ -17,8 +17,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// TestDDL runs the scripts in testdata. Each command "cql" holds statements, one per line or ended by a semicolon at
-// the end of a line, and prints their results. use=ks sets the session's keyspace for the rest of the file.
+// TestDDL runs the scripts in testdata. The command "cql" executes statements and prints the results. A statement ends
+// at the end of a line or at a semicolon at the end of a line. use=ks sets the session's keyspace for the rest of the
+// file.
 func TestDDL(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		e := newTestExecutor()
@@ -79,8 +80,8 @@ func run(b *strings.Builder, e *Executor, cql, keyspace string) {
 	}
 }
 
-// TestDescribeRecreates checks (DD2): the output of DESCRIBE KEYSPACE .. WITH INTERNALS creates an equal keyspace, with
-// each release.
+// TestDescribeRecreates checks (DD2) for each release. The output of DESCRIBE KEYSPACE .. WITH INTERNALS must create an
+// equal keyspace.
 func TestDescribeRecreates(t *testing.T) {
 	for _, rel := range []*compat.Release{compat.Cassandra40, compat.Cassandra50} {
 		t.Run(rel.Name, func(t *testing.T) { describeRecreates(t, rel) })

@@ -15,19 +15,19 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// DescribeKeyspace and DescribeTable are the keyspace and the table in the column metadata of DESCRIBE.
+// DescribeKeyspace and DescribeTable are the keyspace and table names in the column metadata of DESCRIBE.
 const (
 	DescribeKeyspace = "system"
 	DescribeTable    = "describe"
 )
 
-// Column is a column of the result of DESCRIBE.
+// Column is a result column of DESCRIBE.
 type Column struct {
 	Name string
 	Type *cqltype.Type
 }
 
-// Rows is the result of DESCRIBE: the wire values of every row. The caller divides the rows into pages.
+// Rows is the result of DESCRIBE. It holds the wire values of every row. The caller divides the rows into pages.
 type Rows struct {
 	Columns []Column
 	Rows    [][][]byte
@@ -59,9 +59,9 @@ type describer struct {
 	internals bool
 }
 
-// Describe executes DESCRIBE. keyspace is the session's keyspace, or empty. The rows are in Cassandra's order:
-// keyspaces by name, and in each keyspace types in dependency order, functions, aggregates, and tables with their
-// indexes. Names are sorted regardless of case.
+// Describe executes DESCRIBE. keyspace is the session's keyspace, or empty. The order of the rows is the same as in
+// Cassandra. Keyspaces are sorted by name. Each keyspace contains types in dependency order, functions, aggregates, and
+// tables with their indexes. The sort order of names ignores case.
 func (e *Executor) Describe(stmt *parser.Describe, keyspace string) (*Rows, error) {
 	d := &describer{release: e.opts.Release, schema: e.catalog.Snapshot(), session: keyspace,
 		internals: stmt.Internals}
@@ -120,14 +120,14 @@ func (d *describer) cluster(info *catalog.NodeInfo) {
 	d.Rows.Rows[0] = append(d.Rows.Rows[0], ownershipType.SortedMap(pairs))
 }
 
-// listed returns the keyspaces that DESCRIBE lists. The list does not include Ilion's own keyspace, because Cassandra
-// does not have this keyspace and tools compare the list with the keyspaces that they know.
+// listed returns the keyspaces that DESCRIBE lists. The list does not include keyspace ilion. Cassandra does not have
+// this keyspace, and some tools accept only known keyspaces.
 func (d *describer) listed() []*schema.Keyspace {
 	all := slices.Collect(d.schema.All())
 	return slices.DeleteFunc(all, func(ks *schema.Keyspace) bool { return ks.Name == schema.OwnKeyspace })
 }
 
-// list executes DESCRIBE KEYSPACES, TABLES, TYPES, FUNCTIONS, and AGGREGATES, for the session's keyspace or for all
+// list executes DESCRIBE KEYSPACES, TABLES, TYPES, FUNCTIONS, and AGGREGATES, for the session's keyspace or all
 // keyspaces.
 func (d *describer) list(kind parser.DescribeKind) error {
 	d.Columns = listColumns
@@ -167,7 +167,7 @@ func (d *describer) list(kind parser.DescribeKind) error {
 	return nil
 }
 
-// byName sorts regardless of case.
+// byName sorts a list by name, ignoring case.
 func byName[T any](list []T, name func(T) string) []T {
 	slices.SortStableFunc(list, func(a, b T) int {
 		return strings.Compare(strings.ToLower(name(a)), strings.ToLower(name(b)))
@@ -183,7 +183,7 @@ func (d *describer) find(keyspace string) (*schema.Keyspace, error) {
 	return ks, nil
 }
 
-// element executes the forms of DESCRIBE that name one object.
+// element executes a DESCRIBE of one object.
 func (d *describer) element(stmt *parser.Describe) error {
 	name := stmt.Name.Name.Name
 	if stmt.Kind == parser.DescribeKeyspace {
@@ -246,7 +246,7 @@ func errNoCurrentKeyspace() error {
 	return dberr.Invalidf("No keyspace specified and no current keyspace")
 }
 
-// generic executes DESCRIBE name: a keyspace, or a table or an index of the keyspace.
+// generic executes DESCRIBE name. The name refers to a keyspace, or to a table or an index of the keyspace.
 func (d *describer) generic(qualified bool, in, name string) error {
 	if !qualified {
 		if ks := d.schema.Keyspace(name); ks != nil {
@@ -297,8 +297,8 @@ func (d *describer) keyspace(ks *schema.Keyspace, only bool) {
 	}
 }
 
-// typeAfterItsParts describes a type after the types of which it consists, so a client can execute the statements in
-// order.
+// typeAfterItsParts describes a type after the types that the type contains. Therefore, a client can execute the
+// statements in order.
 func (d *describer) typeAfterItsParts(ks *schema.Keyspace, t *cqltype.Type, done map[string]bool) {
 	if done[t.Name] {
 		return
@@ -320,7 +320,7 @@ func (d *describer) table(t *schema.Table) {
 	d.add(quote(t.Keyspace), "table", quote(t.Name),
 		createTable(d.schema.Keyspace(t.Keyspace), t, d.internals, d.release))
 	if t.Container != nil {
-		return // The indexes of a container are internal.
+		return // the indexes of a container are internal
 	}
 	for _, ix := range byName(t.ShownIndexes(), func(ix *schema.Index) string { return ix.Name }) {
 		d.index(t, ix)

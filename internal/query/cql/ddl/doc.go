@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ddl executes DESCRIBE and converts data definition statements into schema changes, which it passes to a
+// Package ddl executes DESCRIBE and converts data definition statements into schema changes. It passes the changes to a
 // Store.
 //
 // Guarantees:
 //
-//   - (DD1) Errors have Cassandra 4.0's texts and are checked in Cassandra's order: the form of the statement, whether
-//     the keyspace may be changed, then the schema.
-//   - (DD2) The output of DESCRIBE creates an equal object when it is executed.
-//   - (DD3) An unsupported statement is rejected with an error that names the feature. It has no effect.
+//   - (DD1) The error texts and the order of checks are the same as in Cassandra 4.0. The order is the form of the
+//     statement, the permission to change the keyspace, and the schema.
+//   - (DD2) Executing the output of DESCRIBE creates an equal object.
+//   - (DD3) An unsupported statement has no effect. The error contains the name of the feature.
 //
-// The package does not depend on permissions or on the way in which changes are agreed on and stored.
+// The package does not depend on consensus or storage.
 //
 // Start reading at Executor. change.go converts syntax trees into changes. unsupported.go lists unsupported statements.
 // describe.go selects the objects of DESCRIBE, and text.go prints them.

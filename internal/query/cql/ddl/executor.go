@@ -23,7 +23,7 @@ import (
 // schema.
 type Store interface {
 	// Apply applies the change to the current schema with schema.Apply and returns the results. role receives the
-	// permissions on the created objects. role is empty if authentication is disabled.
+	// permissions on the created objects. If authentication is disabled, role is empty.
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
 }
 
@@ -35,32 +35,32 @@ func (e *Executor) RenewViews(ctx context.Context, keyspace, table string) (*sch
 
 // Actor is the client that requests a change. The zero value has all permissions.
 type Actor struct {
-	// Role receives the permissions on created objects.
+	// Role is the role that receives the permissions on created objects.
 	Role string
-	// Subject checks permissions. If it is nil, all actions are permitted.
+	// Subject checks permissions. If Subject is nil, all actions are permitted.
 	Subject *access.Subject
 }
 
-// Options configures an Executor. The zero value uses the clock and random UUIDs.
+// Options configures an Executor. The zero value selects the system clock and random UUIDs.
 type Options struct {
-	// Release selects the Cassandra release whose behavior is reproduced. The default is Cassandra 4.0.
+	// Release is the Cassandra release whose behavior the executor reproduces. The default is Cassandra 4.0.
 	Release *compat.Release
 	Clock   sched.Clock
 	UUID    func() schema.UUID
-	// MaskingOff rejects masks on columns.
+	// MaskingOff reports whether column masks are rejected.
 	MaskingOff bool
-	// KeepsCompact rejects DROP COMPACT STORAGE.
+	// KeepsCompact reports whether DROP COMPACT STORAGE is rejected.
 	KeepsCompact bool
-	// Functions compiles the bodies of functions. If it is nil, functions are not supported.
+	// Functions compiles the bodies of functions. If Functions is nil, user-defined functions are not supported.
 	Functions Functions
 }
 
 // Functions checks functions.
 type Functions interface {
-	// Check returns an error if a function cannot be created: functions are disabled, its language is unknown, or its
-	// body is invalid. Errors are of type *dberr.Invalid.
+	// Check returns an error if a function cannot be created because functions are disabled, the language is unknown,
+	// or the body is invalid. Errors are of type *dberr.Invalid.
 	Check(ctx context.Context, f *schema.Function) error
-	// Enabled returns an error if no function in a language can be created.
+	// Enabled returns an error if functions in a language cannot be created.
 	Enabled(language string) error
 	expr.Compiler
 }
@@ -76,7 +76,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Executor executes DDL and DESCRIBE. Executor is safe for concurrent use.
+// Executor executes DDL and DESCRIBE. It is safe for concurrent use.
 type Executor struct {
 	catalog *catalog.Catalog
 	store   Store
@@ -90,16 +90,16 @@ func New(c *catalog.Catalog, store Store, opts Options) *Executor {
 
 // Result is the result of a DDL statement.
 type Result struct {
-	// Change is nil if the statement had no effect: the object already existed or did not exist, or the options were
-	// already set.
+	// Change is the schema event. If the statement had no effect, Change is nil.
 	Change *schema.Event
-	// Args holds the argument types of a changed function or aggregate, for the client.
+	// Args holds the argument types of a changed function or aggregate.
 	Args []string
-	// Warnings holds warnings for the client. Warnings may be set together with an error.
+	// Warnings holds warnings for the client. An execution may return both Warnings and an error.
 	Warnings []string
 }
 
-// Handles reports whether this package executes a statement: all DDL, including unsupported DDL. DESCRIBE is not DDL.
+// Handles reports whether Execute executes a statement. It returns true for all DDL statements, including unsupported
+// DDL statements. DESCRIBE is not a DDL statement.
 func Handles(stmt parser.Statement) bool {
 	switch stmt.(type) {
 	case *parser.CreateKeyspace, *parser.AlterKeyspace, *parser.DropKeyspace, *parser.CreateTable, *parser.AlterTable,
@@ -112,7 +112,7 @@ func Handles(stmt parser.Statement) bool {
 	return isUnsupported(stmt)
 }
 
-// Prepare performs the checks that do not depend on the schema, for PREPARE.
+// Prepare performs the checks of PREPARE. These checks do not depend on the schema.
 func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 	if isUnsupported(stmt) {
 		return nil
@@ -122,8 +122,8 @@ func (e *Executor) Prepare(stmt parser.Statement, keyspace string) error {
 }
 
 // Execute executes a statement for which Handles returns true. keyspace is the session's keyspace, or empty. Execute
-// checks permissions before the schema, so an error does not reveal which objects exist. The statement is checked
-// against the guardrails, whose warnings are collected in g.
+// checks permissions before the schema, so an error does not reveal which objects exist. g checks the guardrails and
+// collects the warnings.
 func (e *Executor) Execute(ctx context.Context, stmt parser.Statement, keyspace string, actor Actor,
 	g *guardrail.Check) (Result, error) {
 	if isUnsupported(stmt) {

@@ -117,8 +117,8 @@ func (e *Executor) compile(ctx context.Context, change schema.Change) error {
 	return e.opts.Functions.Check(ctx, f)
 }
 
-// argTexts returns the argument types of a created function or aggregate as written. User-defined types are qualified
-// with their keyspace. It returns nil for other changes.
+// argTexts returns the source texts of the argument types of a created function or aggregate. User-defined types are
+// qualified with their keyspace. For other changes, it returns nil.
 func argTexts(change schema.Change) []string {
 	var keyspace string
 	var args []*schema.TypeSpec
@@ -149,7 +149,8 @@ func onFunction(f *schema.Function) access.Resource {
 	return access.OfFunction(f.Keyspace, f.Name, f.ArgTypes())
 }
 
-// createFunction requires the ALTER permission for a function that is replaced, and the CREATE permission otherwise.
+// createFunction checks the permission for creating or replacing a function. A replacement requires ALTER. A new
+// function requires CREATE.
 func (a Actor) createFunction(c *schema.CreateFunction, s *schema.Schema) error {
 	if c.OrReplace {
 		if f, err := c.Function(s); err == nil {
@@ -161,7 +162,8 @@ func (a Actor) createFunction(c *schema.CreateFunction, s *schema.Schema) error 
 	return a.Subject.Check(access.Create, access.OfFunctions(c.Keyspace))
 }
 
-// createAggregate also requires the EXECUTE permission on the functions that the aggregate calls.
+// createAggregate checks the permissions for creating or replacing an aggregate. The actor also needs EXECUTE on the
+// functions that the aggregate calls.
 func (a Actor) createAggregate(c *schema.CreateAggregate, s *schema.Schema) error {
 	allowed := a.Subject.Check(access.Create, access.OfFunctions(c.Keyspace))
 	f := aggregateOf(c, s)
@@ -185,7 +187,7 @@ func (a Actor) createAggregate(c *schema.CreateAggregate, s *schema.Schema) erro
 	return nil
 }
 
-// aggregateOf returns the aggregate that a change would create, or nil if its types do not exist.
+// aggregateOf returns the aggregate that a change would create, or nil if a type does not exist.
 func aggregateOf(c *schema.CreateAggregate, s *schema.Schema) *schema.Function {
 	ks := s.Keyspace(c.Keyspace)
 	if ks == nil {
@@ -208,10 +210,10 @@ func (a Actor) dropFunction(c *schema.DropFunction, s *schema.Schema) error {
 	if f, err := c.Find(s); err == nil && f != nil {
 		return a.Subject.Check(access.Drop, onFunction(f))
 	}
-	return nil // No function will be dropped.
+	return nil // no function will be dropped
 }
 
-// functionName returns the name of a function for lists. It includes the argument types.
+// functionName returns the name of a function for lists. The name includes the argument types.
 func functionName(f *schema.Function) string {
 	return quote(f.Name) + "(" + strings.Join(f.PlainArgs(), ", ") + ")"
 }
@@ -228,7 +230,7 @@ func functionKind(f *schema.Function) string {
 	return "function"
 }
 
-// functions describes the functions or aggregates with a name.
+// functions describes all functions or aggregates with a given name.
 func (d *describer) functions(ks *schema.Keyspace, name string, aggregates bool) error {
 	found := slices.DeleteFunc(ks.FunctionsNamed(name), func(f *schema.Function) bool {
 		return (f.Aggregate != nil) != aggregates

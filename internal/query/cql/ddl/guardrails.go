@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
 )
 
-// checkGuardrails checks a change against the guardrails and removes ignored properties from the change.
-// checkGuardrails uses the schema of this node, so concurrent changes by two clients may exceed a limit.
+// checkGuardrails checks a change against the guardrails and removes ignored properties from the change. It uses the
+// schema of this node, so concurrent changes by two clients may exceed a limit.
 func checkGuardrails(change schema.Change, s *schema.Schema, g *guardrail.Check) error {
 	if !g.On() {
 		return nil
@@ -154,7 +154,8 @@ func checkVectorGuardrails(name string, t *schema.TypeSpec, g *guardrail.Check) 
 	return nil
 }
 
-// checkPropertyGuardrails checks the options of a table. ttl is the default TTL if the options do not set it.
+// checkPropertyGuardrails checks the options of a table. If the options do not set the default TTL, ttl is the default
+// TTL.
 func checkPropertyGuardrails(given *[]schema.Property, ttl string, g *guardrail.Check) error {
 	var names []string
 	for _, p := range *given {

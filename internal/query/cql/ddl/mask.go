@@ -16,8 +16,8 @@ import (
 var errMaskingOff = dberr.Invalidf("Cannot mask columns because dynamic data masking is not enabled. You can enable it " +
 	"with the dynamic_data_masking_enabled property on cassandra.yaml")
 
-// bindMasks binds the masks in a statement using the schema of this node. If an object is missing, applying the change
-// returns the error.
+// bindMasks binds the masks in a statement. It uses the schema of this node. If an object is missing, applying the
+// change returns the error.
 func (e *Executor) bindMasks(stmt parser.Statement, change schema.Change, s *schema.Schema) error {
 	switch c := change.(type) {
 	case *schema.CreateTable:
@@ -46,8 +46,8 @@ func (e *Executor) bindMasks(stmt parser.Statement, change schema.Change, s *sch
 	return nil
 }
 
-// maskColumns sets the masks of columns in a change. As in Cassandra, it processes the columns by name. The order
-// determines which error is returned first.
+// maskColumns sets the masks of columns in a change. As in Cassandra, it processes the columns in the order of their
+// names. This order determines which error is returned first.
 func (e *Executor) maskColumns(defs []parser.ColumnDef, specs []schema.ColumnSpec, table string,
 	s *schema.Schema, ks *schema.Keyspace) error {
 	order := make([]int, len(specs))

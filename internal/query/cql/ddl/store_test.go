@@ -36,7 +36,7 @@ func (m *memoryStore) Apply(_ context.Context, c schema.Change, _ string) (*sche
 	return s, events, err
 }
 
-// newTestExecutor returns an executor on a single node. Its schema is empty, and its clock and UUIDs are counters.
+// newTestExecutor returns an executor on a single node with an empty schema. The clock and the UUIDs are counters.
 func newTestExecutor() *Executor {
 	info := catalog.NodeInfo{ClusterName: "Test Cluster", Endpoint: catalog.Endpoint{
 		Listen: netip.MustParseAddrPort("127.0.0.1:7000"), Tokens: []token.Token{-100, 100},

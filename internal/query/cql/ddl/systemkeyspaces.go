@@ -9,7 +9,7 @@ import (
 )
 
 // checkSystemKeyspace rejects changes to system keyspaces. Like Cassandra's permission check, it precedes the check of
-// the schema. Other changes may be rejected with different texts when they are applied.
+// the schema. Applying other changes may return different errors.
 func checkSystemKeyspace(change schema.Change, r *compat.Release) error {
 	switch c := change.(type) {
 	case *schema.AlterKeyspace:

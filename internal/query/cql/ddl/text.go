@@ -18,7 +18,8 @@ import (
 
 var quote = cqltype.QuoteName
 
-// replicationText formats a replication for CREATE KEYSPACE: the class comes first, without its package.
+// replicationText formats a replication for CREATE KEYSPACE. The class is the first entry and does not contain the
+// package.
 func replicationText(replication map[string]string) string {
 	var b strings.Builder
 	b.WriteString("{'class': " + schema.FormatString(schema.StrategyName(replication)))
@@ -45,7 +46,7 @@ func createKeyspace(ks *schema.Keyspace) string {
 	return text + ";"
 }
 
-// optionValueText formats an option that is stored as given: a number, boolean, or map is not quoted.
+// optionValueText formats the stored value of an option. Numbers, booleans, and maps are not quoted.
 func optionValueText(v string) string {
 	if _, err := strconv.ParseFloat(v, 64); err == nil || v == "true" || v == "false" || strings.HasPrefix(v, "{") {
 		return v
@@ -87,7 +88,7 @@ func createIndex(t *schema.Table, ix *schema.Index) string {
 
 func tableName(t *schema.Table) string { return quote(t.Keyspace) + "." + quote(t.Name) }
 
-// createTable formats a table. If internals is set, executing the statement creates an equal table, including dropped
+// createTable formats a table. If internals is true, executing the statement creates an equal table, including dropped
 // columns.
 func createTable(ks *schema.Keyspace, t *schema.Table, internals bool, rel *compat.Release) string {
 	var b strings.Builder
@@ -126,9 +127,9 @@ func order(c *schema.Column) string {
 	return " ASC"
 }
 
-// writeColumns writes the columns in Cassandra's order: keys, static columns, and regular columns, with single-cell
-// columns first. If internals is set, dropped columns come last with their former types, even if a column with the same
-// name exists again.
+// writeColumns writes the columns in Cassandra's order. Key columns precede static columns, which precede regular
+// columns. Among static and regular columns, single-cell columns are first. If internals is true, dropped columns
+// follow with their former types, even if a column with the same name exists.
 func writeColumns(b *strings.Builder, ks *schema.Keyspace, t *schema.Table, internals bool) {
 	line := func(name string, typ *cqltype.Type, static, only bool, mask *schema.Mask) {
 		b.WriteString("    " + quote(name) + " " + typ.String())
@@ -202,7 +203,7 @@ func singleCellFirst(columns []*schema.Column) []*schema.Column {
 	return sorted
 }
 
-// lastDropped returns the dropped columns by name. For each name, it returns the column that was dropped last.
+// lastDropped returns the most recently dropped column for each name, sorted by name.
 func lastDropped(t *schema.Table) []*schema.DroppedColumn {
 	var dropped []*schema.DroppedColumn
 	for i := range t.Dropped {
@@ -214,7 +215,8 @@ func lastDropped(t *schema.Table) []*schema.DroppedColumn {
 	return dropped
 }
 
-// writeDropped writes statements that drop the dropped columns and add the columns that were added again.
+// writeDropped writes statements that drop the dropped columns. It also writes statements that add columns that were
+// added again.
 func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 	for _, d := range lastDropped(t) {
 		fmt.Fprintf(b, "\nALTER TABLE %s DROP %s USING TIMESTAMP %d;", tableName(t), quote(d.Name), d.DroppedAt)
@@ -231,8 +233,8 @@ func writeDropped(b *strings.Builder, ks *schema.Keyspace, t *schema.Table) {
 	}
 }
 
-// optionTexts returns the options as name = value, sorted by name. memtable has the same position as in Cassandra.
-// Options of Cassandra 5.0 are also shown in older releases if they differ from the default.
+// optionTexts returns the options in the form name = value, sorted by name. memtable has the same position as in
+// Cassandra. For older releases, the result also contains options of Cassandra 5.0 that differ from the default.
 func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 	extensions := make([]string, 0, len(o.Extensions))
 	for _, k := range slices.Sorted(maps.Keys(o.Extensions)) {
@@ -284,7 +286,8 @@ func optionTexts(o *schema.TableOptions, rel *compat.Release) []string {
 	return texts
 }
 
-// writeClusteringOrder writes the order of the clustering columns, if any, as the first option of a table.
+// writeClusteringOrder writes the order of the clustering columns as the first option of a table. For a table without
+// clustering columns, it writes nothing.
 func writeClusteringOrder(b *strings.Builder, t *schema.Table) {
 	if len(t.Clustering) == 0 {
 		return

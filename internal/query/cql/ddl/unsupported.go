@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// This file lists unsupported statements. A statement that creates an object is rejected with an error that names the
-// feature. A statement that alters or drops an object returns the error that the object does not exist.
+// The functions in this file reject unsupported statements. For a statement that creates an object, the error contains
+// the name of the feature. For a statement that alters or drops an object, the error states that the object does not
+// exist.
 
 const (
 	noTriggers = "Triggers are not supported"
@@ -26,8 +27,8 @@ func isUnsupported(stmt parser.Statement) bool {
 	return false
 }
 
-// unsupportedError returns the error for an unsupported statement. unsupportedError returns nil for DROP .. IF EXISTS,
-// which has no effect.
+// unsupportedError returns the error for an unsupported statement. For DROP .. IF EXISTS, it returns nil, because the
+// statement has no effect.
 func unsupportedError(stmt parser.Statement, session string, s *schema.Schema) error {
 	switch st := stmt.(type) {
 	case *parser.CreateTrigger:

@@ -101,7 +101,7 @@ func createView(t *schema.Table, internals bool, rel *compat.Release) string {
 	return b.String()
 }
 
-// selected returns the column that a selector names.
+// selected returns the column that a selector refers to.
 func selected(s *parser.Selector) (string, error) {
 	c, ok := s.Term.(*parser.Column)
 	switch {
@@ -114,7 +114,8 @@ func selected(s *parser.Selector) (string, error) {
 	return c.Name.Name, nil
 }
 
-// notConstant rejects a computed value. It first checks whether the column may be restricted.
+// notConstant is the error for a computed value in a relation. The error is returned only if
+// the column may be restricted.
 type notConstant struct{ *dberr.Invalid }
 
 // constant rejects relations whose values are not constant.

@@ -14,8 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/catalog"
 )
 
-// warnings returns warnings about the parts of a change that have no effect. Options that tune Cassandra's storage are
-// stored without a warning, because they do not change results. Options with a visible effect cause a warning.
+// warnings returns warnings about the parts of a change that have no effect. Options with a visible effect in Cassandra
+// cause a warning. Options that tune Cassandra's storage are stored without a warning, because they do not change
+// results.
 func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	switch c := change.(type) {
 	case *schema.CreateKeyspace:
@@ -42,15 +43,15 @@ func (e *Executor) warnings(change schema.Change, s *schema.Schema) []string {
 	return nil
 }
 
-// experimentalVectorWarning is Cassandra's warning about the vector indexes of a table. The warning is sent for each
-// vector index when an index is added to the table or when the table's columns change.
+// experimentalVectorWarning is Cassandra's warning about the vector indexes of a table. When an index is added to the
+// table or the table's columns change, the warning is sent for each vector index.
 const experimentalVectorWarning = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\n" +
 	"They don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n" +
 	" * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n" +
 	" * Filters on columns without a SAI index."
 
-// vectorIndexWarnings returns the warnings about vector indexes for CREATE INDEX, whether or not the statement created
-// an index.
+// vectorIndexWarnings returns the warnings about vector indexes for CREATE INDEX. It returns the warnings even if the
+// statement did not create an index.
 func vectorIndexWarnings(change schema.Change) []string {
 	if c, ok := change.(*schema.CreateIndex); ok && c.Examined > 0 {
 		return slices.Repeat([]string{experimentalVectorWarning}, c.Examined)
@@ -58,7 +59,7 @@ func vectorIndexWarnings(change schema.Change) []string {
 	return nil
 }
 
-// feedLevelWarnings warns about a table with cdc = true whose changes are not logged.
+// feedLevelWarnings returns warnings about a table with cdc = true whose changes are not logged.
 func feedLevelWarnings(properties []schema.Property, t *schema.Table) []string {
 	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
 	if t == nil || !asked || !t.Options.CDC || t.Logged() {
@@ -69,7 +70,7 @@ func feedLevelWarnings(properties []schema.Property, t *schema.Table) []string {
 		"ALTER TABLE %[1]s WITH cdc = true", t)}
 }
 
-// viewFeedWarnings warns about cdc = true for a view, because a view has no change feed.
+// viewFeedWarnings returns warnings about a view with cdc = true, because a view has no change feed.
 func viewFeedWarnings(properties []schema.Property, t *schema.Table) []string {
 	asked := slices.ContainsFunc(properties, func(p schema.Property) bool { return p.Name == "cdc" })
 	if t == nil || t.View == nil || !asked || !t.Options.CDC {
@@ -92,9 +93,9 @@ func ineffectiveWarnings(properties []schema.Property) []string {
 	return []string{"Stored but ignored: " + strings.Join(kept, ", ")}
 }
 
-// replicationWarnings warns about a replication that differs from the effective replication. On a standalone node, each
-// change to a keyspace whose factors exceed the number of nodes causes Cassandra's warning. The other warnings are
-// added only if the statement sets the replication.
+// replicationWarnings returns warnings about a replication that differs from the effective replication. On a standalone
+// node, each change to a keyspace causes Cassandra's warning if a replication factor exceeds the number of nodes. The
+// other warnings are returned only if the statement sets the replication.
 func (e *Executor) replicationWarnings(keyspace string, properties []schema.Property, s *schema.Schema) []string {
 	ks := s.Keyspace(keyspace)
 	if ks == nil {
@@ -127,7 +128,7 @@ func (e *Executor) replicationWarnings(keyspace string, properties []schema.Prop
 	return warnings
 }
 
-// shortFactors returns Cassandra's warnings about factors above the number of nodes.
+// shortFactors returns Cassandra's warnings about replication factors that exceed the number of nodes.
 func shortFactors(ks *schema.Keyspace, info *catalog.NodeInfo, absent []string) []string {
 	var warnings []string
 	for _, option := range slices.Sorted(maps.Keys(ks.Replication)) {
@@ -158,8 +159,8 @@ func absentDatacenters(ks *schema.Keyspace, present []string) []string {
 	})
 }
 
-// unknownOrder returns warnings for undeclared columns in the CLUSTERING ORDER BY of a rejected table. The error text
-// of Cassandra names a different column.
+// unknownOrder returns warnings for undeclared columns in the CLUSTERING ORDER BY of a rejected table. Cassandra's
+// error text contains a different column.
 func unknownOrder(change schema.Change) []string {
 	c, ok := change.(*schema.CreateTable)
 	if !ok {

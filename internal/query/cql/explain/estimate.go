@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// confidence is the distance between the expected value and its bounds in standard deviations.
+	// confidence is the distance between the expected value and each bound in standard deviations.
 	confidence = 5
-	// minSample is the minimum number of logical partitions, or of result rows, for an estimate.
+	// minSample is the minimum number of logical partitions or result rows for an estimate.
 	minSample = 16
-	// maxPageVisits is the maximum number of keys that a range read visits for one page. It equals
-	// read.Options.PageVisitsMax plus the keys of one command.
+	// maxPageVisits is the maximum number of keys that a range read visits for one page. The value is the sum of
+	// read.Options.PageVisitsMax and the number of keys for one command.
 	maxPageVisits = 510_000
 )
 
-// partitionSample holds statistics of the logical partitions of a range that have been read. Tokens are hashes, so the
+// partitionSample holds statistics of the logical partitions that have been read in a range. Tokens are hashes, so the
 // remaining partitions have the same distribution and density.
 type partitionSample struct {
 	begun       bool
 	from, width float64 // start and width of the range
 	at          token.Token
-	// count is the number of complete partitions. rows is the number of rows of the current partition. sum and squares
-	// are computed from the numbers of rows in complete partitions.
+	// count is the number of complete partitions. rows is the number of rows of the current partition. sum is the total
+	// number of rows in complete partitions. squares is the sum of the squared row counts.
 	count, rows  int64
 	sum, squares float64
 }
 
-// begin records the range when its first command starts.
+// begin records the range at the start of the first command.
 func (s *partitionSample) begin(c *command.Read) {
 	if s.begun {
 		return
@@ -54,7 +54,7 @@ func (s *partitionSample) begin(c *command.Read) {
 // partition records the start of the next logical partition.
 func (s *partitionSample) partition(t token.Token) {
 	if t == s.at {
-		return // A further command continues the same partition.
+		return // a further command continues the same partition
 	}
 	if s.rows > 0 {
 		s.count++
@@ -64,8 +64,8 @@ func (s *partitionSample) partition(t token.Token) {
 	s.at, s.rows = t, 0
 }
 
-// rest returns the expected size of the unread part of the range as a multiple of the read part, and the relative
-// standard deviation of this estimate.
+// rest returns the expected size of the unread part of the range as a multiple of the read part. It also returns the
+// relative standard deviation of this estimate.
 func (s *partitionSample) rest() (times, wrong float64) {
 	covered := (float64(s.at.Position()) - s.from + 1) / s.width
 	n := float64(s.count)
@@ -76,8 +76,8 @@ func (s *partitionSample) rest() (times, wrong float64) {
 	return times, math.Sqrt((1 + variance/(mean*mean)) * (1/n + (more+1)/(more*more)))
 }
 
-// extrapolate sets the price of a statement that was read only partially. given is the number of wanted rows that were
-// found. wanted is 0 if all rows are wanted.
+// extrapolate sets the price of a statement whose rows have been read only partially. given is the number of rows that
+// have been found. wanted is the number of rows that the statement needs, or 0 if it needs all rows.
 func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
 	out.Min = l.price + l.meter.Price(&l.c)
 	out.Expected, out.Max = out.Min, Unknown
@@ -92,7 +92,7 @@ func (l *peekReader) extrapolate(out *Price, given, wanted int64) {
 			left++
 		}
 	}
-	out.Partitions += 1 + left // the current partition and the partitions after it
+	out.Partitions += 1 + left // the current partition and the following partitions
 	if l.sample.count < minSample {
 		return
 	}

@@ -2,18 +2,17 @@
 
 // Package explain computes the price of a statement without executing it.
 //
-// A SELECT is executed with commands that only count. The plan produces the usual commands, but the examined rows are
-// counted and not returned. The price is exact up to the limits maxPeekRows, maxPeekBytes, and maxPeekWalk. Beyond
-// these limits, the price is estimated from the rows that were examined. A modification is converted into mutations,
-// which are not sent. The price follows from the values in the mutations. Rows that the leader would read are read and
-// counted.
+// A SELECT is executed with commands that only count rows. Up to the limits maxPeekRows, maxPeekBytes, and maxPeekWalk,
+// the price is exact. If a limit is exceeded, the price is estimated from the examined rows. A modification is
+// converted into mutations, which are not sent. The price is computed from the values in the mutations. Rows that the
+// leader would read are read and counted.
 //
 // Guarantees:
 //
 //   - (EX1) The statement is not applied, returns no rows, and is not charged.
-//   - (EX2) Unless rows are written concurrently, the cost of the statement is between Price.Min and Price.Max. This
-//     does not apply if Max is Unknown. In rare cases, the cost is outside estimated bounds.
-//   - (EX3) The amount of data examined is limited.
+//   - (EX2) The cost of the statement is between Price.Min and Price.Max unless rows are written concurrently or Max is
+//     Unknown. In rare cases, the cost is outside estimated bounds.
+//   - (EX3) The amount of examined data is limited.
 //
 // Start reading at Select and Modify.
 package explain
@@ -28,8 +27,8 @@ import (
 )
 
 const (
-	// maxPeekRows is the maximum number of rows that are examined for one statement. maxPeekBytes limits their logical
-	// bytes, and maxPeekWalk limits the skipped keys of deleted rows.
+	// maxPeekRows is the maximum number of rows that are examined for one statement. maxPeekBytes limits the logical
+	// size of these rows. maxPeekWalk limits the number of skipped keys of deleted rows.
 	maxPeekRows  = 20_000
 	maxPeekBytes = 16 << 20
 	maxPeekWalk  = 200_000
@@ -40,17 +39,18 @@ const Unknown ru.Units = -1
 
 // Price is the price of a statement and its explanation.
 type Price struct {
-	// Plan describes the statement. Index names the indexes that it uses.
+	// Plan describes the statement. Index contains the names of the indexes that the statement uses.
 	Plan, Index string
 	// Partitions is the number of physical partitions that the statement accesses.
 	Partitions int
-	// Min, Expected, and Max are the cost of the request. For a paged SELECT, they are the cost of one page.
+	// Min, Expected, and Max are the minimum, expected, and maximum cost of the request. For a paged SELECT, they refer
+	// to one page.
 	Min, Expected, Max ru.Units
 	// Cost is the cost of computing the price.
 	Cost ru.Units
 }
 
-// Source provides the rows to examine. The coordinator implements it.
+// Source provides the rows that are examined. The coordinator implements Source.
 type Source interface {
 	Read(ctx context.Context, c *command.Read, v command.Visitor) error
 	// Find reads the rows to which a conditional statement refers. price is the cost of reading these rows.

@@ -20,9 +20,9 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Modify computes the price of a modification or a batch. execute must execute the statement with the given executor,
-// which does not send the writes. tables are the tables to which the statement writes. Errors and warnings are the same
-// as in an execution of the statement.
+// Modify computes the price of a modification or a batch. execute must execute the statement with the given executor.
+// The executor does not send the writes. tables holds the tables to which the statement writes. Errors and warnings are
+// the same as in an execution of the statement.
 func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Table,
 	execute func(e *write.Executor, done write.Completion)) (Price, []string, error) {
 	p := &pricer{source: s, snapshot: s.Topology(), touched: map[topology.PartitionID]bool{},
@@ -39,7 +39,7 @@ func Modify(ctx context.Context, s Source, o write.Options, tables []*schema.Tab
 	return p.price, p.warnings, p.err
 }
 
-// pricer is a write.Coordinator that completes all writes without sending them and adds up their cost.
+// pricer is a write.Coordinator that adds up the cost of writes. It completes the writes without sending them.
 type pricer struct {
 	source   Source
 	snapshot *topology.Snapshot
@@ -126,8 +126,8 @@ func (p *pricer) mutation(m *command.Mutation) ru.Units {
 	return u
 }
 
-// conditional adds the cost of a conditional statement, based on the current rows. It considers both possible results:
-// the conditions are satisfied, or they are not satisfied.
+// conditional adds the cost of a conditional statement, based on the current rows. It considers the case in which the
+// conditions are satisfied and the case in which they are not satisfied.
 func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*command.CASResult, error) {
 	m := &c.Mutation
 	p.touch(m)
@@ -176,7 +176,7 @@ func (p *pricer) conditional(ctx context.Context, c *command.Conditional) (*comm
 }
 
 // notAppliedCost returns the additional cost of a conditional statement whose conditions are not satisfied. The result
-// of such a statement may contain a row of the partition.
+// of the statement may contain a row of the partition.
 func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru.Units, error) {
 	if c.First == command.NoFirst {
 		return 0, nil
@@ -192,7 +192,7 @@ func (p *pricer) notAppliedCost(ctx context.Context, c *command.Conditional) (ru
 	return v.Price(&q), nil
 }
 
-// firstRow reads rows like a leader that searches for the first row or for the first row with a row marker.
+// firstRow reads rows like a leader that searches for the first row or the first row with a row marker.
 type firstRow struct {
 	ru.Meter
 	pricer *pricer

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/read"
 )
 
-// Select computes the price of one page of a SELECT with the options o. r is the reader of the statement. m is the
+// Select computes the price of one page of a SELECT with the options o. r is the reader for the statement. m is the
 // current topology. Errors are the same as in an execution of the statement.
 func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Plan, b *expr.Bindings, o read.Options,
 ) (Price, error) {
@@ -39,31 +39,32 @@ func Select(ctx context.Context, r read.Reader, m *topology.Snapshot, p *read.Pl
 		}
 		return out, nil
 	}
-	l.cost += l.meter.Price(&command.Read{Peek: true}) // the current partition was charged but not reported
+	l.cost += l.meter.Price(&command.Read{Peek: true}) // the current partition has been charged but not reported
 	out.Cost = l.cost
 	l.extrapolate(&out, int64(page.Rows), wanted)
 	out.Plan += fmt.Sprintf("; estimated from its first %d rows", l.rows)
 	return out, nil
 }
 
-// errSampleFull ends an execution that has reached the limits of the sample. The reader may replace the error with a
-// different one.
+// errSampleFull ends an execution that has reached the limits of the sample. The reader may replace errSampleFull with
+// a different error.
 var errSampleFull = errors.New("sample limit reached")
 
-// peekReader is a Reader whose commands only count rows. peekReader charges the examined rows like a real read.
+// peekReader is a Reader whose commands only count rows. It computes the same charge as an execution.
 type peekReader struct {
 	reader   read.Reader
 	snapshot *topology.Snapshot
 
 	v command.Visitor
-	// c is the command without Peek. Its Continued flag applies to the current physical partition.
+	// c is the command without Peek. The flag c.Continued applies to the current physical partition.
 	c command.Read
 	// meter counts the work in the current physical partition.
 	meter ru.Meter
 	// price is the total price of the complete partitions. cost is the total cost of counting the rows in these
 	// partitions.
 	price, cost ru.Units
-	// touched holds the physical partitions of keys. rangePartitions is the number of physical partitions of a range.
+	// touched holds the physical partitions that contain the keys. rangePartitions is the number of physical partitions
+	// in a range.
 	touched         map[topology.PartitionID]bool
 	rangePartitions int
 
@@ -85,7 +86,7 @@ func (l *peekReader) Read(ctx context.Context, c *command.Read, v command.Visito
 	return l.reader.Read(ctx, &peek, l)
 }
 
-// Charge implements ru.Charged. Charge is called at the end of a physical partition.
+// Charge implements ru.Charged. It is called at the end of a physical partition.
 func (l *peekReader) Charge(u ru.Units) {
 	l.cost += u
 	l.price += l.meter.Price(&l.c)
@@ -111,8 +112,8 @@ func (l *peekReader) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return l.counted(&before, func() (command.Step, error) { return l.v.Row(clustering, r) })
 }
 
-// counted adds the rows and bytes that were counted since before. It then calls pass. If a limit is reached and the
-// execution would continue, counted ends the execution.
+// counted calls pass and adds the rows and bytes that have been counted since before. If a limit is reached, counted
+// ends the execution.
 func (l *peekReader) counted(before *ru.Meter, pass func() (command.Step, error)) (command.Step, error) {
 	l.rows += l.meter.Rows - before.Rows
 	l.bytes += l.meter.Bytes - before.Bytes

@@ -9,12 +9,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Guards checks statements. It is immutable and safe for concurrent use. A nil Guards has no limits. A check adds its
-// warnings to a list and returns an error if a statement must be rejected.
+// Guards checks statements. It is immutable and safe for concurrent use. If a *Guards is nil, no limits apply. Each
+// check adds warnings to a list and returns an error if the statement must be rejected.
 type Guards struct {
 	Options
-	// Reads reports whether any guardrail concerns the execution of a SELECT. Requests use them to skip the individual
-	// checks.
+	// Reads reports whether any guardrail applies to the execution of a SELECT. Writes reports whether any guardrail
+	// applies to the execution of a modification. Requests use Reads and Writes to skip checks.
 	Reads, Writes bool
 }
 
@@ -27,26 +27,26 @@ func New(o Options) *Guards {
 	return &Guards{Options: o, Reads: reads, Writes: writes}
 }
 
-// Check holds the guards for one statement and its warnings so far.
+// Check holds the guards and the warnings for one statement.
 type Check struct {
 	*Guards
 	Warnings []string
 }
 
-// On reports whether any guards exist.
+// On reports whether guardrails apply to the statement.
 func (c *Check) On() bool { return c != nil && c.Guards != nil }
 
 func (c *Check) warn(name, text string) {
 	c.Warnings = append(c.Warnings, "Guardrail "+name+" violated: "+text)
 }
 
-// fail returns the error for a violated guardrail and adds it to the warnings.
+// fail returns the error for a violated guardrail. It also adds the error to the warnings.
 func (c *Check) fail(name, text string) error {
 	c.warn(name, text)
 	return &dberr.Invalid{Message: c.Warnings[len(c.Warnings)-1]}
 }
 
-// checkMax checks a number against a threshold with upper limits. warn and fail return the text for an exceeded limit.
+// checkMax checks a number against a threshold with upper limits. warn and fail return the texts for an exceeded limit.
 func (c *Check) checkMax(name string, t Threshold, n int64, warn, fail func(bound int64) string) error {
 	switch {
 	case t.Fail > 0 && n > t.Fail:
@@ -68,7 +68,7 @@ func (c *Check) checkMin(name string, t Threshold, n int64, warn, fail func(boun
 	return nil
 }
 
-// checkValues checks values against the lists of a guardrail. ignored contains the values that must be ignored.
+// checkValues checks values against the lists of a guardrail. ignored holds the values that the caller must ignore.
 func (c *Check) checkValues(name, what string, v *Values, values ...string) (ignored []string, err error) {
 	in := func(listed []string) (out []string) {
 		for _, value := range values {

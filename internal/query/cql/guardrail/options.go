@@ -12,19 +12,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Threshold holds the limits of a numeric guardrail. A limit that is not positive is disabled. Unlike a limit of 0, a
-// negative limit is not replaced with a default.
+// Threshold holds the limits of a numeric guardrail. A limit that is not positive is disabled. WithDefaults replaces
+// a limit of 0 but keeps a negative limit.
 type Threshold struct{ Warn, Fail int64 }
 
 func (t Threshold) on() bool { return t.Warn > 0 || t.Fail > 0 }
 
-// Values holds the values for which a guardrail warns, the values that it ignores, and the values that it rejects. All
+// Values holds the values that cause a warning, the values that are ignored, and the values that are rejected. All
 // values except consistency levels are in lower case.
 type Values struct{ Warned, Ignored, Disallowed []string }
 
 func (v *Values) none() bool { return len(v.Warned)+len(v.Ignored)+len(v.Disallowed) == 0 }
 
-// Options holds the guardrails of a node. The zero value sets no limits.
+// Options holds the guardrails of a node. The zero value disables all guardrails.
 type Options struct {
 	Keyspaces, Tables, ColumnsPerTable, SecondaryIndexesPerTable, FieldsPerUDT Threshold
 	MaterializedViewsPerTable, VectorDimensions                                Threshold
@@ -32,21 +32,21 @@ type Options struct {
 	ItemsPerCollection                                                         Threshold
 	// CollectionSize and ColumnValueSize are in bytes.
 	CollectionSize, ColumnValueSize Threshold
-	// MaximumTimestamp and MinimumTimestamp limit how far a client's timestamp may be in the future and in the past, in
-	// microseconds.
+	// MaximumTimestamp is the maximum difference between a client's timestamp in the future and the current time.
+	// MinimumTimestamp is the maximum difference for a timestamp in the past. Both are in microseconds.
 	MaximumTimestamp, MinimumTimestamp                 Threshold
 	MaximumReplicationFactor, MinimumReplicationFactor Threshold
 
 	TableProperties, ReadConsistencyLevels, WriteConsistencyLevels Values
 
-	// Disabled contains the disabled features: the names of their options without _enabled.
+	// Disabled contains the option names of disabled features without the suffix _enabled.
 	Disabled map[string]bool
-	// ZeroTTLWarned enables a warning for TimeWindowCompactionStrategy without a default TTL.
+	// ZeroTTLWarned enables a warning for tables with TimeWindowCompactionStrategy and no default TTL.
 	ZeroTTLWarned bool
 }
 
-// WithDefaults sets the default limits of options that are not configured. Cassandra has no such defaults. Without
-// these limits, clients could create a schema of any size, and every node holds the schema in memory.
+// WithDefaults sets default limits for options that are not configured. Cassandra has no such defaults. Without these
+// limits, clients could create a schema of any size. Every node holds the schema in memory.
 func (o Options) WithDefaults() Options {
 	for _, d := range []struct {
 		bound *int64
@@ -64,8 +64,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// These features can be disabled. Each entry holds the name of the option without _enabled and, if it differs, the name
-// in texts.
+// These features can be disabled. Each entry holds the option name without the suffix _enabled. If error texts use a
+// different name, the entry also holds this name.
 var switches = []struct{ option, name string }{
 	{"alter_table", ""},
 	{"allow_filtering", ""},
@@ -135,8 +135,8 @@ func (o *Options) values() []struct {
 	}
 }
 
-// UnmarshalYAML reads the options with Cassandra's names into o: NAME_warn_threshold and NAME_fail_threshold,
-// NAME_warned, NAME_ignored, and NAME_disallowed, and NAME_enabled.
+// UnmarshalYAML decodes options with Cassandra's names. The suffixes of the names are _warn_threshold, _fail_threshold,
+// _warned, _ignored, _disallowed, and _enabled.
 func (o *Options) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: guardrails must be a map of options", n.Line)
@@ -238,7 +238,7 @@ func (u unit) text(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Validate rejects contradictory limits.
+// Validate returns an error if limits contradict each other.
 func (o *Options) Validate() error {
 	for _, t := range o.thresholds() {
 		low := strings.HasPrefix(t.name, "minimum_rep")
@@ -266,7 +266,7 @@ func (o *Options) Settings() map[string]string {
 	return out
 }
 
-// list formats a list like Java.
+// list formats a list in the same way as Java.
 func list(values []string) string {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)

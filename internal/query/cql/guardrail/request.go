@@ -25,8 +25,7 @@ func (c *Check) PartitionKeys(table string, n int) error {
 	})
 }
 
-// Combinations checks the number of combinations of values in the IN relations of a SELECT. The argument what describes
-// the columns.
+// Combinations checks the number of value combinations in the IN relations of a SELECT. what describes the columns.
 func (c *Check) Combinations(what string, n int) error {
 	if n < 2 {
 		return nil
@@ -59,7 +58,8 @@ func (c *Check) ReadLevel(level dberr.Consistency) error {
 	return err
 }
 
-// WriteLevels checks the consistency level of a modification and the serial consistency level of a condition.
+// WriteLevels checks the consistency level of a modification. If conditional is true, it also checks the serial
+// consistency level.
 func (c *Check) WriteLevels(level, serial dberr.Consistency, conditional bool) error {
 	if c.WriteConsistencyLevels.none() {
 		return nil
@@ -73,41 +73,41 @@ func (c *Check) WriteLevels(level, serial dberr.Consistency, conditional bool) e
 	return err
 }
 
-// Filtering rejects ALLOW FILTERING if it is disabled.
+// Filtering rejects ALLOW FILTERING if ALLOW FILTERING is disabled.
 func (c *Check) Filtering() error {
 	return c.checkEnabled("allow_filtering", "Querying with ALLOW FILTERING is not allowed. "+
 		"ALLOW FILTERING can potentially visit all the data in the table and have unpredictable performance.")
 }
 
-// GroupBy rejects GROUP BY if it is disabled.
+// GroupBy rejects GROUP BY if GROUP BY is disabled.
 func (c *Check) GroupBy() error {
 	return c.checkEnabled("group_by", "GROUP BY functionality is not allowed")
 }
 
-// WideIndexQuery rejects a SELECT that uses an index over all partitions if such queries are disabled.
+// WideIndexQuery rejects a SELECT that reads an index of all partitions if such queries are disabled.
 func (c *Check) WideIndexQuery() error {
 	return c.checkEnabled("non_partition_restricted_index_query", "Non-partition key restricted query is not allowed. "+
 		"Executing a query on secondary indexes without partition key restriction might degrade performance")
 }
 
-// UserTimestamp rejects USING TIMESTAMP if it is disabled.
+// UserTimestamp rejects USING TIMESTAMP if USING TIMESTAMP is disabled.
 func (c *Check) UserTimestamp() error {
 	return c.checkEnabled("user_timestamps", "User provided timestamps (USING TIMESTAMP) is not allowed")
 }
 
-// ListAssignment rejects setting a list element by index if this operation is disabled.
+// ListAssignment rejects an assignment to a list element by index if such assignments are disabled.
 func (c *Check) ListAssignment() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Setting of list items by index requiring read before write is not allowed")
 }
 
-// ListRemoval rejects removing a list element by index if this operation is disabled.
+// ListRemoval rejects the removal of a list element by index if such removals are disabled.
 func (c *Check) ListRemoval() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items by index requiring read before write is not allowed")
 }
 
-// ListDiscard rejects removing list elements by value if this operation is disabled.
+// ListDiscard rejects the removal of list elements by value if such removals are disabled.
 func (c *Check) ListDiscard() error {
 	return c.checkEnabled("read_before_write_list_operations",
 		"Removal of list items requiring read before write is not allowed")
@@ -124,8 +124,8 @@ func (c *Check) Value(column string, size int) error {
 	return c.checkMax("column_value_size", c.ColumnValueSize, int64(size), text("warning"), text("failure"))
 }
 
-// Collection checks the number of items and the size of a collection. Collection is also called with the elements that
-// are added to a collection.
+// Collection checks the number of items and the size of a collection. It is also called with the elements that are
+// added to a collection.
 func (c *Check) Collection(column string, items, size int) error {
 	text := func(kind string) func(int64) string {
 		return func(bound int64) string {

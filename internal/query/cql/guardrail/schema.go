@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// NewKeyspace checks the number of keyspaces. n is the number of user keyspaces, including the new one.
+// NewKeyspace checks the number of keyspaces. n is the number of user keyspaces, including the new keyspace.
 func (c *Check) NewKeyspace(name string, n int) error {
 	return c.checkMax("keyspaces", c.Keyspaces, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating keyspace %s, current number of keyspaces %d exceeds warning threshold of %d.",
@@ -17,7 +17,7 @@ func (c *Check) NewKeyspace(name string, n int) error {
 	})
 }
 
-// NewTable checks the number of tables. n is the number of user tables, including the new one.
+// NewTable checks the number of tables. n is the number of user tables, including the new table.
 func (c *Check) NewTable(name string, n int) error {
 	return c.checkMax("tables", c.Tables, int64(n), func(bound int64) string {
 		return fmt.Sprintf("Creating table %s, current number of tables %d exceeds warning threshold of %d.", name, n,
@@ -83,7 +83,7 @@ func (c *Check) Dimensions(column string, n int) error {
 	return c.checkMax("vector_dimensions", c.VectorDimensions, int64(n), text("warning"), text("failure"))
 }
 
-// ReplicationFactor checks a replication factor of a keyspace, in one data center or in all data centers.
+// ReplicationFactor checks the replication factor of a keyspace for one data center or all data centers.
 func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 	text := func(side, kind string) func(int64) string {
 		return func(bound int64) string {
@@ -100,12 +100,12 @@ func (c *Check) ReplicationFactor(keyspace string, n int64) error {
 		text("below", "failure"))
 }
 
-// Properties checks the options of a table. ignored contains the options that must be ignored.
+// Properties checks the options of a table. ignored holds the options that the caller must ignore.
 func (c *Check) Properties(names []string) (ignored []string, err error) {
 	return c.checkValues("table_properties", "Table Properties", &c.TableProperties, names...)
 }
 
-// Compact rejects COMPACT STORAGE if it is disabled.
+// Compact rejects COMPACT STORAGE if COMPACT STORAGE is disabled.
 func (c *Check) Compact() error {
 	return c.checkEnabled("compact_tables", "Creation of new COMPACT STORAGE tables is not allowed")
 }
@@ -115,27 +115,27 @@ func (c *Check) Uncompressed() error {
 	return c.checkEnabled("uncompressed_tables", "Uncompressed table is not allowed")
 }
 
-// SimpleStrategy rejects SimpleStrategy if it is disabled.
+// SimpleStrategy rejects SimpleStrategy if SimpleStrategy is disabled.
 func (c *Check) SimpleStrategy() error {
 	return c.checkEnabled("simplestrategy", "SimpleStrategy is not allowed")
 }
 
-// AlterColumns rejects ALTER TABLE of columns if it is disabled.
+// AlterColumns rejects column changes of ALTER TABLE if such changes are disabled.
 func (c *Check) AlterColumns() error {
 	return c.checkEnabled("alter_table", "ALTER TABLE changing columns is not allowed")
 }
 
-// DropTable rejects DROP TABLE and TRUNCATE if they are disabled.
+// DropTable rejects DROP TABLE and TRUNCATE if these statements are disabled.
 func (c *Check) DropTable() error {
 	return c.checkEnabled("drop_truncate_table", "DROP and TRUNCATE TABLE functionality is not allowed")
 }
 
-// DropKeyspace rejects DROP KEYSPACE if it is disabled.
+// DropKeyspace rejects DROP KEYSPACE if DROP KEYSPACE is disabled.
 func (c *Check) DropKeyspace() error {
 	return c.checkEnabled("drop_keyspace", "DROP KEYSPACE functionality is not allowed")
 }
 
-// WindowsWithoutTTL checks a table with TimeWindowCompactionStrategy and without a default TTL.
+// WindowsWithoutTTL checks a table with TimeWindowCompactionStrategy and no default TTL.
 func (c *Check) WindowsWithoutTTL() error {
 	text := func(verdict string) string {
 		return "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy is not " +

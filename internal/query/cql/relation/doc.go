@@ -5,12 +5,12 @@
 //
 // Guarantees:
 //
-//   - (RE1) A Restriction is immutable once its Set is complete, and goroutines can evaluate it concurrently.
-//   - (RE2) Restrictions on clustering columns evaluate to a union of half-open byte intervals, returned disjoint and
+//   - (RE1) After its Set is complete, a Restriction is immutable, and several goroutines can evaluate it concurrently.
+//   - (RE2) The result of evaluating restrictions on clustering columns is a list of disjoint half-open byte intervals
 //     in ascending order.
 //   - (RE3) No statement results in more than 65,536 combinations of IN values.
-//   - (RE4) Errors have Cassandra's texts in all statements.
+//   - (RE4) For all statements, errors have Cassandra's error texts.
 //
-// Packages read and write decide which restrictions a statement supports, in which order errors are checked, and how
-// rows are found. Start reading at Bind and Set.Add. value.go and interval.go evaluate restrictions.
+// Packages read and write determine the supported restrictions, the order of checks, and the access path. Start reading
+// at Bind and Set.Add. value.go and interval.go evaluate restrictions.
 package relation

@@ -12,12 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// This file computes intervals of clustering keys. A clustering key is a concatenation of order-preserving forms, so
-// restrictions on clustering columns select a union of half-open byte intervals. A nil End means that the interval is
-// open.
+// The functions in this file compute intervals of clustering keys. A clustering key is a concatenation of
+// order-preserving forms. Therefore, restrictions on clustering columns select a union of half-open byte intervals. If
+// End is nil, the interval has no upper bound.
 
-// afterPrefix returns the smallest key greater than all keys with the prefix, or nil if there is no such key.
-// afterPrefix does not modify the prefix.
+// afterPrefix returns the smallest key that is greater than all keys with a prefix, or nil if such a key does not
+// exist. It does not modify the prefix.
 func afterPrefix(prefix []byte) []byte {
 	return cqltype.AfterPrefix(bytes.Clone(prefix))
 }
@@ -32,10 +32,10 @@ func Point(key []byte) command.Slice {
 	return command.Slice{Start: key, End: append(key[:len(key):len(key)], 0)}
 }
 
-// tupleIntervals returns the intervals of keys that have the given prefix and whose next columns are greater than
-// values if above is true, or less than values otherwise. The columns are compared as a tuple. If inclusive is true,
-// equal keys are included. If the columns have different directions, there are several intervals: one for each column,
-// with equal values in the columns before it.
+// tupleIntervals returns the intervals of keys that have a prefix and whose next columns are compared with values as a
+// tuple. If above is true, the columns must be greater than values. Otherwise, they must be less than values. If
+// inclusive is true, equal keys are included. If the columns have different directions, the result contains one
+// interval for each column.
 func tupleIntervals(prefix []byte, columns []*schema.Column, values [][]byte, above, inclusive bool) []command.Slice {
 	var out []command.Slice
 	equal := prefix
@@ -104,8 +104,8 @@ func intersect(a, b []command.Slice) []command.Slice {
 	return out
 }
 
-// After removes the part of the intervals that has already been read. After returns the part after the key, or the part
-// before the key in a reverse read.
+// After returns the part of the intervals that has not been read. This is the part after the key, or the part before
+// the key in a reverse read.
 func After(list []command.Slice, key []byte, reversed bool) []command.Slice {
 	if len(list) == 0 {
 		list = []command.Slice{{}}
@@ -149,7 +149,7 @@ func (r *Restriction) EvalSlices(prefixes [][]byte, b *expr.Bindings) ([]command
 	return Normalize(out), nil
 }
 
-// eval evaluates a bound of a slice. eval returns nil for a missing bound.
+// eval evaluates a bound of a slice. For a missing bound, it returns nil.
 func (b *Bound) eval(columns []*schema.Column, at *expr.Bindings) ([][]byte, error) {
 	if b == nil {
 		return nil, nil

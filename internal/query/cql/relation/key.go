@@ -7,9 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// PartitionMarkers returns the markers of the partition key components in a WHERE clause, in key order.
-// PartitionMarkers returns nil unless all components are markers. If a component has several markers, the last one is
-// returned.
+// PartitionMarkers returns the indexes of the partition key markers in a WHERE clause in key order. It returns nil
+// unless all components are markers. If a component has several markers, it returns the last marker.
 func PartitionMarkers(relations []parser.Relation, table *schema.Table) []uint16 {
 	indexes := make([]uint16, len(table.PartitionKey))
 	found := make(map[int]bool, len(indexes))

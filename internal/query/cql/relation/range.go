@@ -11,9 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// RangeText returns CQL relations for an interval of clustering keys in a logical partition. An open start is nil or
-// empty, and an open end is nil. The result is empty if the interval contains all rows. CQL cannot express a comparison
-// of columns with different directions. In this case, a comment states that the order of the table applies.
+// RangeText returns CQL relations for an interval of clustering keys in a logical partition. For an open start, start
+// is nil or empty. For an open end, end is nil. If the interval contains all rows, the result is empty. CQL cannot
+// express a comparison of columns with different directions. For such an interval, a comment in the result states that
+// the order of the table applies.
 func RangeText(t *schema.Table, start, end []byte) string {
 	low, lowBehind, lowKnown := decodeBound(t, start, false)
 	high, highBehind, highKnown := decodeBound(t, end, true)
@@ -46,9 +47,9 @@ func RangeText(t *schema.Table, start, end []byte) string {
 	return strings.Join(parts, " AND ")
 }
 
-// decodeBound decodes a bound of an interval. decodeBound returns the values of the first columns. decodeBound also
-// reports whether the bound is after or before the keys with these values. For integers, both interpretations may be
-// possible. decodeBound then returns the more readable interpretation for this end of the interval.
+// decodeBound decodes a bound of an interval. It returns the values of the first columns. behind reports whether the
+// bound is after the keys with these values. For integers, both interpretations may be possible. In this case,
+// decodeBound returns the more readable interpretation for this end of the interval.
 func decodeBound(t *schema.Table, key []byte, end bool) (values [][]byte, behind, known bool) {
 	if len(key) == 0 {
 		return nil, false, true
@@ -78,11 +79,12 @@ func KeyBytes(t *schema.Table, key []byte, end bool) (n int) {
 	return n
 }
 
-// maxBoundTries is the maximum number of trailing 0xff bytes that were removed when the successor of a key form was
-// computed. The greatest UUID and the end of a text in descending order have such bytes.
+// maxBoundTries is the maximum number of trailing 0xff bytes that decodeBound appends to a bound. Computing the
+// successor of a key form removes such bytes. The greatest UUID and the end of a text in descending order contain such
+// bytes.
 const maxBoundTries = 40
 
-// columnsOf decodes the values of the first columns of a clustering key. ok is false if the key ends within a value.
+// columnsOf decodes the values of the first columns of a clustering key. If the key ends within a value, ok is false.
 func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
 	for _, c := range t.Clustering {
 		if len(key) == 0 {
@@ -97,7 +99,7 @@ func columnsOf(t *schema.Table, key []byte) (values [][]byte, ok bool) {
 	return values, len(key) == 0
 }
 
-// comparisonText returns the comparison of consecutive columns in table order, starting at column from.
+// comparisonText returns the comparison of consecutive columns in table order. from is the index of the first column.
 func comparisonText(t *schema.Table, from int, values [][]byte, op string, tuple bool) string {
 	desc, mixed := t.Clustering[from].Desc, false
 	var names, literals []string

@@ -243,7 +243,7 @@ func (b binder) tupleColumns(r *parser.Relation) ([]*schema.Column, error) {
 	return columns, nil
 }
 
-// tupleReceiver returns the receiver of a tuple of columns. Its name has the form (a,b).
+// tupleReceiver returns the receiver of a tuple of columns. The name of the receiver has the form (a,b).
 func tupleReceiver(columns []*schema.Column) expr.Receiver {
 	names := make([]string, len(columns))
 	types := make([]*cqltype.Type, len(columns))

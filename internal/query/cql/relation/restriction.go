@@ -15,7 +15,7 @@ import (
 // Kind is the kind of a restriction.
 type Kind uint8
 
-// The kinds: one value, one of several values, an interval, and the contents of a collection.
+// These are the kinds of restrictions: one value, one of several values, an interval, and the contents of a collection.
 const (
 	Equal Kind = iota
 	In
@@ -23,42 +23,42 @@ const (
 	Contains
 )
 
-// Restriction is a restriction of one column, or of several columns compared as a tuple. Relations on the same columns
-// are merged.
+// Restriction is a restriction of one column or a tuple of columns. A Restriction may represent several merged
+// relations on the same columns.
 type Restriction struct {
 	Columns []*schema.Column
 	Kind    Kind
-	// Multi reports whether the relation has the form of a tuple.
+	// Multi reports whether the relation is a tuple relation.
 	Multi bool
 
-	Value  Operand   // Equal
-	values []Operand // In with a list
-	list   expr.Term // In with a marker
-	// Low and High are the bounds of a Slice in value order, which may differ from clustering order. A missing bound is
-	// nil.
+	Value  Operand   // for Equal
+	values []Operand // for In with a list
+	list   expr.Term // for In with a marker
+	// Low and High are the bounds of a Slice in value order, which may differ from clustering order. For a missing
+	// bound, the field is nil.
 	Low, High *Bound
-	// Elements, Keys, and Entries are the required contents of a collection, for Contains.
+	// Elements, Keys, and Entries are the required contents of a collection for Contains.
 	Elements, Keys []expr.Term
 	Entries        []Entry
 
-	// Text is the relation, or the merged relations, as written.
+	// Text is the source text of the relation or the merged relations.
 	Text string
 }
 
-// Operand is the right side of a relation: a term per column, or one marker for the whole tuple.
+// Operand is the right side of a relation. It consists of a term for each column or one marker for the whole tuple.
 type Operand struct {
 	Terms []expr.Term
 	Tuple expr.Term
 }
 
-// Bound is a bound of a slice. Its operand may cover fewer columns than its restriction.
+// Bound is a bound of a slice. The operand may have fewer columns than the restriction.
 type Bound struct {
 	Operand
 	Inclusive bool
 	columns   int
 }
 
-// Entry is m[key] = value.
+// Entry is a relation of the form m[key] = value.
 type Entry struct{ Key, Value expr.Term }
 
 // EqualTo returns the restriction of a column to the value of a term.
@@ -89,7 +89,7 @@ func (r *Restriction) simplifyIn() {
 	}
 }
 
-// merge combines two restrictions that have columns in common.
+// merge combines two restrictions that share columns.
 func (r *Restriction) merge(o *Restriction) (*Restriction, error) {
 	switch r.Kind {
 	case Equal:
@@ -146,7 +146,7 @@ func (r *Restriction) mergeContains(o *Restriction) (*Restriction, error) {
 	return &out, nil
 }
 
-// inCommon returns the names of the columns that two restrictions have in common.
+// inCommon returns the names of the columns that two restrictions share.
 func inCommon(r, o *Restriction) string {
 	var names []string
 	for _, c := range r.Columns {

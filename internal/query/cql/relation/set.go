@@ -12,7 +12,7 @@ import (
 
 // Set holds the restrictions on columns of one kind. The zero value is empty.
 type Set struct {
-	// List contains each restriction once, sorted by column position, then by name.
+	// List contains each restriction once. It is sorted by column position and name.
 	List []*Restriction
 }
 
@@ -53,8 +53,7 @@ func (s *Set) Add(r *Restriction) error {
 	return nil
 }
 
-// AddClustering merges a restriction of clustering columns into the set. AddClustering rejects restrictions after a
-// slice.
+// AddClustering merges a restriction of clustering columns into the set. It rejects a restriction after a slice.
 func (s *Set) AddClustering(r *Restriction) error {
 	before := s.List
 	if err := s.Add(r); err != nil {

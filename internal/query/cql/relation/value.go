@@ -36,7 +36,7 @@ func unsetKey(c *schema.Column) error {
 	return dberr.Invalidf("Invalid unset value for column %s", c.Name)
 }
 
-// Eval appends the values of an operand, one per column.
+// Eval appends the values of an operand. It appends one value for each column.
 func (o *Operand) Eval(dst [][]byte, columns []*schema.Column, b *expr.Bindings) ([][]byte, error) {
 	if o.Tuple == nil {
 		for i, t := range o.Terms {
@@ -66,8 +66,7 @@ func appendComponents(dst [][]byte, whole []byte, t *cqltype.Type, columns []*sc
 	return dst, nil
 }
 
-// Tuples evaluates an equality or an IN. Tuples returns the permitted tuples of values, each with len(r.Columns)
-// values.
+// Tuples evaluates an equality or an IN. It returns the permitted tuples. Each tuple has len(r.Columns) values.
 func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	if r.Kind == Equal {
 		v, err := r.Value.Eval(nil, r.Columns, b)
@@ -109,8 +108,8 @@ func (r *Restriction) Tuples(b *expr.Bindings) ([][][]byte, error) {
 	return out, nil
 }
 
-// InValues evaluates an IN relation that is used as a filter. InValues ignores null and unset values in a list, because
-// no row contains such values.
+// InValues evaluates an IN relation that is used as a filter. It ignores null and unset values in a list, because no
+// row contains such values.
 func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	var out [][]byte
 	if r.list == nil {
@@ -132,8 +131,7 @@ func (r *Restriction) InValues(b *expr.Bindings) ([][]byte, error) {
 	return out, err
 }
 
-// CountCombinations returns the number of combinations of values that result from equalities and INs. Slices are
-// ignored.
+// CountCombinations returns the number of combinations of values in equality and IN restrictions. It ignores slices.
 func CountCombinations(list []*Restriction, b *expr.Bindings) (int, error) {
 	n := 1
 	for _, r := range list {
@@ -161,8 +159,8 @@ func CheckCombinations(a, b int) error {
 	return nil
 }
 
-// Product evaluates equalities and INs. Product returns every combination of their values, one value per column.
-// Without restrictions, it returns one empty tuple.
+// Product evaluates equality and IN restrictions. It returns every combination of the values. Each combination has one
+// value for each column. If list is empty, Product returns one empty tuple.
 func Product(list []*Restriction, b *expr.Bindings) ([][][]byte, error) {
 	out := [][][]byte{nil}
 	for _, r := range list {

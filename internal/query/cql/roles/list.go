@@ -64,8 +64,8 @@ func visible(r *Request, direct bool) []string {
 	return names
 }
 
-// memberships returns the role itself and the roles granted to it, sorted by name. If direct is true, inherited roles
-// are omitted.
+// memberships returns a role and all roles that are granted to the role, sorted by name. If direct is true, memberships
+// omits inherited roles.
 func memberships(s *access.State, name string, direct bool) []string {
 	names := s.Memberships(name)
 	if role := s.Role(name); direct && role != nil {
@@ -150,7 +150,7 @@ func listPermissions(r *Request, s *parser.ListPermissions) (*Rows, error) {
 	}
 	names := memberships(r.State, of, false)
 	if everybody {
-		names = visible(r, false) // only a superuser can reach this point
+		names = visible(r, false) // only superusers reach this point
 	}
 	out := &Rows{Table: "permissions", Columns: permissionColumns}
 	for _, name := range names {

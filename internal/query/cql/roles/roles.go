@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package roles executes the statements about roles and permissions. It converts them into changes of package access
-// and executes LIST on the current state.
+// Package roles executes the statements about roles and permissions. It converts the statements into changes of package
+// access. It executes LIST statements on the current state.
 //
 // Guarantees:
 //
@@ -31,10 +31,10 @@ type Store interface {
 	ApplyRoles(ctx context.Context, c access.Change, actor string) (warnings []string, err error)
 }
 
-// Request is a statement with its context.
+// Request holds a statement and the data that its execution requires.
 type Request struct {
 	Statement parser.Statement
-	// Text is the statement as sent. One error message repeats it.
+	// Text is the original text of the statement. One error message contains Text.
 	Text string
 	// Keyspace is the session's keyspace, or empty.
 	Keyspace string
@@ -45,7 +45,7 @@ type Request struct {
 	Schema  *schema.Schema
 }
 
-// Executor executes statements about roles. Executor is safe for concurrent use.
+// Executor executes role statements. It is safe for concurrent use.
 type Executor struct {
 	store Store
 	// hashing limits the number of concurrent password hashes.
@@ -72,8 +72,8 @@ func Handles(stmt parser.Statement) bool {
 
 var errAnonymous = &dberr.Unauthorized{Message: "You have to be logged in and not anonymous to perform this request"}
 
-// Execute executes a statement for which Handles returns true. rows is nil unless the statement is a LIST with a
-// nonempty result.
+// Execute executes a statement for which Handles returns true. Unless the statement is a LIST with a nonempty result,
+// rows is nil.
 func (e *Executor) Execute(ctx context.Context, r *Request) (rows *Rows, warnings []string, err error) {
 	if r.Subject == nil {
 		return nil, nil, errAnonymous
@@ -125,8 +125,8 @@ func (e *Executor) change(ctx context.Context, r *Request) (access.Change, error
 	return nil, dberr.Invalidf("This statement is not supported")
 }
 
-// PasswordBytesMax is the part of a password that bcrypt uses. A client could log in with the first PasswordBytesMax
-// bytes of a longer password.
+// PasswordBytesMax is the maximum number of password bytes that bcrypt uses. A client could log in with the first
+// PasswordBytesMax bytes of a longer password.
 const PasswordBytesMax = 72
 
 // attributes returns the attributes in the options of a role. If allowed is false, the password is not hashed, because
@@ -162,10 +162,10 @@ func (e *Executor) attributes(ctx context.Context, o *parser.RoleOptions, allowe
 	return a, err
 }
 
-// priorityOption is the name of the only supported role option. Its values are low and normal.
+// priorityOption is the name of the only supported role option. The values of the option are low and normal.
 const priorityOption = "priority"
 
-// options sets the attributes in OPTIONS = {..}. given is nil if the statement has no such clause.
+// options sets the attributes in OPTIONS = {..}. If the statement does not contain the clause, given is nil.
 func options(a *access.Attributes, given *[]parser.PropertyEntry) error {
 	if given == nil {
 		return nil
@@ -250,7 +250,7 @@ func (r *Request) procedure(p *parser.Resource) (access.Resource, error) {
 		t, strings.Join(ids, ", "))
 }
 
-// function returns the function of a resource, or nil if it does not exist.
+// function returns the function of a resource, or nil if the function does not exist.
 func (r *Request) function(p *parser.Resource) *schema.Function {
 	ks := r.Schema.Keyspace(p.Name.Keyspace.Name)
 	if ks == nil {
@@ -267,7 +267,8 @@ func (r *Request) function(p *parser.Resource) *schema.Function {
 	return ks.Function(p.Name.Name.Name, args)
 }
 
-// mbean reports whether a text is the name of an MBean or a pattern: a domain, a colon, and properties or a star.
+// mbean reports whether a text is an MBean name or an MBean pattern. Both consist of a domain, a colon, and properties
+// or a star.
 func mbean(name string) bool {
 	_, properties, ok := strings.Cut(name, ":")
 	return ok && (strings.Contains(properties, "=") || properties == "*")

@@ -80,9 +80,8 @@ func (st *statement) token(r *Request) (table uint32, t token.Token, ok bool) {
 	return st.tables[0].ID, st.tables[0].Token(key), true
 }
 
-// >. The int is the shard number of ScyllaDB, which is always 0 in Ilion. >> append appends the wire format of
-// tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is ScyllaDB's shard number, which is always 0 in Ilion.>>>.
-// The int is the shard number of ScyllaDB, which is always 0 in Ilion.
+// append appends the wire format of tuple<bigint, bigint, list<tuple<uuid, int>>>. The int is ScyllaDB's shard number,
+// which is always 0 in Ilion.
 func (t *Tablet) append(dst []byte) []byte {
 	const replicaSize = 4 + 16 + 4 + 4
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, 8), uint64(t.First))

@@ -8,11 +8,11 @@
 //   - (SW1) The memory of the kept requests never exceeds Options.MaxBytes. A Report holds at most MaxRequests requests
 //     and MaxStatements statements.
 //   - (SW2) A request that is not slow costs one comparison.
-//   - (SW3) If all requests are slow, a node spends almost no time on recording them: above maxPerSecond, requests are
-//     only counted.
-//   - (SW4) Neither constants of a statement nor bound values are kept.
+//   - (SW3) Recording slow requests takes almost no time, even if all requests are slow. If the rate exceeds
+//     maxPerSecond, further requests are only counted.
+//   - (SW4) The log does not contain the constants or bound values of statements.
 //
-// The package measures nothing itself and treats statements as text. Start reading at Log.
+// The package does not measure durations and treats statements as text. Start reading at Log.
 package slowlog
 
 import (
@@ -33,7 +33,7 @@ const (
 	MaxRequests = 500
 	// MaxStatements is the maximum number of statements in a Report.
 	MaxStatements = 200
-	// maxPerSecond is the number of slow requests per second that are recorded. Further requests are only counted.
+	// maxPerSecond is the maximum number of recorded slow requests per second. Further requests are only counted.
 	maxPerSecond = 100
 	// maxTextBytes limits the redacted text of a statement. maxScannedBytes limits the part of the text that is
 	// redacted.
@@ -44,20 +44,20 @@ const (
 
 // Options configures a Log.
 type Options struct {
-	// Threshold is the minimum duration of a slow request. If it is 0, no request is slow.
+	// Threshold is the minimum duration of a slow request. If Threshold is 0, no request is slow.
 	Threshold time.Duration
 	// MaxBytes limits the memory of the kept requests. The default is 1 MiB.
 	MaxBytes int
-	// Clock is the clock. The default is sched.SystemClock.
+	// Clock provides the current time. The default is sched.SystemClock.
 	Clock sched.Clock
 }
 
-// Request describes a slow request, without its values.
+// Request describes a slow request. It does not contain values.
 type Request struct {
-	// At is the time at which the request ended. Node is the node that coordinated it.
+	// At is the time at which the request ended. Node is the node that coordinated the request.
 	At   time.Time `json:"at"`
 	Node string    `json:"node"`
-	// Statement is the text returned by Redact. Keyspace and Table are empty if the statement does not name a table.
+	// Statement is the result of Redact. If the statement does not refer to a table, Keyspace and Table are empty.
 	Statement string `json:"statement"`
 	Keyspace  string `json:"keyspace"`
 	Table     string `json:"table"`
@@ -74,18 +74,19 @@ type Request struct {
 	Outcome string `json:"outcome"`
 }
 
-// Log keeps slow requests. Log is safe for concurrent use. A nil Log keeps no requests.
+// Log keeps slow requests. It is safe for concurrent use. A nil Log keeps no requests.
 type Log struct {
 	o Options
-	// recorded counts the requests recorded in second.
+	// recorded is the number of requests that were recorded in the current second.
 	second, recorded   atomic.Int64
 	slowCount, omitted atomic.Uint64
 
 	mu sync.Mutex
-	// requests holds the kept requests in requests[head:], oldest first. size is their memory in bytes.
+	// requests[head:] holds the kept requests in chronological order. size is the memory of these requests in bytes.
 	requests   []Request
 	head, size int
-	// slowest is the slowest request since the last Summarize, and summarized is the value of slowCount at that time.
+	// slowest is the slowest request since the last call of Summarize. summarized is the value of slowCount at the time
+	// of this call.
 	slowest    Request
 	summarized uint64
 }
@@ -112,7 +113,7 @@ func (l *Log) Count() uint64 {
 	return l.slowCount.Load()
 }
 
-// Record keeps a slow request. Record calls describe only if the limit of requests per second is not exceeded.
+// Record keeps a slow request. It calls describe only if the number of requests per second does not exceed the limit.
 func (l *Log) Record(took time.Duration, describe func() Request) {
 	l.slowCount.Add(1)
 	now := l.o.Clock.Wall()
@@ -146,7 +147,7 @@ func (r *Request) bytes() int {
 	return requestOverhead + len(r.Statement) + len(r.User) + len(r.Client)
 }
 
-// Summarize returns the number of slow requests since the previous call, and the slowest of these requests.
+// Summarize returns the number of slow requests since the previous call and the slowest of these requests.
 func (l *Log) Summarize() (count uint64, slowest Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +162,7 @@ type Statement struct {
 	Statement string `json:"statement"`
 	Keyspace  string `json:"keyspace"`
 	Table     string `json:"table"`
-	// Count and the following fields cover the kept requests only.
+	// Count and the following fields cover only the kept requests.
 	Count      uint64    `json:"count"`
 	MinMillis  float64   `json:"min_ms"`
 	MeanMillis float64   `json:"mean_ms"`
@@ -171,20 +172,21 @@ type Statement struct {
 
 // Report is the content of one log, or the merged content of several logs.
 type Report struct {
-	// ThresholdMillis is the minimum duration of a slow request in milliseconds. If it is 0, no request is slow.
+	// ThresholdMillis is the minimum duration of a slow request in milliseconds. If ThresholdMillis is 0, no request is
+	// slow.
 	ThresholdMillis float64 `json:"slow_after_ms"`
 	// Slow is the number of slow requests since the nodes started. Omitted is the number of slow requests that were
 	// only counted.
 	Slow    uint64 `json:"slow"`
 	Omitted uint64 `json:"omitted"`
-	// Statements is sorted by total duration, longest first. Requests is sorted by time, newest first.
+	// Statements is sorted by total duration in descending order. Requests is sorted by time in descending order.
 	Statements []Statement `json:"statements"`
 	Requests   []Request   `json:"requests"`
 	// Unreachable lists the nodes that did not respond.
 	Unreachable []string `json:"silent"`
 }
 
-// Report returns the content of the log. node is stored as the node of each request.
+// Report returns the content of the log. Each request in the report contains node.
 func (l *Log) Report(node string) Report {
 	out := Report{ThresholdMillis: float64(l.o.Threshold.Microseconds()) / 1000, Slow: l.slowCount.Load(),
 		Omitted: l.omitted.Load()}
@@ -245,8 +247,8 @@ func (a *Report) trim() {
 	a.Requests = append([]Request{}, a.Requests[:min(len(a.Requests), MaxRequests)]...)
 }
 
-// Redact returns the text of a statement for operators, who may not be permitted to see data. The result has no
-// constants and no control characters. It is a single line, and long texts are truncated.
+// Redact returns the text of a statement for operators who may lack permission to see data. The result is a single line
+// without constants and control characters. Long texts are truncated.
 func Redact(text string) string {
 	looked := text[:min(len(text), maxScannedBytes)]
 	looked = strings.ToValidUTF8(parser.WithoutConstants(looked), "?")

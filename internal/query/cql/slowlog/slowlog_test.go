@@ -19,9 +19,9 @@ func (c *clock) newLog(after time.Duration, bytes int) *Log {
 	return New(Options{Threshold: after, MaxBytes: bytes, Clock: fakeclock.Func(func() time.Time { return c.now })})
 }
 
-// TestLog checks that requests count as slow if they take at least as long as the threshold, and that no request counts
-// as slow if there is no threshold. The test also checks that the newest requests come first, are grouped by statement,
-// and are summarized once with the slowest request.
+// TestLog checks that a request is slow if the duration is at least the threshold, and that no request is slow if the
+// threshold is 0. The test also checks the order and the grouping of requests in reports. Summaries must contain each
+// request once.
 func TestLog(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	l := c.newLog(time.Second, 0)
@@ -61,8 +61,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestBounds checks (SW1) and (SW3): a flood of slow requests with long texts must stay within the memory limit. Most
-// of the requests must only be counted, without calling describe.
+// TestBounds checks (SW1) and (SW3) with many slow requests with long texts. The memory must not exceed the limit. Most
+// requests must only be counted, without a call of describe.
 func TestBounds(t *testing.T) {
 	c := &clock{now: time.Unix(1000, 0)}
 	const most = 100_000
@@ -99,7 +99,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestRedact checks (SW4): the redacted text contains no constants and no control characters, and its length is
+// TestRedact checks (SW4). The redacted text must not contain constants or control characters, and the length must be
 // limited.
 func TestRedact(t *testing.T) {
 	for text, want := range map[string]string{

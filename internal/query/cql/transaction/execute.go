@@ -16,13 +16,13 @@ import (
 	"github.com/ilion-db/ilion/internal/route/coordinator"
 )
 
-// Executor sends transactions to the leaders of their partitions. Executor is safe for concurrent use.
+// Executor sends transactions to the leaders of their partitions. It is safe for concurrent use.
 type Executor struct{ coordinator write.Coordinator }
 
 // NewExecutor returns an executor that sends transactions through c.
 func NewExecutor(c write.Coordinator) *Executor { return &Executor{c} }
 
-// Execute executes a plan. It completes done once, possibly before it returns. See write.Executor.Execute.
+// Execute executes a plan. It calls done exactly once, possibly before Execute returns. See write.Executor.Execute.
 func (e *Executor) Execute(ctx context.Context, p *Plan, r *write.Request, done write.Completion) {
 	c, err := p.command(r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (e *Executor) Execute(ctx context.Context, p *Plan, r *write.Request, done 
 	e.coordinator.ConditionalWrite(ctx, c, coordinator.WriteOptions{Level: r.Level, Type: "CAS"}, &execution{p, done})
 }
 
-// Explain returns the price of a plan and the cost of computing it. Explain blocks.
+// Explain returns the price of a plan and the cost of computing the price. It blocks.
 func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (price, cost ru.Units, err error) {
 	c, err := p.command(r)
 	if err != nil {
@@ -53,7 +53,6 @@ func (e *Executor) Explain(ctx context.Context, p *Plan, r *write.Request) (pric
 	return ru.Units(n), ru.Units(o.Charge), nil
 }
 
-// execution is an Execute in progress.
 type execution struct {
 	plan *Plan
 	done write.Completion
@@ -92,7 +91,7 @@ func (p *Plan) command(r *write.Request) (*command.Conditional, error) {
 	}, nil
 }
 
-// key returns the partition key of all statements (TX1).
+// key returns the partition key that all statements use (TX1).
 func (p *Plan) key(b *expr.Bindings) (key []byte, err error) {
 	join := func(next []byte, err error) error {
 		switch {
@@ -126,10 +125,10 @@ func (p *Plan) key(b *expr.Bindings) (key []byte, err error) {
 	return key, nil
 }
 
-// keyTextMax limits the part of a value that an error shows, in bytes.
+// keyTextMax is the maximum length in bytes of a value in an error text.
 const keyTextMax = 100
 
-// keyText returns a partition key as CQL comparisons: id = 5 AND day = '2026-01-01'.
+// keyText returns a partition key in the form of CQL comparisons, such as id = 5 AND day = '2026-01-01'.
 func (p *Plan) keyText(key []byte) string {
 	parts := make([]string, len(p.table.PartitionKey))
 	for i, c := range p.table.PartitionKey {

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
 
-// Plan is a transaction bound to one revision of its table.
+// Plan is a transaction that is bound to one table revision.
 type Plan struct {
-	// text is the statement. keyspace is the keyspace of unqualified table names in the statement.
+	// text is the text of the statement. keyspace is the keyspace of unqualified table names.
 	text, keyspace string
 	ks             *schema.Keyspace
 	table          *schema.Table
@@ -37,7 +37,7 @@ type Plan struct {
 	steps   []step
 }
 
-// let is a row to read. The lets of UPDATEs that refer to current values share the name ownRowName.
+// let is a row that the transaction reads. All lets for UPDATEs that refer to current values have the name ownRowName.
 type let struct {
 	name parser.Ident
 	plan *read.Plan
@@ -46,22 +46,22 @@ type let struct {
 // slot is a column of a let.
 type slot struct{ let, column int }
 
-// step holds the changes that are applied if all its conditions are satisfied.
+// step holds conditions and changes. If all conditions are satisfied, the changes are applied.
 type step struct {
 	conditions []condition
 	plans      []*write.Plan
 }
 
-// condition compares two terms of the same type. If right is nil, it checks whether left is null. If let is not
-// negative, it checks whether the row of this let is null.
+// condition compares two terms of the same type. If right is nil, condition checks whether left is null. If let is not
+// negative, condition checks whether the row of the let is null.
 type condition struct {
 	operator    parser.Operator
 	left, right expr.Term
 	let         int
 }
 
-// Prepare binds a transaction. text is its source, keyspace is the keyspace of its unqualified table names, and markers
-// is the number of bind markers.
+// Prepare binds a transaction. text is the text of the statement. keyspace is the keyspace of unqualified table names.
+// markers is the number of bind markers.
 func Prepare(stmt *parser.Transaction, text, keyspace string, names write.Names, markers int) (*Plan, error) {
 	b := &binder{p: &Plan{text: text, keyspace: keyspace}, names: names}
 	b.env = expr.NewEnv(names.Release(), nil, nil, markers)
@@ -83,13 +83,14 @@ func (p *Plan) Called() expr.Calls { return p.called }
 // Table returns the table revision to which the plan is bound.
 func (p *Plan) Table() *schema.Table { return p.table }
 
-// Variables describes the bind markers of all statements.
+// Variables returns the descriptions of the bind markers of all statements.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key. PKIndexes returns nil unless one statement binds all components.
+// PKIndexes returns the indexes of the partition key markers. It returns nil unless one statement binds all components
+// of the partition key.
 func (p *Plan) PKIndexes() []uint16 { return p.pkIndexes }
 
-// Columns describes the result. It is nil if the transaction has no result.
+// Columns returns the descriptions of the result columns. If the transaction has no result, Columns returns nil.
 func (p *Plan) Columns() []read.Column { return p.columns }
 
 // Writes reports whether the transaction changes rows.
@@ -109,7 +110,7 @@ func (p *Plan) Summary() string {
 	return "write-only transaction"
 }
 
-// binder binds one transaction. It implements expr.References for its statements.
+// binder binds one transaction. It implements expr.References for the statements of the transaction.
 type binder struct {
 	p     *Plan
 	names write.Names
@@ -162,7 +163,7 @@ func (b *binder) bindTable(name parser.QualifiedName) (*expr.Env, error) {
 	return env, nil
 }
 
-// errTimeout rejects a timeout of one statement, because the leader executes a transaction as a whole.
+// errTimeout is the error for a timeout of a single statement. The leader executes a transaction as a whole.
 var errTimeout = dberr.Invalidf("A statement in a transaction cannot have USING TIMEOUT")
 
 func (b *binder) selection(s *parser.Select) (*read.Plan, error) {
@@ -207,11 +208,11 @@ func (b *binder) let(l *parser.Let) error {
 	return nil
 }
 
-// find returns the index of a let by its name, or -1.
+// find returns the index of the let with a given name, or -1.
 func (b *binder) find(name parser.Ident) int {
 	for i := len(b.p.lets) - 1; i >= 0; i-- {
 		if b.p.lets[i].name.Name == name.Name {
-			return i // UPDATEs share a name, and the last one is the current UPDATE
+			return i // all UPDATEs use the same name, and the last let belongs to the current UPDATE
 		}
 	}
 	return -1
@@ -284,7 +285,7 @@ func (b *binder) typed(t parser.Term, env *expr.Env) (expr.Term, *cqltype.Type, 
 	return bound, typ, err
 }
 
-// RestrictedMasks returns the names of the masked columns by which the statement restricts rows.
+// RestrictedMasks returns the names of the masked columns that the transaction uses to restrict rows.
 func (p *Plan) RestrictedMasks() (names []string) {
 	plans := []*read.Plan{p.result}
 	for i := range p.lets {
@@ -303,8 +304,8 @@ func (p *Plan) RestrictedMasks() (names []string) {
 	return names
 }
 
-// UsedMasks returns the masked columns of LETs that are referenced. Comparisons and writes always use the unmasked
-// values.
+// UsedMasks returns the names of the masked columns that references to LETs use. Comparisons and writes always use the
+// unmasked values.
 func (p *Plan) UsedMasks() (names []string) {
 	for _, s := range p.slots {
 		if plan := p.lets[s.let].plan; plan.MaskedOutput(s.column) {

@@ -14,17 +14,17 @@ import (
 // errMalformed is returned for bytes that are not a valid program or result.
 var errMalformed = errors.New("malformed transaction")
 
-// programVersion is the first byte of a program. resultVersion is the first byte of its result, which is stored with
-// rows.
+// programVersion is the first byte of an encoded program. resultVersion is the first byte of an encoded result. Results
+// are stored with rows.
 const (
 	programVersion = 1
 	resultVersion  = 1
 )
 
-// programBody is the content of a program, as sent to the leader.
+// programBody is the content of a program that is sent to the leader.
 type programBody struct {
 	keyspace, text string
-	// table and revision identify the table to which the client's node has bound the statement.
+	// table and revision identify the table revision to which the client's node has bound the transaction.
 	table    uint32
 	revision uint64
 	now      int64 // current time in Unix nanoseconds
@@ -39,7 +39,7 @@ type programBody struct {
 // masks.
 const fieldClear = 1
 
-// appendProgram encodes an execution of a plan.
+// appendProgram encodes a program that executes a plan.
 func appendProgram(p *Plan, b *expr.Bindings, guarded, clear bool) []byte {
 	w := codec.Writer{programVersion}
 	if clear {
@@ -60,7 +60,7 @@ func appendProgram(p *Plan, b *expr.Bindings, guarded, clear bool) []byte {
 	return w
 }
 
-// decodeProgram decodes the output of appendProgram. The values refer to src.
+// decodeProgram decodes the output of appendProgram. The values refer to the memory of src.
 func decodeProgram(src []byte) (p programBody, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if err := checkVersion(&r, "the program of a transaction", programVersion, func(f codec.Field) bool {
@@ -78,8 +78,8 @@ func decodeProgram(src []byte) (p programBody, err error) {
 	return p, r.End()
 }
 
-// checkVersion reads a version and the fields that follow it. known accepts the fields that this build knows. known
-// may be nil.
+// checkVersion reads a version and the following fields. known reports whether this build knows a field. known may be
+// nil.
 func checkVersion(r *codec.Reader, what string, newest byte, known func(codec.Field) bool) error {
 	if v := r.Byte(); v > newest {
 		return &feature.Newer{What: what, Unit: "version", Has: uint64(v), Newest: uint64(newest)}
@@ -92,7 +92,7 @@ func checkVersion(r *codec.Reader, what string, newest byte, known func(codec.Fi
 	return r.Err()
 }
 
-// bindings returns the bindings of an execution.
+// bindings returns the bindings for an execution.
 func (p *programBody) bindings() expr.Bindings {
 	return expr.Bindings{Values: p.values, Unset: p.unset, Now: time.Unix(0, p.now).UTC()}
 }
@@ -116,7 +116,7 @@ func (a *programResult) append(dst []byte) []byte {
 	return w
 }
 
-// decodeResult decodes the output of append. The cells refer to src.
+// decodeResult decodes the output of append. The cells refer to the memory of src.
 func decodeResult(src []byte) (a programResult, err error) {
 	r := codec.NewReader(src, errMalformed)
 	if err := checkVersion(&r, "the result of a transaction", resultVersion, nil); err != nil {

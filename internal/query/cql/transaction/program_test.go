@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
 )
 
-// TestProgramRoundTrip checks that decoding a program and a result returns the encoded data and that null, unset, and
-// empty values are distinguished. Data of a newer build must be rejected with an error that names the newer version.
+// TestProgramRoundTrip checks that decoding a program and a result returns the encoded data, including null, unset, and
+// empty values. Data of a newer build must be rejected. The error must contain the newer version.
 func TestProgramRoundTrip(t *testing.T) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	b := expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}, Unset: []bool{true, false, false}}
@@ -41,7 +41,7 @@ func TestProgramRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzProgram checks that the decoders never panic, and that accepted data survives another round trip.
+// FuzzProgram checks that the decoders never panic. Encoding and decoding accepted data must return equal data.
 func FuzzProgram(f *testing.F) {
 	p := &Plan{text: "BEGIN ..", keyspace: "ks", table: &schema.Table{ID: 1030, Revision: 7}}
 	f.Add(appendProgram(p, &expr.Bindings{Values: [][]byte{nil, {}, []byte("v")}}, true, false))

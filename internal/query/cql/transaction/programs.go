@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Schemas provides the schema of a leader's node.
+// Schemas provides the schema of the leader's node.
 type Schemas interface {
 	// Names resolves tables in the current schema. keyspace is the keyspace of unqualified table names.
 	Names(keyspace string) write.Names
@@ -26,7 +26,7 @@ type Schemas interface {
 	Await(ctx context.Context, t *schema.Table)
 }
 
-// Programs executes transactions on leaders. Programs is safe for concurrent use.
+// Programs executes transactions on leaders. It is safe for concurrent use.
 type Programs struct {
 	schemas Schemas
 	writes  *write.Executor
@@ -40,15 +40,15 @@ type Programs struct {
 
 type planName struct{ keyspace, text string }
 
-// The limits of the plan cache: number of plans and total length of their texts. When a limit is reached, the cache is
-// cleared.
+// These constants limit the number of cached plans and the total length of their texts. When a limit is reached, the
+// cache is cleared.
 const (
 	plansMax     = 1000
 	plansTextMax = 4 << 20
 )
 
-// NewPrograms returns programs that use writes to apply changes. The guardrails in guards apply to clients that are not
-// exempt.
+// NewPrograms returns Programs that use the executor writes to apply changes. guards applies to clients that are not
+// exempt from guardrails.
 func NewPrograms(s Schemas, writes *write.Executor, guards *guardrail.Guards, uuids *cqltype.TimeUUIDs) *Programs {
 	return &Programs{schemas: s, writes: writes, guards: guards, uuids: uuids, plans: map[planName]*Plan{}}
 }
@@ -68,7 +68,7 @@ func (s *Programs) Program(ctx context.Context, c *command.Conditional) (partiti
 		return nil, err
 	}
 	if plan.table.ID != b.table || plan.table.Revision != b.revision {
-		return nil, partition.ErrStaleSchema // (TX2)
+		return nil, partition.ErrStaleSchema // ensures (TX2)
 	}
 	if names := plan.UsedMasks(); len(names) > 0 && !b.clear {
 		return nil, dberr.Unauthorizedf("Using the masked columns [%s] of %s in a transaction requires the UNMASK permission",
@@ -108,10 +108,10 @@ func (s *Programs) plan(b *programBody) (*Plan, error) {
 		return nil, dberr.Serverf("%v: not a transaction", errMalformed)
 	}
 	if p, err = Prepare(t, b.text, b.keyspace, names, len(markers)); err != nil {
-		return nil, partition.ErrStaleSchema // the client's node was able to bind it
+		return nil, partition.ErrStaleSchema // the client's node has bound the transaction successfully
 	}
 	if len(b.text) > plansTextMax/plansMax*16 {
-		return p, nil // not cached because of its length
+		return p, nil // the text is too long for the cache
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Programs) plan(b *programBody) (*Plan, error) {
 	return p, nil
 }
 
-// current reports whether a schema has the table and the functions of a plan.
+// current reports whether a schema contains the table revision and the functions of a plan.
 func (p *Plan) current(names write.Names) bool {
 	_, t, err := names.Table(parser.QualifiedName{Keyspace: parser.Ident{Name: p.table.Keyspace},
 		Name: parser.Ident{Name: p.table.Name}})

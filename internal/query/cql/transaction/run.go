@@ -16,14 +16,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// run is one execution of a plan on the leader. run implements partition.Program.
+// run is one execution of a plan on the leader. It implements partition.Program.
 type run struct {
 	programs *Programs
 	plan     *Plan
 	bind     expr.Bindings
 	guard    *guardrail.Check
 	options  read.Options
-	// found reports for each let whether it has found a row.
+	// found reports whether each let has found a row.
 	found  []bool
 	result programResult
 }

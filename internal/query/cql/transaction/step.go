@@ -57,8 +57,8 @@ func (b *binder) modification(stmt parser.Statement) (*write.Plan, error) {
 	return plan, nil
 }
 
-// rewriteSelfUpdates rewrites c = c + value, where c is a number, as c = row.c + value, where row is a let of the
-// updated row. rewriteSelfUpdates does not modify the original statement.
+// rewriteSelfUpdates replaces c = c + value for a number c with c = row.c + value. row is a let of the updated row.
+// rewriteSelfUpdates does not modify the original statement.
 func (b *binder) rewriteSelfUpdates(u *parser.Update, env *expr.Env) (*parser.Update, error) {
 	out := *u
 	out.Assignments = append([]parser.Assignment(nil), u.Assignments...)
@@ -89,10 +89,10 @@ func (b *binder) rewriteSelfUpdates(u *parser.Update, env *expr.Env) (*parser.Up
 	return &out, b.bindOwnRow(own, &out, env.Table)
 }
 
-// ownRowName is the name of the let for the row of the current UPDATE. It cannot occur in a statement.
+// ownRowName is the name of the let for the row of the current UPDATE. A statement cannot contain this name.
 const ownRowName = "\x00"
 
-// isAddable reports whether values of a type are numbers, or times to which durations can be added.
+// isAddable reports whether a type is a numeric type or a time type to which durations can be added.
 func isAddable(t *cqltype.Type) bool {
 	switch t.Kind {
 	case cqltype.Tinyint, cqltype.Smallint, cqltype.Int, cqltype.Bigint, cqltype.Varint, cqltype.Float, cqltype.Double,
@@ -102,7 +102,7 @@ func isAddable(t *cqltype.Type) bool {
 	return false
 }
 
-// bindOwnRow binds a let of the columns that an UPDATE changes relative to their current values.
+// bindOwnRow binds a let that reads the columns that an UPDATE changes relative to their current values.
 func (b *binder) bindOwnRow(own *let, u *parser.Update, t *schema.Table) error {
 	s := &parser.Select{Table: u.Table, Where: u.Where}
 	static := true
@@ -164,8 +164,8 @@ func (b *binder) condition(s *parser.Comparison) (c condition, err error) {
 	return c, err
 }
 
-// addTypeHints assigns the type of the other operand to a marker if that type is known. In x.a - ?, the marker has the
-// type of x.a.
+// addTypeHints assigns the type of the other operand to a marker if this type is known. For example, the marker in x.a
+// - ? has the type of x.a.
 func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	a, ok := t.(*parser.Arithmetic)
 	if !ok {
@@ -180,8 +180,8 @@ func addTypeHints(t parser.Term, env *expr.Env) parser.Term {
 	return &parser.Arithmetic{Op: a.Op, Left: left, Right: right}
 }
 
-// typeHint marks a marker as a number of the given type, or as a duration that is added to a time. The marker is named
-// after the other operand, because the name of a function argument would not be meaningful.
+// typeHint assigns a numeric type to a marker, or the type duration if the marker is added to a time. The marker has
+// the name of the other operand, because the name of a function argument would not be meaningful.
 func typeHint(t parser.Term, typ *cqltype.Type, name string) parser.Term {
 	m, ok := t.(*parser.Marker)
 	if !ok || typ == nil || !isAddable(typ) {

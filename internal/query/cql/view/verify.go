@@ -28,7 +28,7 @@ import (
 type Verifier struct {
 	Rows  Rows
 	Clock sched.Clock
-	// If Repair is true, the Verifier repairs differences and compares the rows again.
+	// Repair reports whether the Verifier repairs differences and compares the rows again.
 	Repair bool
 	// Pauses holds the wait times before each repeated comparison of a row. The default is 6 s in total, with a last
 	// pause of 4 s.

@@ -24,7 +24,7 @@ type VerifyRequest struct {
 	// of rows that are checked.
 	From string
 	Rows int
-	// If Repair is true, differences are repaired.
+	// Repair reports whether differences are repaired.
 	Repair bool
 }
 

@@ -12,18 +12,18 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// argument is an argument of a CALL statement. It is encoded as JSON when values are bound.
+// argument is an argument of a CALL statement. After values have been bound, the argument is encoded as JSON.
 type argument interface {
 	append(dst []byte, b *expr.Bindings) ([]byte, error)
 }
 
 type (
-	// value is a CQL value, encoded like toJson().
+	// value is a CQL value. It is encoded in the same way as the result of toJson().
 	value struct {
 		name string
 		term expr.Term
 	}
-	// json is fromJson(..). Its text is JSON.
+	// json is a call of fromJson(..). The text of the value is JSON.
 	json struct{ value }
 	// list is a JSON array. object is a JSON object.
 	list   []argument
@@ -103,8 +103,8 @@ var constantTypes = map[parser.ConstantKind]cqltype.Kind{
 	parser.DurationConstant: cqltype.Duration,
 }
 
-// bind binds an argument and returns its type. A constant has the type of its literal, and a marker is a text, unless a
-// type hint precedes it.
+// bind binds an argument and returns its type. Without a type hint, a constant has the type of its literal, and a
+// marker has the type text.
 func (b *binder) bind(term parser.Term, name string) (argument, string, error) {
 	text := cqltype.Native(cqltype.Text)
 	switch t := term.(type) {
@@ -169,7 +169,7 @@ func (b *binder) list(terms []parser.Term, name string) (argument, string, error
 	return l, "list", nil
 }
 
-// object binds an object with n members, whose names must be constants.
+// object binds an object with n members. The names of the members must be constants.
 func (b *binder) object(n int, name string, member func(i int) (string, parser.Term, bool)) (argument, string, error) {
 	o := &object{}
 	for i := range n {
@@ -187,7 +187,7 @@ func (b *binder) object(n int, name string, member func(i int) (string, parser.T
 	return o, "map", nil
 }
 
-// markerOf returns the bind marker of a term, with or without a type hint, or nil.
+// markerOf returns the bind marker of a term, or nil if the term is not a marker. It ignores type hints.
 func markerOf(term parser.Term) *parser.Marker {
 	switch t := term.(type) {
 	case *parser.Marker:

@@ -27,7 +27,7 @@ type Procedures interface {
 		o container.RequestOptions) (*script.Executed, container.Where, error)
 }
 
-// Executor executes plans. Executor is safe for concurrent use.
+// Executor executes plans. It is safe for concurrent use.
 type Executor struct {
 	containers Containers
 	procedures Procedures
@@ -38,13 +38,13 @@ func NewExecutor(c Containers, p Procedures) *Executor { return &Executor{c, p} 
 
 // Outcome is the result of a procedure.
 type Outcome struct {
-	// Cells holds the values of the single result row, in the order of Plan.Columns. A nil value is null.
+	// Cells holds the values of the single result row in the order of Plan.Columns. A nil value represents null.
 	Cells [][]byte
-	// Charge is the cost of the call in request units. Charge is set even if the procedure failed.
+	// Charge is the cost of the call in request units. Charge is set even if the procedure has failed.
 	Charge ru.Units
 }
 
-// Execute executes a plan and waits for its result. The outcome is valid even if Execute returns an error.
+// Execute executes a plan and waits for the result. The outcome is valid even if Execute returns an error.
 func (e *Executor) Execute(ctx context.Context, p *Plan, b *expr.Bindings, o container.RequestOptions) (Outcome,
 	error) {
 	var out Outcome
@@ -91,7 +91,7 @@ func lookupError(err error) error {
 	return err
 }
 
-// executionError converts an error from the procedure: an error returned by the database, or an exception of the
+// executionError converts an error of a procedure. The error is an error from the database or an exception of the
 // script.
 func (p *Plan) executionError(err error) error {
 	e, ok := errors.AsType[*container.Error](err)

@@ -15,15 +15,15 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Plan is a CALL bound to one revision of its container.
+// Plan is a CALL that is bound to one container revision.
 type Plan struct {
 	table *schema.Table
 	// id is the ID of the procedure.
 	id string
-	// args holds all arguments. args starts with the values of the partition key, one for each partition key path of
-	// the container.
+	// args holds all arguments. The first arguments are the partition key values. The container has one partition key
+	// path for each of these values.
 	args []argument
-	// types holds the types of the procedure's arguments, for errors.
+	// types holds the types of the procedure's arguments. Error messages contain these types.
 	types     []string
 	log       bool
 	variables []expr.Column
@@ -33,7 +33,7 @@ type Plan struct {
 // Column describes a column of the result.
 type Column = expr.Column
 
-// Prepare binds a CALL. keyspace is the session's keyspace, and markers is the number of bind markers.
+// Prepare binds a CALL. keyspace is the session's keyspace. markers is the number of bind markers.
 func Prepare(rel *compat.Release, stmt *parser.Call, snapshot *schema.Schema, keyspace string, markers int) (*Plan,
 	error) {
 	if stmt.Keyspace.Name != "" {
@@ -80,7 +80,7 @@ func Prepare(rel *compat.Release, stmt *parser.Call, snapshot *schema.Schema, ke
 	return p, nil
 }
 
-// findProcedure returns the procedure that a statement names.
+// findProcedure returns the procedure that a statement calls.
 func findProcedure(stmt *parser.Call, ks *schema.Keyspace) (*schema.Table, string, error) {
 	if stmt.Container.Name != "" {
 		t := ks.Tables[stmt.Container.Name]
@@ -131,17 +131,19 @@ func (p *Plan) Procedure() access.Resource {
 // Table returns the container revision to which the plan is bound.
 func (p *Plan) Table() *schema.Table { return p.table }
 
-// Name returns the procedure with its container for errors and traces: foods.transfer.
+// Name returns the names of the container and the procedure, such as foods.transfer. Errors and traces contain this
+// name.
 func (p *Plan) Name() string { return p.table.Name + "." + p.id }
 
-// Variables describes the bind markers.
+// Variables returns the descriptions of the bind markers.
 func (p *Plan) Variables() []expr.Column { return p.variables }
 
-// PKIndexes returns the markers of the partition key, or nil if a component of the key is not a marker.
+// PKIndexes returns the indexes of the partition key markers, or nil if a component of the partition key is not a
+// marker.
 func (p *Plan) PKIndexes() []uint16 { return slices.Clone(p.pkIndexes) }
 
-// Columns describes the result: the response body as JSON (null if the response has no body), and the log if the
-// statement requests it.
+// Columns returns the descriptions of the result columns. The first column is the response body as JSON, or null if the
+// response has no body. If the statement requests the log, the second column is the log.
 func (p *Plan) Columns() []Column {
 	text := cqltype.Native(cqltype.Text)
 	columns := []Column{{Keyspace: p.table.Keyspace, Table: p.table.Name, Name: "result", Type: text}}

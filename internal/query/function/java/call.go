@@ -14,11 +14,11 @@ type method struct {
 	result *typeName
 	// variadic reports whether the last parameter accepts any number of arguments.
 	variadic bool
-	// call executes the method. Unless the method is static, the first value is the object, which is not null.
+	// call executes the method. Unless the method is static, the first value is the object. The object is never null.
 	call func(f *frame, a []value) value
 }
 
-// methods maps a class and a method name to the methods with this name. Constructors have the name new.
+// methods maps the name of a class and a method to the methods with this name. The name of a constructor is new.
 var methods = map[string][]*method{}
 
 // def declares a method of a class by its signature, such as "static max(int,int)int".
@@ -58,7 +58,8 @@ func split(list string) []string {
 	return append(out, list[begin:])
 }
 
-// template parses a type in a signature. T is the type of the object. E, K, and V are its type arguments.
+// template parses a type in a signature. T represents the type of the object. E, K, and V represent the type arguments
+// of the object's type.
 func template(text string) *typeName {
 	if text == "" || text == "void" {
 		return &typeName{name: "void"}
@@ -71,7 +72,7 @@ func template(text string) *typeName {
 	return p.typeName()
 }
 
-// fill returns the type that a template denotes in calls on an object of type of.
+// fill returns the type that a template represents for an object of the type of.
 func fill(t *typeName, of *jtype) *jtype {
 	arg := func(i int) *jtype {
 		if i < len(of.args) {
@@ -107,7 +108,7 @@ func fill(t *typeName, of *jtype) *jtype {
 	return out
 }
 
-// candidates returns the methods with a name that a class has or inherits.
+// candidates returns the methods of a class with a given name, including inherited methods.
 func candidates(name, called string) []*method {
 	found := methods[name+"."+called]
 	for _, s := range classes[name].supers {
@@ -119,8 +120,8 @@ func candidates(name, called string) []*method {
 	return found
 }
 
-// choose returns the method that a call with the given arguments invokes. It prefers exact types, then assignable
-// types, then conversion by boxing, then variadic methods.
+// choose returns the method that a call with the given arguments invokes. It prefers methods in this order: exact
+// types, assignable types, conversions by boxing, and variadic methods.
 func choose(found []*method, args []expression, of *jtype) *method {
 	takes := func(m *method, i int, by func(from, to *jtype) bool) bool {
 		return by(args[i].typ, fill(m.params[i], of))
@@ -149,7 +150,7 @@ func choose(found []*method, args []expression, of *jtype) *method {
 	return nil
 }
 
-// arguments compiles arguments. arguments returns false if an argument contains an error.
+// arguments compiles the arguments of a call. If an argument contains an error, it returns false.
 func (c *compiler) arguments(nodes []*node) ([]expression, bool) {
 	args, ok := make([]expression, len(nodes)), true
 	for i, n := range nodes {
@@ -195,7 +196,7 @@ func (c *compiler) call(n *node) expression {
 	return c.invoke(n, of, false)
 }
 
-// unsupportedMethods lists methods of Java's classes that are not supported.
+// unsupportedMethods lists unsupported methods of Java's classes.
 var unsupportedMethods = []string{"stream", "parallelStream", "forEach", "computeIfAbsent", "computeIfPresent",
 	"compute", "merge",
 	"replaceAll", "removeIf", "getClass", "wait", "notify", "chars", "codePoints", "getBytes", "listIterator",
@@ -292,7 +293,8 @@ func (c *compiler) invocation(m *method, of expression, args []expression) expre
 	return e
 }
 
-// isTypeParameter reports whether a type is a type parameter. Values of such a type are checked when they are used.
+// isTypeParameter reports whether a type is a type parameter. Values of a type parameter are checked when they are
+// used.
 func isTypeParameter(t *typeName) bool { return t.name == "E" || t.name == "K" || t.name == "V" }
 
 func paramNames(m *method) string {
@@ -341,7 +343,7 @@ func (c *compiler) creation(n *node) expression {
 	return e
 }
 
-// classOf returns the class of the value in a reference.
+// classOf returns the class of a referenced object.
 func classOf(r any) string {
 	switch r := r.(type) {
 	case string:
@@ -382,8 +384,8 @@ func classOf(r any) string {
 	return numberClass(r)
 }
 
-// isA reports whether the value in a reference is an instance of a class. Different classes of lists, sets, and maps
-// are not distinguished.
+// isA reports whether a referenced object is an instance of a class. It does not distinguish different classes of
+// lists, sets, or maps.
 func isA(r any, to *jtype) bool {
 	if a, ok := r.(*array); ok {
 		return to.name == "Object" || to.elem != nil && to.elem.String() == a.elem.String()

@@ -33,7 +33,7 @@ func defCharacters() {
 	})
 }
 
-// These constants limit BigInteger and BigDecimal. A larger number ends the call.
+// These constants limit BigInteger and BigDecimal. If a number exceeds a limit, the call ends.
 const (
 	digitsMax = 20_000
 	bitsMax   = digitsMax * 10 / 3
@@ -56,13 +56,13 @@ func (f *frame) decimal(unscaled *big.Int, scale int64) value {
 	return ofRef(cqltype.DecimalValue{Unscaled: unscaled, Scale: int32(scale)})
 }
 
-// rescale increases the scale of a decimal, for example for an addition.
+// rescale increases the scale of a decimal.
 func (f *frame) rescale(d cqltype.DecimalValue, scale int64) *big.Int {
 	by := scale - int64(d.Scale)
 	if by > 2*digitsMax {
 		panic(exhausted{what: "a number of more than 20000 digits"})
 	}
-	// A power of ten has 3.4 bits per digit.
+	// A power of ten has about 3.4 bits per digit.
 	bits := int(by) * 34 / 10
 	f.alloc((d.Unscaled.BitLen() + 2*bits) / 8)
 	f.numbers(d.Unscaled.BitLen(), 2*bits)
@@ -181,7 +181,7 @@ func defBig() {
 	def("BigDecimal", "compareTo(BigDecimal)int", func(f *frame, a []value) value {
 		t := cqltype.Native(cqltype.Decimal)
 		x, y := a[0].r.(cqltype.DecimalValue), decimalArg(f, a[1])
-		// Decimals of the same magnitude are rescaled to the same scale.
+		// A comparison rescales decimals of the same magnitude to the same scale.
 		places := max(x.Scale, y.Scale) - min(x.Scale, y.Scale)
 		f.numbers(x.Unscaled.BitLen(), y.Unscaled.BitLen(), int(places)*34/10)
 		return ofInt(int64(t.Compare(cqltype.EncodeDecimal(x), cqltype.EncodeDecimal(y))))

@@ -56,7 +56,6 @@ func (f *frame) find(elems []any, e any) int {
 	})
 }
 
-// iterate returns an iterator.
 func (f *frame) iterate(elems []any) value {
 	f.alloc(64)
 	i := 0
@@ -322,7 +321,7 @@ func defMaps() {
 	})
 }
 
-// order compares two references like Java's compareTo.
+// order compares two references in the same way as Java's compareTo.
 func (f *frame) order(a, b any) int {
 	f.step(1)
 	switch x := a.(type) {
@@ -414,8 +413,8 @@ func defHelpers() {
 	def("Object", "hashCode()int", func(f *frame, a []value) value { return f.hash(a[0].r) })
 }
 
-// hash returns hashCode. For boxes, texts, and lists of boxes and texts, the result equals Java's hash code. For other
-// objects, it is the hash of the object's text.
+// hash returns the hash code of an object. For boxes, texts, and lists of boxes and texts, the result equals Java's
+// hash code. For other objects, the result is the hash of the object's text.
 func (f *frame) hash(r any) value {
 	defer f.enter()()
 	h := int32(0)

@@ -9,15 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// getters maps the suffix of a getter of UDTValue and TupleValue to the class that the getter returns and the
-// corresponding setter accepts.
+// getters maps the name suffix of a getter of UDTValue and TupleValue to a class. The getter returns this class, and
+// the corresponding setter accepts this class.
 var getters = map[string]string{"Bool": "boolean", "Byte": "byte", "Short": "short", "Int": "int", "Long": "long",
 	"Float": "float", "Double": "double", "String": "String", "UUID": "UUID", "Timestamp": "Date", "Date": "LocalDate",
 	"Time": "long", "Varint": "BigInteger", "Decimal": "BigDecimal", "Inet": "InetAddress", "Bytes": "ByteBuffer",
 	"BytesUnsafe": "ByteBuffer", "Object": "Object", "List": "List", "Set": "Set", "Map": "Map",
 	"TupleValue": "TupleValue", "UDTValue": "UDTValue"}
 
-// fieldIndex returns the index of a field given by name or by number.
+// fieldIndex returns the index of a field. v is the name or the number of the field.
 func (r *record) fieldIndex(v value, named bool) int {
 	if named {
 		name, _ := v.r.(string)
@@ -116,7 +116,7 @@ func defField(class, by, name, t string, named bool) {
 			throw("ClassCastException", "class %s cannot be cast to class %s", fullName(classOf(v)),
 				fullName(boxes[p.kind]))
 		}
-		return ofInt(b.n) // null is 0
+		return ofInt(b.n) // null is converted to 0
 	}
 	def(class, "get"+name+"("+by+params+")"+t, get)
 	if params != "" {

@@ -20,7 +20,7 @@ func decimalFloat(d cqltype.DecimalValue) float64 {
 	return v
 }
 
-// numberClass returns the class of a number that is not a box.
+// numberClass returns the class of a number that is not boxed.
 func numberClass(r any) string {
 	switch r.(type) {
 	case *big.Int:
@@ -58,7 +58,7 @@ func numberFormat(s any) {
 	panic(&Thrown{"java.lang.NumberFormatException", "For input string: \"" + s.(string) + "\"", true})
 }
 
-// integerText parses a text like Integer.parseInt and similar methods.
+// integerText parses a text in the same way as Integer.parseInt and similar methods.
 func integerText(f *frame, v value, base, bits int) int64 {
 	s, ok := v.r.(string)
 	if !ok {

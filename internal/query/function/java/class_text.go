@@ -15,7 +15,7 @@ func checkRange(begin, end, length int64) {
 	}
 }
 
-// search returns the position of a text within another text, in UTF-16 units, starting at from.
+// search returns the position of sought in s in UTF-16 units. The search starts at from.
 func search(f *frame, s, sought string, from int64) value {
 	f.step(len(s)/16 + 1)
 	n := f.units(s)
@@ -41,13 +41,13 @@ func charAt(f *frame, s string, i int64, what string) value {
 	return ofInt(int64(u[i]))
 }
 
-// trim implements String.trim, which removes characters that are not greater than U+0020 from both ends.
+// trim implements String.trim. It removes characters up to U+0020 from both ends.
 func trim(s string) string { return strings.TrimFunc(s, func(r rune) bool { return r <= ' ' }) }
 
 // compare implements String.compareTo.
 func (f *frame) compare(a, b string) value {
 	if i := 0; isASCII(a[:min(len(a), 64)]) {
-		// Most texts differ near the beginning or are equal.
+		// Most texts are equal or differ near the beginning.
 		for i < len(a) && i < len(b) && a[i] == b[i] && a[i] < 0x80 {
 			i++
 		}
@@ -74,7 +74,7 @@ func compareText(a, b string) value {
 	return ofInt(int64(len(x) - len(y)))
 }
 
-// textMethod returns a method that maps a text to a text.
+// textMethod returns a method that converts a text with do.
 func textMethod(do func(s string) string) func(f *frame, a []value) value {
 	return func(f *frame, a []value) value {
 		f.step(len(a[0].str()) / 4)

@@ -11,8 +11,8 @@ import (
 type variable struct {
 	name string
 	typ  *jtype
-	// index is the index in the frame. slot is the number of the variable in the Java virtual machine. Exception
-	// messages contain this number.
+	// index is the index of the variable in the frame. slot is the number of the variable in the Java virtual machine.
+	// Exception messages contain slot.
 	index, slot int
 	parameter   bool
 }
@@ -67,7 +67,7 @@ func (c *compiler) inScope(compile func()) {
 	c.scope, c.slots = c.scope[:n], slots
 }
 
-// resolve returns the type with a name. If there is no such type, it reports an error and returns jBad.
+// resolve returns the type with a name. If the type does not exist, it reports an error and returns jBad.
 func (c *compiler) resolve(t *typeName) *jtype {
 	var of *jtype
 	if p := primitiveTypes[t.name]; p != nil {
@@ -100,7 +100,7 @@ func (c *compiler) resolve(t *typeName) *jtype {
 	return of
 }
 
-// simpleName returns the name of a class without its package, or an empty string if the class does not exist.
+// simpleName returns the name of a class without the package name, or an empty string if the class does not exist.
 func simpleName(name string) string {
 	if c, ok := classes[name]; ok && !(c.in == "java.math" || c.in == "java.nio") {
 		return name
@@ -117,8 +117,8 @@ func simpleName(name string) string {
 	return ""
 }
 
-// isHidden reports whether a class may not be named in a body. As in Cassandra, these classes are hidden because they
-// would give access to the environment of the function.
+// isHidden reports whether a body must not use a class. As in Cassandra, classes that provide access to the environment
+// of the function are hidden.
 func isHidden(name string) bool {
 	for _, p := range []string{"java.lang.Thread", "java.lang.System", "java.lang.Runtime", "java.lang.Process",
 		"java.lang.Class", "java.lang.reflect.", "java.lang.invoke.", "java.util.concurrent.", "java.net.Socket",
@@ -160,7 +160,7 @@ func (c *compiler) statements(nodes []*node) (exec, bool) {
 	}, open
 }
 
-// statement compiles a statement. open is false if the following statement is unreachable.
+// statement compiles a statement. If the following statement is unreachable, open is false.
 func (c *compiler) statement(n *node) (run exec, open bool) {
 	c.nodes++
 	switch n.op {
@@ -299,12 +299,12 @@ func (c *compiler) returns(n *node) exec {
 	}
 }
 
-// assigned compiles the conversion of an expression to a type in an assignment.
+// assigned compiles the conversion of an expression to the type of an assignment target.
 func (c *compiler) assigned(line int, e expression, to *jtype) eval {
 	if e.typ == jBad || to == jBad {
 		return e.eval
 	}
-	// A constant that fits is converted to a smaller integer type or its box class.
+	// A constant is converted to a smaller integer type or its box class if the value fits.
 	if target := to.unboxed(); e.constant && target != nil && e.typ.integral() && e.typ.kind <= kInt &&
 		target.integral() && target.kind <= kChar && narrow(e.eval(nil).n, target.kind) == e.eval(nil) {
 		v := e.eval(nil)
@@ -320,7 +320,7 @@ func (c *compiler) assigned(line int, e expression, to *jtype) eval {
 	return c.coerce(e, to)
 }
 
-// coerce converts the value of an expression to a type to which it is convertible.
+// coerce compiles the conversion of an expression to a type. The expression must be convertible to the type.
 func (c *compiler) coerce(e expression, to *jtype) eval {
 	inner := e.eval
 	switch {
@@ -339,7 +339,7 @@ func (c *compiler) coerce(e expression, to *jtype) eval {
 	return inner
 }
 
-// unbox converts a box to a primitive. It throws an exception if the box is null.
+// unbox compiles the conversion of a box to a primitive. If the box is null, the conversion throws an exception.
 func (c *compiler) unbox(e expression) expression {
 	u := e.typ.unboxed()
 	if u == nil || e.typ.kind != kRef {

@@ -38,7 +38,7 @@ func (d *dict) put(f *frame, key, v any) any {
 	return nil
 }
 
-// remove removes a key. old is the previous value, and was reports whether the key existed.
+// remove removes a key. old is the previous value. was reports whether the key existed.
 func (d *dict) remove(f *frame, key any) (old any, was bool) {
 	f.writable(d.fixed)
 	i := d.find(f, key)

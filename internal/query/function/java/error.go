@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Error is the error for a body that cannot be compiled. The text has one line per error. If the text of Cassandra's
-// compiler is known, the error contains this text.
+// Error is the error for a body that cannot be compiled. The text contains one line per error. If the error text of
+// Cassandra's compiler is known, the Error contains this text.
 type Error struct{ Lines []string }
 
 // Error returns Cassandra's message for a body that does not compile.
@@ -20,16 +20,16 @@ func at(line int, format string, args ...any) *Error {
 	return &Error{[]string{fmt.Sprintf("Line %d: ", line) + fmt.Sprintf(format, args...)}}
 }
 
-// unsupported returns the error for a feature of Java that is not supported.
+// unsupported returns the error for an unsupported Java feature.
 func unsupported(line int, what string) *Error {
 	return at(line, "%s is not supported: LANGUAGE java takes simple bodies, which docs/functions.md describes; "+
 		"write the function in LANGUAGE javascript", what)
 }
 
-// Thrown is an exception that a body or the end of its call throws.
+// Thrown is an exception that a call of a body throws.
 type Thrown struct {
-	// Class is the exception's class with its package. Message is its message. HasMessage is false if the message is
-	// null.
+	// Class is the class name of the exception, including the package. Message is the message of the exception. If the
+	// message is null, HasMessage is false.
 	Class, Message string
 	HasMessage     bool
 }
@@ -46,8 +46,8 @@ func throw(class, format string, args ...any) {
 	panic(&Thrown{"java.lang." + class, fmt.Sprintf(format, args...), true})
 }
 
-// exhausted ends a call that exceeds a limit. If err is set, the call ends because its request must end. A body cannot
-// catch it.
+// exhausted is the panic value that ends a call that exceeds a limit. If err is set, the call ends because the request
+// must end. A body cannot catch exhausted.
 type exhausted struct {
 	what string
 	err  error

@@ -12,11 +12,12 @@ import (
 type expression struct {
 	typ  *jtype
 	eval eval
-	// constant reports whether eval does not use the frame and always returns the same value.
+	// constant reports whether eval always returns the same value and does not use the frame.
 	constant bool
-	// nullReason describes the null value in a NullPointerException, for example "<parameter1>" in quotes.
+	// nullReason describes the null value in the message of a NullPointerException, for example "<parameter1>" in
+	// quotes.
 	nullReason string
-	// target returns the location of the value at run time. target is set for variables and array elements.
+	// target returns the location of the value at run time. It is set for variables and array elements.
 	target func(f *frame) *value
 }
 
@@ -175,7 +176,7 @@ var statics = map[string]expression{
 	"Long.BYTES":      constant(jInt, ofInt(8)),
 }
 
-// dotted returns a chain of names with dots. dotted returns false if the node has a different form.
+// dotted returns a chain of names with dots. If the node has a different form, it returns false.
 func dotted(n *node) (string, bool) {
 	switch n.op {
 	case opName:
@@ -188,8 +189,8 @@ func dotted(n *node) (string, bool) {
 	return "", false
 }
 
-// className returns the class to which a chain of names refers. The chain refers to a class only if its first name is
-// not a variable.
+// className returns the class to which a chain of names refers. If the first name is a variable, the chain does not
+// refer to a class.
 func (c *compiler) className(n *node) (name, written string, ok bool) {
 	written, ok = dotted(n)
 	if !ok {
@@ -392,7 +393,7 @@ func (c *compiler) conditional(n *node) expression {
 	}}
 }
 
-// common returns the type of a conditional expression with two alternatives.
+// common returns the type of a conditional expression with the alternatives a and b.
 func (c *compiler) common(a, b expression) *jtype {
 	ua, ub := a.typ.unboxed(), b.typ.unboxed()
 	switch {
@@ -429,7 +430,7 @@ func fitsConstant(e expression, to *jtype) bool {
 		narrow(e.eval(nil).n, to.kind) == e.eval(nil)
 }
 
-// promote returns the type in which a binary numeric operation is evaluated.
+// promote returns the type that is used to evaluate a binary numeric operation.
 func promote(a, b *jtype) *jtype {
 	switch {
 	case a == jDouble || b == jDouble:

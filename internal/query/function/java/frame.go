@@ -9,25 +9,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// These constants limit one call. The limits count work instead of time, so a call ends at the same point on every
-// node.
+// These constants limit one call. The limits do not depend on time, so a call ends at the same point on every node.
 const (
 	// stepsMax is the maximum number of steps of a call. A statement, a method call, and an element of a collection
-	// take one step each. The limit corresponds to several tens of milliseconds.
+	// each count as one step. The maximum corresponds to several tens of milliseconds.
 	stepsMax = 2_000_000
-	// bytesMax limits the bytes that a call allocates.
+	// bytesMax is the maximum number of bytes that a call allocates.
 	bytesMax = 16 << 20
-	// stringMax limits the length of a string in bytes.
+	// stringMax is the maximum length of a string in bytes.
 	stringMax = 2 << 20
 )
 
-// frame is the state of one call.
+// frame holds the state of one call.
 type frame struct {
 	program *Program
 	locals  []value
 	result  value
-	// steps and bytes are the remaining numbers of steps and bytes. meter is the meter of the request. When steps falls
-	// below checkAt, the steps are reported to the meter.
+	// steps and bytes are the numbers of remaining steps and bytes. meter is the meter of the request. When steps is
+	// less than checkAt, the frame reports the steps to the meter.
 	steps, checkAt, reported int
 	bytes                    int
 	meter                    *meter.Meter
@@ -39,7 +38,7 @@ type frame struct {
 // checkEvery is the number of steps between two reports to the meter of the request.
 const checkEvery = 512
 
-// step consumes steps. step is called before the work is done.
+// step consumes n steps. It must be called before the work.
 func (f *frame) step(n int) {
 	if f.steps -= n; f.steps < f.checkAt {
 		f.reportSteps()
@@ -63,7 +62,7 @@ func (f *frame) abort(err error) {
 	}
 }
 
-// alloc consumes n bytes and the steps for accessing these bytes. alloc is called before the bytes are allocated.
+// alloc consumes n bytes and the steps for accessing these bytes. It must be called before the allocation.
 func (f *frame) alloc(n int) {
 	if f.bytes -= n; f.bytes < 0 {
 		panic(exhausted{what: "more than 16 MiB of memory"})
@@ -72,10 +71,10 @@ func (f *frame) alloc(n int) {
 	f.step(n >> 6)
 }
 
-// text charges the steps for iterating over the characters of a text.
+// text consumes the steps for iterating over the characters of a text.
 func (f *frame) text(s string) { f.step(len(s)/8 + 1) }
 
-// numbers charges the steps for multiplying or dividing numbers with the given sizes in bits.
+// numbers consumes the steps for multiplying or dividing numbers with the given sizes in bits.
 func (f *frame) numbers(bits ...int) {
 	most, all := 0, 0
 	for _, b := range bits {
@@ -84,13 +83,13 @@ func (f *frame) numbers(bits ...int) {
 	f.step(1 + all + most*int(math.Sqrt(float64(most)))/16)
 }
 
-// digits charges the steps for formatting a number in decimal.
+// digits consumes the steps for formatting a decimal number.
 func (f *frame) digits(n *big.Int) {
 	words := n.BitLen() / 64
 	f.step(1 + words + words*words/32)
 }
 
-// newString returns a new string, which must not exceed the maximum length.
+// newString returns a new string. If the string exceeds the maximum length, the call ends.
 func (f *frame) newString(s string) value {
 	if len(s) > stringMax {
 		panic(exhausted{what: "a string of more than 2 MiB"})

@@ -34,7 +34,7 @@ var (
 		"id": "123e4567-e89b-12d3-a456-426614174000", "da": "'2020-01-02'"}
 )
 
-// wireOf returns a test value in wire format. null is a missing value.
+// wireOf returns a test value in wire format.
 func wireOf(t *testing.T, name string) []byte {
 	typ := testTypes[name]
 	switch name {
@@ -61,8 +61,7 @@ func wireOf(t *testing.T, name string) []byte {
 	return wire
 }
 
-// call compiles and calls a body whose arguments are the test values, given by their names. The arguments listed in
-// null are null.
+// call compiles and calls a body. The arguments are the test values. The arguments in null are null.
 func call(t *testing.T, returns, body string, nulls bool, null ...string) (string, error) {
 	t.Helper()
 	s := Signature{Returns: testTypes[returns], Nulls: nulls, Body: body}
@@ -97,8 +96,8 @@ func call(t *testing.T, returns, body string, nulls bool, null ...string) (strin
 	return testTypes[returns].Format(out), nil
 }
 
-// TestBodies checks the results of function bodies. If Cassandra 5.0.5 accepts a body, the expected result is the
-// result of Cassandra.
+// TestBodies checks the results of function bodies. If Cassandra 5.0.5 accepts a body, the result must be the same as
+// in Cassandra.
 func TestBodies(t *testing.T) {
 	for _, c := range []struct{ returns, body, want string }{
 		{"i", "return i + 1;", "8"},
@@ -164,7 +163,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestThrown checks the exceptions of bodies. The expected texts are the texts of Cassandra 5.0.5.
+// TestThrown checks the exceptions of bodies. The expected texts are from Cassandra 5.0.5.
 func TestThrown(t *testing.T) {
 	for body, want := range map[string]string{
 		`throw new RuntimeException("boom");`: "java.lang.RuntimeException: boom",
@@ -186,7 +185,7 @@ func TestThrown(t *testing.T) {
 	}
 }
 
-// TestErrors checks the errors for bodies that do not compile. The first errors have the texts of Cassandra 5.0.5.
+// TestErrors checks the errors for bodies that do not compile. The texts of the first errors are from Cassandra 5.0.5.
 func TestErrors(t *testing.T) {
 	for body, want := range map[string]string{
 		"return nosuch;": "Line 1: nosuch cannot be resolved to a variable",
@@ -218,7 +217,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestHostile checks J2: bodies that loop indefinitely or exhaust the memory are ended.
+// TestHostile checks (J2). Calls of bodies that loop indefinitely or use too much memory must end.
 func TestHostile(t *testing.T) {
 	for _, body := range []string{
 		"while (i > 0) { } return 1;",

@@ -22,12 +22,12 @@ const (
 
 type token struct {
 	kind tokenKind
-	// text is the identifier, the operator, the number as written, or the value of a character or string.
+	// text is the identifier, the operator, the source text of the number, or the value of the character or string.
 	text string
 	line int
 }
 
-// operators holds the operators by length, longest first.
+// operators holds the operators in descending order of length.
 var operators = []string{
 	">>>=", "<<=", ">>=", ">>>", "...", "->", "::", "++", "--", "&&", "||", "==", "!=", "<=", ">=", "+=", "-=", "*=",
 	"/=", "&=", "|=", "^=", "%=", "<<", ">>", "(", ")", "{", "}", "[", "]", ";", ",", ".", "@", "=", ">", "<", "!", "~",
@@ -100,8 +100,7 @@ func lex(text string) ([]token, *Error) {
 	return append(out, token{tEnd, "end of the body", line}), nil
 }
 
-// wordLength returns the length of the identifier or keyword at the beginning of a text, or 0 if the text does not
-// begin with a word.
+// wordLength returns the length of the identifier or keyword at the beginning of a text, or 0.
 func wordLength(text string) int {
 	for i, r := range text {
 		if r != '_' && r != '$' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
@@ -130,7 +129,7 @@ func numberLength(text string) int {
 	return n
 }
 
-// quoted parses a string or character literal. quoted returns its value and its length.
+// quoted parses a string or character literal. It returns the value and the length of the literal.
 func quoted(text string) (value string, n int, ok bool) {
 	var b strings.Builder
 	quote := text[0]
@@ -156,7 +155,8 @@ func quoted(text string) (value string, n int, ok bool) {
 	return "", 0, false
 }
 
-// escape writes the character of an escape sequence, without its backslash, and returns the length of the sequence.
+// escape writes the character that an escape sequence represents. text starts after the backslash. escape returns the
+// length of the sequence without the backslash.
 func escape(b *strings.Builder, text string) (int, bool) {
 	if i := strings.IndexByte(`btnfr"'\s`, text[0]); i >= 0 {
 		b.WriteByte("\b\t\n\f\r\"'\\ "[i])

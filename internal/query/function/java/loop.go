@@ -2,7 +2,7 @@
 
 package java
 
-// loop compiles while, do, and for.
+// loop compiles a while, do, or for loop.
 func (c *compiler) loop(n *node) (exec, bool) {
 	var init, update exec
 	var condition eval
@@ -73,7 +73,7 @@ func hasBreak(n *node) bool {
 	return false
 }
 
-// each compiles for (T x : all).
+// each compiles a loop of the form for (T x : all).
 func (c *compiler) each(n *node) exec {
 	all := c.expression(n.kids[0])
 	element := jObject
@@ -141,7 +141,7 @@ func (c *compiler) each(n *node) exec {
 	}
 }
 
-// afterLoop returns how execution continues after a statement in the body of a loop has ended the loop.
+// afterLoop returns the result of a loop that a statement in the loop's body has ended.
 func afterLoop(n next) next {
 	if n == doReturn {
 		return doReturn
@@ -149,7 +149,7 @@ func afterLoop(n next) next {
 	return goOn
 }
 
-// try compiles try .. catch .. finally.
+// try compiles a statement of the form try .. catch .. finally.
 func (c *compiler) try(n *node) (exec, bool) {
 	var body, finally exec
 	var open, openFinally bool
@@ -208,7 +208,7 @@ func (c *compiler) try(n *node) (exec, bool) {
 	}, open && openFinally
 }
 
-// attempt runs the body of a try statement, or a handler, and returns the exception that it throws.
+// attempt runs the body or a handler of a try statement. It returns the thrown exception, or nil.
 func attempt(f *frame, run exec) (to next, thrown *Thrown) {
 	defer func() {
 		switch p := recover().(type) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// expensive holds loops over built-ins that are expensive compared with the size of their results.
+// expensive holds loops with built-ins that are expensive in comparison with the size of the results.
 var expensive = map[string]string{
 	"isBlank": `String s = " ".repeat(2000000); int n = 0; while (true) { if (s.isBlank()) n++; }`,
 	"equalsIgnoreCase": `String s = "a".repeat(700000), t = "A".repeat(700000); int n = 0; while ` +
@@ -60,8 +60,8 @@ func compiled(t *testing.T, body string) *Program {
 	return p
 }
 
-// TestExpensive checks that built-ins are charged by the size of their operands. Each endless loop must end within its
-// two million steps.
+// TestExpensive checks that the number of steps for a built-in depends on the size of the operands. Each endless loop
+// must end within two million steps.
 func TestExpensive(t *testing.T) {
 	for name, body := range expensive {
 		began := time.Now()
@@ -73,8 +73,8 @@ func TestExpensive(t *testing.T) {
 	}
 }
 
-// TestEndsWithRequest checks that a call ends with the context and the deadline of its request, between two steps of
-// any built-in. The allocations of the call are charged to the request.
+// TestEndsWithRequest checks that a call ends when the context or the deadline of the request ends. The call must end
+// between two steps of any built-in. The request's meter must count the allocations of the call.
 func TestEndsWithRequest(t *testing.T) {
 	for name, body := range expensive {
 		p := compiled(t, body)

@@ -13,7 +13,7 @@ const (
 	opIndex                 // kids[0][kids[1]]
 	opNew                   // new typ(kids)
 	opNewArray              // new typ[kids[0]]
-	opArray                 // {kids}, of the array type typ
+	opArray                 // {kids} with the array type typ
 	opCast                  // (typ) kids[0]
 	opUnary                 // text kids[0]
 	opPostfix               // kids[0] text
@@ -24,7 +24,7 @@ const (
 
 	opBlock    // { kids }
 	opLocal    // typ kids, which are opDeclare
-	opDeclare  // text = kids[0], which may be nil, of type typ
+	opDeclare  // a variable of the type typ: text = kids[0], which may be nil
 	opIf       // if (kids[0]) kids[1] else kids[2], which may be nil
 	opWhile    // while (kids[0]) kids[1]
 	opDo       // do kids[1] while (kids[0])
@@ -50,9 +50,9 @@ type node struct {
 	types []*typeName
 }
 
-// typeName is a type as written.
+// typeName is a type in the source text.
 type typeName struct {
-	name string // includes the package if the body specifies it; "var" for an inferred type
+	name string // includes the package if the body specifies the package; "var" for an inferred type
 	args []*typeName
 	dims int
 	line int

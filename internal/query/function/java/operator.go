@@ -72,7 +72,8 @@ func (c *compiler) equality(n *node, a, b expression) expression {
 	}}
 }
 
-// identical compares references like ==. Boxes of small numbers and strings are identical if they are equal.
+// identical compares references in the same way as the operator ==. Equal strings are identical, and equal boxes of
+// small numbers are identical.
 func identical(a, b any) bool {
 	x, ok := a.(box)
 	if y, both := b.(box); ok && both {
@@ -148,7 +149,8 @@ func (c *compiler) operation(n *node, op string, a, b expression) expression {
 	return e
 }
 
-// The operations on 64 bits. Results of 32-bit operations are narrowed. Dividing the minimum by -1 wraps around.
+// These operations use 64-bit integers. The results of 32-bit operations are narrowed. The quotient of the minimum and
+// -1 wraps around.
 var integers = map[string]func(a, b int64) int64{
 	"+": func(a, b int64) int64 { return a + b }, "-": func(a, b int64) int64 { return a - b },
 	"*": func(a, b int64) int64 { return a * b },
@@ -321,9 +323,9 @@ func (c *compiler) assign(n *node) expression {
 	}}
 }
 
-// update compiles x op= e and x++. If before is true, the result is the previous value.
+// update compiles expressions such as x op= e and x++. If before is true, the result is the previous value.
 func (c *compiler) update(n *node, op string, target, e expression, before bool) expression {
-	// The target is evaluated once. The operand is the value at the location of the target.
+	// The target is evaluated only once. The operand is the value at the location of the target.
 	held := expression{typ: target.typ, nullReason: target.nullReason}
 	held.eval = func(f *frame) value { return *f.targets[len(f.targets)-1] }
 	result := c.operation(n, op, held, e)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// depthMax limits the nesting of statements and expressions.
+// depthMax is the maximum nesting depth of statements and expressions.
 const depthMax = 100
 
 type parser struct {
@@ -16,7 +16,7 @@ type parser struct {
 	depth  int
 }
 
-// parse parses the body of a method. parse panics with *Error, which Compile recovers.
+// parse parses the body of a method. In case of an error, it panics with *Error. Compile recovers from this panic.
 func parse(tokens []token) *node {
 	p := &parser{tokens: tokens}
 	body := &node{op: opBlock, line: 1}
@@ -72,7 +72,7 @@ func (p *parser) enter() func() {
 	return func() { p.depth-- }
 }
 
-// unsupportedWords maps the first words of unsupported statements to their names in errors.
+// unsupportedWords maps the first words of unsupported statements to the names that errors use for the statements.
 var unsupportedWords = map[string]string{
 	"switch": "switch", "synchronized": "synchronized", "class": "A nested class", "interface": "An interface",
 	"enum": "An enum", "assert": "assert", "yield": "yield", "record": "A record", "super": "super", "this": "this",
@@ -128,8 +128,8 @@ func (p *parser) statement() *node {
 	return p.expressionStatement()
 }
 
-// keywordStatement parses a statement that begins with a keyword. keywordStatement returns false if there is no
-// keyword.
+// keywordStatement parses a statement that begins with a keyword. If the statement does not begin with a keyword, it
+// returns false.
 func (p *parser) keywordStatement(n *node) bool {
 	t := p.tok()
 	switch t.text {
@@ -296,7 +296,7 @@ func (p *parser) try(n *node) {
 	}
 }
 
-// local parses a declaration of variables. If no declaration follows, it returns nil and consumes no tokens.
+// local parses a declaration of variables. If the tokens are not a declaration, it returns nil and consumes no tokens.
 func (p *parser) local() *node {
 	begin := p.pos
 	final := p.accept("final")
@@ -351,7 +351,7 @@ func (p *parser) arrayLiteral(t *typeName) *node {
 
 var primitives = []string{"boolean", "byte", "short", "char", "int", "long", "float", "double"}
 
-// typeName parses a type. If no type follows, it returns nil and consumes no tokens.
+// typeName parses a type. If the tokens are not a type, it returns nil and consumes no tokens.
 func (p *parser) typeName() *typeName {
 	begin := p.pos
 	t := p.tok()
@@ -381,8 +381,8 @@ func (p *parser) typeName() *typeName {
 	return n
 }
 
-// typeArguments parses <T, ..>. typeArguments returns false if the tokens have a different form. The tokens >> and >>>
-// may close several lists.
+// typeArguments parses a list of type arguments. If the tokens have a different form, it returns false. The tokens >>
+// and >>> may close several lists.
 func (p *parser) typeArguments() ([]*typeName, bool) {
 	defer p.enter()()
 	p.pos++

@@ -4,7 +4,7 @@ package java
 
 import "slices"
 
-// levels holds the binary operators by increasing precedence.
+// levels holds the binary operators in ascending order of precedence.
 var levels = [][]string{{"||"}, {"&&"}, {"|"}, {"^"}, {"&"}, {"==", "!="}, {"<", ">", "<=", ">=", "instanceof"},
 	{"<<", ">>", ">>>"}, {"+", "-"}, {"*", "/", "%"}}
 
@@ -36,7 +36,7 @@ func (p *parser) conditional() *node {
 	return &node{op: opConditional, line: line, kids: []*node{c, yes, p.conditional()}}
 }
 
-// chainMax limits the number of consecutive operators of equal precedence, because each operator adds a level to the
+// chainMax is the maximum number of consecutive operators with the same precedence. Each operator adds a level to the
 // tree.
 const chainMax = 1000
 
@@ -75,7 +75,7 @@ func (p *parser) unary() *node {
 	if t.kind == tOperator {
 		switch t.text {
 		case "-":
-			if next := p.peek(1); next.kind == tNumber { // -2147483648 is a literal.
+			if next := p.peek(1); next.kind == tNumber { // -2147483648 is a literal
 				p.pos += 2
 				return p.suffixes(&node{op: opLiteral, line: t.line, text: "-" + next.text,
 					typ: &typeName{name: "number"}})
@@ -93,7 +93,8 @@ func (p *parser) unary() *node {
 	return p.suffixes(p.primary())
 }
 
-// cast parses (type) expression. If the parentheses contain an expression, cast returns nil and consumes no tokens.
+// cast parses an expression of the form (type) expression. If the parentheses contain an expression, it returns nil and
+// consumes no tokens.
 func (p *parser) cast() *node {
 	begin := p.pos
 	line := p.tok().line

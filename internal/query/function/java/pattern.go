@@ -13,9 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// regularExpression compiles a regular expression. It uses Go's syntax and implementation, so the matching time is
-// linear in the length of the text. Java features that Go does not support, such as lookaround and backreferences,
-// throw an exception.
+// regularExpression compiles a regular expression. It uses Go's implementation, so the matching time is linear in the
+// length of the text. Patterns that Go does not support, such as lookaround and backreferences, cause an exception.
 func regularExpression(f *frame, text string) *pattern.Pattern {
 	if len(text) > 1000 {
 		panic(exhausted{what: "a regular expression of more than 1000 characters"})
@@ -31,8 +30,8 @@ func regularExpression(f *frame, text string) *pattern.Pattern {
 	return p
 }
 
-// match compiles the regular expression of a String method and consumes the steps of a match. If whole is true, the
-// whole text must match.
+// match compiles the regular expression of a String method and consumes the steps for matching. If whole is true, the
+// pattern must match the whole text.
 func match(f *frame, a []value, whole bool) (*pattern.Pattern, string) {
 	s, expression := a[0].str(), notNull(f, a[1])
 	if whole {
@@ -43,7 +42,7 @@ func match(f *frame, a []value, whole bool) (*pattern.Pattern, string) {
 	return p, s
 }
 
-// replacement converts a replacement to Go's syntax: $1 becomes ${1}, and escaped characters are kept.
+// replacement converts a replacement text to Go's syntax. It replaces $1 with ${1} and preserves escaped characters.
 func replacement(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -95,7 +94,7 @@ func defPatterns() {
 		parts := p.Split(s, n)
 		if len(parts) > 1 && parts[0] == "" && s != "" {
 			if at := p.FindStringIndex(s); at != nil && at[1] == 0 {
-				parts = parts[1:] // An empty match at the beginning does not create a part.
+				parts = parts[1:] // an empty match at the beginning does not create a part
 			}
 		}
 		for limit == 0 && len(parts) > 1 && parts[len(parts)-1] == "" {
@@ -121,7 +120,7 @@ func defPatterns() {
 	})
 }
 
-// formatSteps is the number of steps of one conversion of String.format.
+// formatSteps is the number of steps for one conversion in String.format.
 const formatSteps = 32
 
 var formatSpec = regexp.MustCompile(`%([-+ 0,#(]*)(\d*)(\.\d+)?([a-zA-Z%])`)

@@ -10,18 +10,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// Signature is a function to compile.
+// Signature describes a function for Compile.
 type Signature struct {
 	ArgNames []string
 	Args     []*cqltype.Type
 	Returns  *cqltype.Type
-	// Nulls reports whether the body is called with null arguments. The arguments and the result then have box classes.
-	// Otherwise, numbers are primitive.
+	// Nulls reports whether the body is called with null arguments. If Nulls is true, the arguments and the result have
+	// box classes. Otherwise, numbers are primitive.
 	Nulls bool
 	Body  string
 }
 
-// Program is a compiled body. Program is immutable and safe for concurrent use.
+// Program is a compiled body. It is immutable and safe for concurrent use.
 type Program struct {
 	signature Signature
 	run       exec
@@ -30,10 +30,10 @@ type Program struct {
 	params    []*jtype
 }
 
-// errorsMax limits the number of errors reported for a body.
+// errorsMax is the maximum number of reported errors for a body.
 const errorsMax = 20
 
-// Compile compiles a body. The error is *Error.
+// Compile compiles a body. The error is an *Error.
 func Compile(s Signature) (p *Program, err error) {
 	defer func() {
 		switch e := recover().(type) {
@@ -81,8 +81,8 @@ func (n *node) last() int {
 	return line
 }
 
-// Call calls the function with values of its argument types. A nil value is null. It returns a value of the result
-// type. The error is *Thrown or an error from the meter. A nil meter sets no limits.
+// Call calls the function. The arguments and the result are wire values. A nil value represents null. The error is a
+// *Thrown or an error from the meter. If m is nil, the call is not limited by a meter.
 func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
 	f := &frame{program: p, locals: make([]value, p.locals), steps: stepsMax, bytes: bytesMax,
 		checkAt: stepsMax, reported: stepsMax, meter: m}
@@ -103,7 +103,7 @@ func (p *Program) Call(m *meter.Meter, args [][]byte) (out []byte, err error) {
 			}
 			out, err = nil, &Thrown{"java.lang.Error", "the function was ended: it takes " + e.what, true}
 		default:
-			// An unexpected panic ends only this call.
+			// An unexpected panic must end only this call.
 			out, err = nil, &Thrown{"java.lang.InternalError", fmt.Sprint(e), true}
 		}
 	}()

@@ -25,11 +25,11 @@ const (
 	kVoid
 )
 
-// jtype is a static type. Types are compared by their text.
+// jtype is a static type. Two types are equal if their texts are equal.
 type jtype struct {
 	kind kind
-	// name is the simple name: int, String, List. It is "null" for the type of null, and empty for an expression with
-	// an error.
+	// name is the simple name of the type, such as int or List. For the type of null, name is "null". For an expression
+	// with an error, name is empty.
 	name string
 	args []*jtype
 	elem *jtype // the element type of an array
@@ -65,7 +65,7 @@ var primitiveTypes = map[string]*jtype{"boolean": jBoolean, "byte": jByte, "shor
 var unboxes = map[string]*jtype{"Boolean": jBoolean, "Byte": jByte, "Short": jShort, "Character": jChar,
 	"Integer": jInt, "Long": jLong, "Float": jFloat, "Double": jDouble}
 
-// unboxed returns the primitive type of a primitive or a box, and nil for other types.
+// unboxed returns the primitive type of a primitive or a box. For other types, it returns nil.
 func (t *jtype) unboxed() *jtype {
 	if t.kind != kRef {
 		return t
@@ -73,7 +73,7 @@ func (t *jtype) unboxed() *jtype {
 	return unboxes[t.name]
 }
 
-// boxed returns the box class of a primitive type, or the type itself for other types.
+// boxed returns the box class of a primitive type. For other types, it returns the type.
 func (t *jtype) boxed() *jtype {
 	if t.kind == kRef || t.kind == kVoid {
 		return t
@@ -95,7 +95,7 @@ func (t *jtype) String() string {
 func (t *jtype) numeric() bool  { return t.kind >= kByte && t.kind <= kDouble }
 func (t *jtype) integral() bool { return t.kind >= kByte && t.kind <= kLong }
 
-// widens reports whether a primitive conversion is widening.
+// widens reports whether the conversion between two primitive types is a widening conversion.
 func widens(from, to kind) bool {
 	switch {
 	case from == to:
@@ -108,7 +108,7 @@ func widens(from, to kind) bool {
 	return from < to && from >= kByte && to <= kDouble
 }
 
-// classes maps the classes that bodies may name to their superclasses and packages.
+// classes maps the available classes to their superclasses and packages.
 var classes = map[string]struct {
 	in     string
 	supers []string
@@ -155,7 +155,7 @@ var classes = map[string]struct {
 
 const driver = "org.apache.cassandra.cql3.functions.types"
 
-// unsupportedPackages lists packages that are available to bodies in Cassandra but not supported by Ilion.
+// unsupportedPackages lists packages that are available in Cassandra but that Ilion does not support.
 var unsupportedPackages = []string{"java.util.", "java.math.", "java.text.", "java.time.", "java.nio.", "java.net.",
 	"java.lang."}
 
@@ -201,7 +201,7 @@ func convertible(from, to *jtype) bool {
 	return false
 }
 
-// typeOf returns the Java type of a CQL type, in its primitive or nullable form.
+// typeOf returns the Java type of a CQL type. If primitive is true, the result may be a primitive type.
 func typeOf(t *cqltype.Type, primitive bool) *jtype {
 	var p *jtype
 	switch t.Kind {

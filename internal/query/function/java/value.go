@@ -13,14 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// value is a value at run time. n holds a primitive, as a bit pattern for float and double. r holds a reference. A nil
-// r is null.
+// value is a run-time value. n holds a primitive. For float and double, n holds the bit pattern. r holds a reference. A
+// nil r represents null.
 type value struct {
 	n int64
 	r any
 }
 
-// The values of references. Strings are Go strings. Boxes, dates, UUIDs, and addresses are comparable values.
+// These types represent referenced objects. Strings are represented by Go strings. Boxes, dates, UUIDs, and addresses
+// are comparable values.
 type (
 	box struct {
 		kind kind
@@ -34,7 +35,7 @@ type (
 		elems []any
 		fixed bool
 	}
-	// dict is a map, or a set if the values are nil, in insertion order.
+	// dict is a map in insertion order. If all values are nil, dict is a set.
 	dict struct {
 		keys, values []any
 		index        map[any]int
@@ -62,7 +63,7 @@ type (
 		head any
 		more bool
 	}
-	// context is udfContext. It creates values of the function's types.
+	// context is the object udfContext, which creates values of the function's types.
 	context struct{ program *Program }
 )
 
@@ -83,7 +84,7 @@ func (v value) str() string { return v.r.(string) }
 // boxing converts a primitive to a box.
 func (v value) boxing(k kind) value { return value{r: box{k, v.n}} }
 
-// convert converts a primitive to a different kind by Java's rules.
+// convert converts a primitive to a different kind according to Java's rules.
 func convert(v value, from, to kind) value {
 	if from == to || to == kBoolean {
 		return v
@@ -109,7 +110,7 @@ func convert(v value, from, to kind) value {
 	return narrow(v.n, to)
 }
 
-// narrow truncates an integer to the low bits.
+// narrow truncates an integer to the low bits of a smaller type.
 func narrow(n int64, to kind) value {
 	switch to {
 	case kByte:
@@ -145,7 +146,7 @@ func units(s string) int {
 	return n
 }
 
-// units returns the length of a string in UTF-16 units and consumes the steps for computing it.
+// units returns the length of a string in UTF-16 units. It consumes the steps for computing the length.
 func (f *frame) units(s string) int64 {
 	f.step(len(s) / 64)
 	return int64(units(s))
@@ -198,7 +199,7 @@ func javaFloat(t *cqltype.Type, f float64) string {
 	return t.Text(t.Kind.FromFloat64(f))
 }
 
-// enter limits the recursion depth of functions that traverse a value, and consumes a step.
+// enter limits the recursion depth of functions that traverse a value. It also consumes a step.
 func (f *frame) enter() func() {
 	f.step(1)
 	if f.deep++; f.deep > depthMax {
@@ -207,7 +208,7 @@ func (f *frame) enter() func() {
 	return func() { f.deep-- }
 }
 
-// string returns the result of calling toString on a reference, or "null" for null.
+// string returns the result of toString for a reference. For null, it returns "null".
 func (f *frame) string(r any) string {
 	if s, ok := r.(string); ok {
 		return s
@@ -281,8 +282,7 @@ func (f *frame) join(elems []any, open, end string) string {
 
 func itoa(n int) string { return big.NewInt(int64(n)).String() }
 
-// equalityKey returns a comparable key. The keys of two references are the same if and only if the references are
-// equal.
+// equalityKey returns a comparable key. Two references have the same key if and only if they are equal.
 func (f *frame) equalityKey(r any) any {
 	switch r := r.(type) {
 	case nil, string, box, date, localDate, uuidValue, inet:
@@ -297,7 +297,7 @@ func (f *frame) equalityKey(r any) any {
 		return [2]string{"Duration", r.String()}
 	case *list:
 		return [2]string{"List", f.keys(r.elems)}
-	case *dict: // Equality does not depend on the order of the elements.
+	case *dict: // equality does not depend on the order of the elements
 		parts := make([]any, len(r.keys))
 		for i, k := range r.keys {
 			parts[i] = f.string(k)
@@ -331,7 +331,7 @@ func (f *frame) keys(elems []any) string {
 	return b.String()
 }
 
-// equal reports whether two references are equal according to equals.
+// equal reports whether two references are equal according to Java's method equals.
 func (f *frame) equal(a, b any) bool {
 	f.step(1)
 	if s, ok := a.(string); ok {

@@ -13,7 +13,7 @@ func dayBytes(days int64) []byte {
 	return b
 }
 
-// fromWire converts a valid wire value to a Java value. An empty number becomes null.
+// fromWire converts a valid wire value to a Java value. An empty number is converted to null.
 func (f *frame) fromWire(t *cqltype.Type, wire []byte) any {
 	if wire == nil {
 		return nil
@@ -70,7 +70,7 @@ func (f *frame) fromWire(t *cqltype.Type, wire []byte) any {
 }
 
 // compositeFromWire returns the Java value of a collection, a tuple, or a user-defined type. A value of any other type
-// becomes a ByteBuffer.
+// is converted to a ByteBuffer.
 func (f *frame) compositeFromWire(t *cqltype.Type, wire []byte) any {
 	switch t.Kind {
 	case cqltype.List, cqltype.Vector:
@@ -110,8 +110,8 @@ func numberBox(k kind, ok bool, n int64) any {
 	return box{k, n}
 }
 
-// toWire converts a Java value to a wire value. It throws an exception if the class of the value does not match the
-// type.
+// toWire converts a Java value to a wire value. If the class of the value does not match the type, toWire throws an
+// exception.
 func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 	if r == nil {
 		return nil
@@ -126,7 +126,7 @@ func (p *Program) toWire(f *frame, t *cqltype.Type, r any) []byte {
 	return wire
 }
 
-// encode works like toWire, except that it returns nil if the class of the value does not match the type.
+// encode works like toWire. However, if the class of the value does not match the type, encode returns nil.
 func (p *Program) encode(f *frame, t *cqltype.Type, r any) []byte {
 	if b, ok := r.(box); ok {
 		return encodeBox(t, b)
