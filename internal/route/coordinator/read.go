@@ -82,7 +82,7 @@ func (c *Coordinator) readOn(ctx context.Context, q *command.Read, r *readRelay,
 			sub.Epoch, sub.Level, r.inPartition, r.price = p.Epoch, e.levelAt(&t), false, 0
 			r.lent, sub.Owed, sub.Wanted = 0, 0, 0
 			if sub.Pushdown = q.Pushdown; !exact {
-				sub.Pushdown = nil // a merged partition also contains rows that were already read, which must be skipped
+				sub.Pushdown = nil // rows that were already read must be skipped
 			}
 			if q.Key == nil {
 				sub.Range.Begin, r.from = cursor.Ring, cursor

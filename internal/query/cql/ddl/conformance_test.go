@@ -53,7 +53,7 @@ var justified = []string{
 	"'nosuchdc'", "'nonexistentdc'", "KEYSPACE s_ddl_d WITH durable_writes = 'x'",
 	// The recorded Cassandra version permits tables with both counters and other columns.
 	"ALTER TABLE t ADD v int", "ALTER TABLE plain ADD c counter",
-	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // Ilion also returns a warning about the unknown column
+	"CLUSTERING ORDER BY (nosuch DESC)", "CLUSTERING ORDER BY (column3 DESC)", // Ilion also returns a warning
 }
 
 var isSchemaStatement = regexp.MustCompile(`(?i)^\s*(create|alter|drop|desc|describe)\s`)

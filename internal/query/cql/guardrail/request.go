@@ -25,7 +25,8 @@ func (c *Check) PartitionKeys(table string, n int) error {
 	})
 }
 
-// Combinations checks the number of value combinations in the IN relations of a SELECT. what describes the columns.
+// Combinations checks the number of value combinations in the IN relations of a SELECT. The argument what
+// describes the columns.
 func (c *Check) Combinations(what string, n int) error {
 	if n < 2 {
 		return nil

@@ -74,7 +74,7 @@ func (s *AlterKeyspace) String() string {
 	})
 }
 
-// dropping returns the text of a DROP statement up to the name. what is the kind of the object.
+// dropping returns the text of a DROP statement up to the name. The argument what is the kind of the object.
 func dropping(what string, exists bool, name string) string {
 	if exists {
 		what += " IF EXISTS"

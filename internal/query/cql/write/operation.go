@@ -112,7 +112,7 @@ func bindAssignment(a *parser.Assignment, c *schema.Column, conditional bool, en
 	case parser.SubtractFrom:
 		return bindSubtract(a, c, c.Name+" = "+c.Name+" - "+value, env)
 	case parser.Prepend:
-		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // Cassandra's error text also contains a minus sign
+		return bindPrepend(a, c, c.Name+" = "+value+" - "+c.Name, env) // Cassandra's text contains a minus sign
 	case parser.SetElement:
 		return bindSetElement(a, c, c.Name+"["+expr.Text(a.Key)+"] = "+value, env)
 	case parser.SetField:

@@ -37,7 +37,7 @@ type Bounds struct {
 	// LogBytes and LogLines limit the console log. The defaults are 8 KiB and 500 lines. Excess output is discarded.
 	LogBytes, LogLines int
 	// Scripts is the maximum number of concurrent scripts in a process. The default is the number of processors minus
-	// one, but at least 1.
+	// one, with a minimum of 1.
 	Scripts int
 	// Programs and ProgramBytes limit the cache of compiled scripts. The defaults are 500 scripts and 16 MiB of text.
 	Programs, ProgramBytes int
