@@ -19,7 +19,7 @@ import (
 const (
 	// freezeTimeout is the time for which a partition may be frozen before the merge is canceled.
 	freezeTimeout = 500 * time.Millisecond
-	// inheritedWait is the time that a frozen partition is assumed to have waited when a new leader takes over.
+	// inheritedWait is the assumed time for which a partition has been frozen when a new leader takes over.
 	inheritedWait = 300 * time.Millisecond
 	// readyTimeout is the time for which the leader waits for all replicas to be ready before the freeze.
 	readyTimeout = 10 * time.Second

@@ -87,7 +87,7 @@ func (h *streamHead) decode(b []byte) error {
 	}
 	meta, err := keys.DecodeMeta(r.Rest())
 	if err != nil {
-		//nolint:errorlint // err must not be mistaken for damage of this store
+		//nolint:errorlint // err is not wrapped, because it is not damage of this store
 		return fmt.Errorf("%w: %v", ErrBadSnapshot, err)
 	}
 	*h = streamHead{flags, estimate, meta}
