@@ -151,7 +151,7 @@ func (l *LocalReconciler) CheckPending() error {
 	var gone []topology.PartitionID
 	for _, id := range l.Host.IDs() {
 		if l.isOrphan(l.current, id) {
-			gone = append(gone, id) // the replica is no longer needed for a merge
+			gone = append(gone, id) // no merge needs the replica now
 		}
 		if p := l.current.Partition(id); p != nil && p.Parent != 0 && l.member(p) == nil {
 			gone = append(gone, id)
@@ -173,7 +173,7 @@ func (l *LocalReconciler) hasOtherMember(id topology.PartitionID, m topology.Rep
 // older than the node's replicas, because both use the same log and the replicas are written later. A replica that is
 // not in the topology has therefore been removed from the topology (RC2).
 //
-// Remove keeps the replica of the meta partition even if the replica is no longer a member. A node that was considered
+// Remove keeps the replica of the meta partition even after its removal from the topology. A node that was considered
 // dead may receive its own removal. Without this replica, the node could not learn the ID of its new replica (see
 // Rejoin). The replica also prevents the node from recreating a replica with an earlier ID, whose votes would be lost.
 func (l *LocalReconciler) Remove(old, next *topology.Snapshot) error {

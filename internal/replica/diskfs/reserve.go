@@ -37,8 +37,8 @@ type Reserve struct {
 	wg      sync.WaitGroup
 }
 
-// NewReserve returns a full reserve. The reserve calls told with true when it is first used and with false when it is
-// full again. told may be nil and must not block.
+// NewReserve returns a full reserve. The reserve calls its argument with true when stores start to use the reserve, and
+// with false when the reserve is full again. The argument may be nil and must not block.
 func NewReserve(told func(low bool)) *Reserve {
 	return newReserve(func() (io.Closer, error) { return os.Open(os.DevNull) }, told)
 }

@@ -56,8 +56,8 @@ func (s *stripe) removePending(f *pendingWrite) {
 	}
 }
 
-// awaitPending waits for the pending blind writes to a key. The caller must hold the key's latch, so that no new blind
-// writes to the key can arrive.
+// awaitPending waits for the pending blind writes to a key. The caller must hold the key's latch, which prevents new
+// blind writes to the key.
 func (s *stripe) awaitPending(ctx context.Context, r *Replica, t token.Token, key []byte) error {
 	var b *barrier
 	s.mu.Lock()

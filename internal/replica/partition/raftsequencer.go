@@ -57,8 +57,8 @@ func (s *raftSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) e
 // admit implements sequencer. A leader with a lease reads immediately and checks the clock afterward. A leader without
 // a lease contacts a quorum before it reads. If here is true, a follower requests an index from the leader. When the
 // follower has applied this index, its state contains all writes that had succeeded when the read began, even after a
-// leader change. At ONE and LOCAL_ONE, a follower serves reads of its own node without contacting the leader (P9). It
-// does not know which writes were acknowledged to other nodes.
+// leader change. At ONE and LOCAL_ONE, a follower serves reads from the local node without contacting the leader (P9).
+// It does not know which writes were acknowledged to other nodes.
 func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (leaseToken, error) {
 	if term := s.evaluating(); term != 0 {
 		if lease := s.group.Load().Lease(); lease != 0 {

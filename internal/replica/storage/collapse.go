@@ -40,9 +40,9 @@ type hotKeys struct {
 	slots [hotSlots]atomic.Uint64
 }
 
-// A slot consists of four bit fields. From the most significant bit, these are 24 bits of the key's hash, 11 bits for
-// the number of merges, 5 bits for the number of doublings of the limit, and 24 bits for the number of operands since
-// the last merge. Concurrent writers may lose updates.
+// A slot consists of four bit fields. From the most significant bit, the fields are the key's hash (24 bits), the
+// number of merges (11 bits), the number of doublings of the limit (5 bits), and the number of operands since the last
+// merge (24 bits). Concurrent writers may lose updates.
 const (
 	hotSlots     = 1 << 15
 	hotCount     = 1<<24 - 1
