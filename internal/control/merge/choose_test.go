@@ -116,7 +116,7 @@ func (w *modelTable) step() {
 }
 
 func (w *modelTable) split(p *topology.Partition) {
-	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 represents the whole ring, for which half of the ring is also correct
+	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 is the whole ring, for which half also works
 	if p.Span.Limit.IsZero() {
 		size = -p.Span.Begin.Ring
 	}

@@ -86,7 +86,7 @@ func TestShareBySize(t *testing.T) {
 		oneZone := func() {
 			for _, n := range w.state.Nodes {
 				in := *n
-				in.Zone = "" // ignore zones, because a zone with few nodes would hold as much data as a zone with many nodes
+				in.Zone = "" // a zone with few nodes would hold as much data as a large zone
 				w.state = w.state.WithNode(&in)
 			}
 		}
