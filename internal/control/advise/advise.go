@@ -10,20 +10,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// The limits for findings, in bytes and values. They are recommendations in Cassandra's documentation.
+// These are the limits for findings, in bytes and values. They are recommendations in Cassandra's documentation.
 const (
 	idealBytes  = 10e6
 	largeBytes  = 100e6
 	largeValues = 100_000
 )
 
-// study holds a table and the results computed from its sample, for all rules.
+// study holds a table and the results that all rules compute from the table's sample.
 type study struct {
 	*Input
 	*population
 	figures Figures
-	// fastest is the fastest-growing partition, or nil. open holds all growing partitions; source is the origin of
-	// their times.
+	// fastest is the fastest-growing partition, or nil. open holds all growing partitions. source describes the origin
+	// of their times.
 	fastest *growth
 	open    []growth
 	source  string
@@ -82,15 +82,15 @@ func (s *study) measure() {
 }
 
 // Expected computes the number of values and the size of a logical partition with the formulas in Cassandra's
-// documentation. rows is its number of rows. columns, keys, and statics are the numbers of all columns, primary key
-// columns, and static columns. keyBytes, staticBytes, and rowBytes are the sizes of the partition key, of all static
-// columns, and of the other columns of a row.
+// documentation. rows is the number of rows. columns, keys, and statics are the numbers of all columns, primary key
+// columns, and static columns. keyBytes, staticBytes, and rowBytes are the sizes of the partition key, all static
+// columns, and all other columns of a row.
 func Expected(rows, columns, keys, statics, keyBytes, staticBytes, rowBytes float64) Size {
 	values := rows*(columns-keys-statics) + statics
 	return Size{Rows: rows, Values: values, Bytes: keyBytes + staticBytes + rows*rowBytes + 8*values}
 }
 
-// expected applies the formulas to a sampled partition, using the sizes of its values.
+// expected applies the formulas to a sampled partition.
 func (s *study) expected(m *member) Size {
 	t := s.Table
 	statics := len(t.Statics)
@@ -98,7 +98,8 @@ func (s *study) expected(m *member) Size {
 	var bytes, weight float64
 	for i := range m.Kept {
 		r := &m.Kept[i]
-		// Ilion adds 9 bytes per row and 4 per value; the formulas have their own overhead.
+		// Subtract the overhead of Ilion, which is 9 bytes per row and 4 bytes per value, because the formulas add
+		// their own overhead.
 		bytes += r.Weight * float64(int(r.Bytes)-len(m.Key)-9-4*int(r.Values))
 		weight += r.Weight
 	}
@@ -123,7 +124,8 @@ func (s *study) basis() string {
 		group(kept), group(float64(len(s.members))), roughly(s.rows), roughly(s.count))
 }
 
-// divided returns a proposal to divide the partitions of a table, and its effect. ok is false if no division was found.
+// divided returns a proposal to divide the partitions of a table, and the effect of the proposal. ok is false if no
+// design divides the partitions.
 func (s *study) divided() (p Proposal, effect []Change, ok bool) {
 	now := s.members[0].size()
 	best, others, ok := choose(s.designs, now)

@@ -33,8 +33,8 @@ func logs(w *fixture, insert func(server string, at time.Time, message string)) 
 	}
 }
 
-// TestServerLogs checks the log example of the requirements. With only the server as the key, logical partitions grow
-// indefinitely, and a server that writes more makes them uneven. With the hour in the key, there are no findings.
+// TestServerLogs checks a table of server logs. If the key is only the server, logical partitions grow indefinitely and
+// are uneven. If the key contains the hour, the report must have no findings.
 func TestServerLogs(t *testing.T) {
 	w := newFixture(t, "server_logs(server text | log_time timestamp) log_level text; message text")
 	logs(w, func(server string, at time.Time, message string) { w.insert(server, at, "INFO", message) })
@@ -55,8 +55,8 @@ func TestServerLogs(t *testing.T) {
 	}
 }
 
-// TestOneRowAnHour checks the first table of the requirements' example. Its key is an hour, so each row replaces the
-// previous row. Keys that are exact times or IDs are expected to have one row each.
+// TestOneRowAnHour checks a table whose key is an hour, so that each row replaces the previous row. Keys that are exact
+// times or IDs must cause no finding.
 func TestOneRowAnHour(t *testing.T) {
 	const declaration = "server_logs(log_hour timestamp) log_level text; message text; server text"
 	w := newFixture(t, declaration)
@@ -88,7 +88,7 @@ func TestOneRowAnHour(t *testing.T) {
 	}
 }
 
-// foods fills a table with foods in groups of uneven size, like the data of the requirements' example.
+// foods fills a table with foods in groups of uneven size.
 func foods(t *testing.T, groups int) *fixture {
 	w := newFixture(t, "foods(food_group text | id int) description text")
 	names := []string{"Beef Products", "Vegetables and Vegetable Products", "Soups, Sauces, and Gravies",
@@ -106,8 +106,8 @@ func foods(t *testing.T, groups int) *fixture {
 	return w
 }
 
-// TestFoodGroups checks the example of 18,000 RU/s over three physical partitions. Groups are the keys. The partitions
-// cannot be filled evenly with 25 groups, but they can with a thousand groups.
+// TestFoodGroups checks a throughput of 18,000 RU/s over three physical partitions. The keys are groups. With 25
+// groups, the partitions cannot be filled evenly. With a thousand groups, they can be filled evenly.
 func TestFoodGroups(t *testing.T) {
 	r := Advise(foods(t, 25).input())
 	golden(t, "foods", &r)
@@ -151,9 +151,8 @@ func TestBusyKey(t *testing.T) {
 	}
 }
 
-// TestMagazines checks the example of two queries. A list of all magazines reads all physical partitions, and the
-// magazines of one publisher are in one partition. If an index finds the magazines, the advice proposes a table by
-// publisher.
+// TestMagazines checks two queries. A list of all magazines reads all physical partitions, but the magazines of one
+// publisher are in one partition. If an index finds the magazines, the report must propose a table by publisher.
 func TestMagazines(t *testing.T) {
 	fill := func(w *fixture, values func(i int) []any) *fixture {
 		for i := range 300 {
@@ -207,9 +206,9 @@ func TestMagazines(t *testing.T) {
 	}
 }
 
-// TestFiltering checks reads of one server's logs by their level. These reads examine all rows of the server and
-// return one row in fifty, so the advice proposes a clustering order that starts with the level. There is no finding
-// if a read returns most of the rows that it reads, or if no clustering order would help.
+// TestFiltering checks reads of one server's logs by their level. These reads examine all rows of the server and return
+// one row in fifty, so the report must propose a clustering order that starts with the level. It must have no finding
+// if a read returns most of the examined rows or if no clustering order is better.
 func TestFiltering(t *testing.T) {
 	w := newFixture(t, "server_logs(server text | log_time timestamp; log_level text) message text; user text")
 	levels := []string{"info", "debug"}
@@ -325,7 +324,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestExpected checks the hotel example of Cassandra's documentation: 73,000 rows of available rooms are 1.1 MB.
+// TestExpected checks the hotel example in Cassandra's documentation.
 func TestExpected(t *testing.T) {
 	got := Expected(73_000, 4, 3, 0, 16, 0, 7)
 	if got.Values != 73_000 || math.Abs(got.Bytes-1_095_016) > 0.5 {

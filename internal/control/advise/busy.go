@@ -7,24 +7,25 @@ import (
 	"math"
 )
 
-// Traffic is the usage of a table and of its busiest logical partition, during the minutes of the last hour in which
+// Traffic is the usage of a table and its busiest logical partition. It covers the minutes of the last hour in which
 // requests arrived.
 type Traffic struct {
 	Minutes float64
-	// Units is in request units. KeyUnits are the units counted for the logical partition with the readable name Key.
+	// Units is the total cost in request units. KeyUnits is the cost of the logical partition with the readable name
+	// Key.
 	Units, KeyUnits float64
 	Key             string
 }
 
 const (
-	// busyShare is the minimum share of the table's request units, busyTimes is the minimum multiple of an even share,
-	// and busyUnits is the minimum number of request units per second of a busy logical partition.
+	// busyShare is the minimum share of the table's request units for a busy logical partition. busyTimes is the
+	// minimum multiple of an even share. busyUnits is the minimum number of request units per second.
 	busyShare, busyTimes, busyUnits = 0.25, 5, 100
 	// copiesMax is the maximum number of proposed copies.
 	copiesMax = 16
 )
 
-// busy reports a logical partition that causes most of the table's cost, regardless of its size.
+// busy reports a logical partition that causes much of the table's cost, regardless of its size.
 func (s *study) busy() *Finding {
 	t := &s.Traffic
 	share, mean := t.KeyUnits/max(t.Units, 1), t.KeyUnits/max(60*t.Minutes, 1)

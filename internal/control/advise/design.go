@@ -15,12 +15,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// targetBytes and targetValues are the maximum size and number of values of the largest proposed logical partition.
-// They are well below the limits for findings.
+// targetBytes and targetValues are the maximum size and the maximum number of values of the largest proposed logical
+// partition. They are well below the limits for findings.
 const (
 	targetBytes  = 8e6
 	targetValues = 80_000
-	// bucketsMax is the maximum number of buckets of a key: a read of the whole key reads one partition per bucket.
+	// bucketsMax is the maximum number of buckets of a key. A read of the whole key must read one partition per bucket.
 	bucketsMax = 1024
 )
 
@@ -32,7 +32,7 @@ type unit struct {
 	span time.Duration
 }
 
-// units are the units of time, longest first.
+// units holds the units of time, from the longest to the shortest.
 var units = []unit{
 	{"month", cqltype.Date, monthOf, 30 * 24 * time.Hour},
 	{"day", cqltype.Date, func(t time.Time) int64 { return floor(t, 24*time.Hour) }, 24 * time.Hour},
@@ -50,11 +50,12 @@ func floor(t time.Time, d time.Duration) int64 {
 	return s / n
 }
 
-// design is an alternative key of a table: its partition key has one more component.
+// design is an alternative key of a table. The partition key of a design has one more component.
 type design struct {
 	table *schema.Table
-	// unit divides by the time in clustering column column, and buckets by a hash of the clustering key. If both are
-	// missing, the first clustering column becomes part of the partition key.
+	// If unit is set, the design divides partitions by the time in the clustering column column. If buckets is set, it
+	// divides partitions by a hash of the clustering key. Otherwise, the first clustering column becomes part of the
+	// partition key.
 	unit    *unit
 	column  int
 	buckets int
@@ -87,7 +88,7 @@ func hashOf(b []byte) uint64 {
 // part is the expected size of a logical partition of a new key.
 type part struct {
 	Size
-	// sampled is the number of its sampled rows.
+	// sampled is the number of sampled rows in the partition.
 	sampled int
 }
 
@@ -95,14 +96,15 @@ type part struct {
 type outcome struct {
 	design
 	largest part
-	// exact reports whether largest contains no estimates.
+	// exact reports whether largest is exact.
 	exact bool
 	// parts is the total number of logical partitions. ofLargest is the number of partitions into which the largest
 	// partition is divided.
 	parts, ofLargest float64
-	// full is the number of bytes that the fastest-growing partition receives per unit of time, or 0 if unknown.
+	// full is the number of bytes that the fastest-growing partition receives per unit of time. It is 0 if this number
+	// is unknown.
 	full float64
-	// newest is the partition that is read first for the newest rows of the current largest partition.
+	// newest is the new partition that contains the newest rows of the current largest partition.
 	newest part
 }
 
@@ -130,7 +132,7 @@ func simulate(d design, p *population) outcome {
 	return o
 }
 
-// divide returns the parts of a logical partition; newest is the part with its newest rows.
+// divide returns the parts of a logical partition. newest is the part with the newest rows.
 func (d *design) divide(p *storage.SampledPartition) (all []part, newest part) {
 	if len(p.Kept) == 0 {
 		whole := part{Size: Size{p.Rows, p.Values, p.Bytes}}
@@ -152,7 +154,8 @@ func (d *design) divide(p *storage.SampledPartition) (all []part, newest part) {
 		}
 	}
 	for id, x := range parts {
-		// Sampled rows may differ from the mean of the partition. Scaling makes the sizes add up to the measured size.
+		// Sampled rows may differ from the mean of the partition, so the sizes are scaled to add up to the measured
+		// size.
 		x.Bytes += float64(p.StaticBytes)
 		parts[id] = x
 		all = append(all, x)
@@ -163,7 +166,7 @@ func (d *design) divide(p *storage.SampledPartition) (all []part, newest part) {
 	return all, parts[last]
 }
 
-// spanned returns the number of units of time that a partition covers. The sample may have missed some of them.
+// spanned returns the number of units of time that a partition covers, including units that the sample may lack.
 func (d *design) spanned(p *storage.SampledPartition) float64 {
 	if d.unit == nil || len(p.Kept) == 0 || p.Rows <= float64(len(p.Kept)) {
 		return 0
@@ -172,7 +175,8 @@ func (d *design) spanned(p *storage.SampledPartition) float64 {
 	return min(math.Abs(float64(b-a))+1, p.Rows)
 }
 
-// offBy returns the possible error of the new largest partition's size in percent: two standard deviations of a count.
+// offBy returns the possible error of the new largest partition's size in percent. It is two standard deviations of a
+// count.
 func (o *outcome) offBy() float64 {
 	if o.exact || o.largest.sampled == 0 {
 		return 0
@@ -180,7 +184,7 @@ func (o *outcome) offBy() float64 {
 	return 200 / math.Sqrt(float64(o.largest.sampled))
 }
 
-// fits reports whether the largest partition will stay well within the limits.
+// fits reports whether the largest partition will remain well within the limits.
 func (o *outcome) fits() bool {
 	return max(o.largest.Bytes, o.full) <= targetBytes && o.largest.Values <= targetValues
 }
@@ -204,9 +208,9 @@ func free(t *schema.Table, name string) string {
 	return name
 }
 
-// candidates returns the designs that may divide the partitions of a table, best first: by time, which limits growth;
-// by a clustering column that queries may specify; by a hash. perDay is the growth of the fastest-growing partition in
-// bytes per day. keysMin is the required number of logical partitions.
+// candidates returns the designs that may divide the partitions of a table, starting with the best design. Divisions by
+// time come first, because they limit growth. Divisions by a clustering column and by a hash follow. perDay is the
+// growth of the fastest-growing partition in bytes per day. keysMin is the required number of logical partitions.
 func candidates(t *schema.Table, p *population, perDay, keysMin float64) []outcome {
 	var out []outcome
 	if len(t.Clustering) == 0 || len(p.members) == 0 {
@@ -229,7 +233,7 @@ func candidates(t *schema.Table, p *population, perDay, keysMin float64) []outco
 	return append(out, simulate(design{table: t, buckets: bucketsFor(p, keysMin)}, p))
 }
 
-// bucketsFor returns the number of buckets for the largest partition: a power of two.
+// bucketsFor returns the number of buckets for the largest partition, which is a power of two.
 func bucketsFor(p *population, keysMin float64) int {
 	s, n := p.members[0].size(), 2.0
 	for n < bucketsMax && (s.Bytes/n > targetBytes*0.8 || s.Values/n > targetValues*0.8 || p.count*n < keysMin) {
@@ -238,8 +242,8 @@ func bucketsFor(p *population, keysMin float64) int {
 	return int(n)
 }
 
-// choose returns the first candidate that fits, or the candidate with the smallest partitions. ok is false if no
-// candidate makes the largest partition smaller.
+// choose returns the first candidate that fits or, if no candidate fits, the candidate with the smallest partitions. ok
+// is false if no candidate makes the largest partition smaller.
 func choose(list []outcome, now Size) (best outcome, others []outcome, ok bool) {
 	at := slices.IndexFunc(list, func(o outcome) bool { return o.fits() })
 	if at < 0 {
@@ -255,15 +259,14 @@ func choose(list []outcome, now Size) (best outcome, others []outcome, ok bool) 
 	return list[at], slices.Delete(slices.Clone(list), at, at+1), true
 }
 
-// costs returns the costs of reading all rows, and someRows rows, of the largest partition. Without a design, they read
-// one partition.
+// costs returns the costs of reading all rows and of reading someRows rows of the largest partition.
 func (o *outcome) costs(now Size, rowBytes float64, physical int) (all, some cost) {
 	each := now.Rows / max(o.ofLargest, 1)
 	all = cost{logical: o.ofLargest, physical: min(o.ofLargest, float64(physical))}
 	all.units = o.ofLargest * readPart(each, now.Bytes/max(o.ofLargest, 1))
 	asked := min(float64(someRows), now.Rows)
 	switch {
-	case o.buckets > 0: // each bucket may contain all of them
+	case o.buckets > 0: // each bucket may contain all of these rows
 		some = cost{logical: o.ofLargest, physical: all.physical}
 		some.units = o.ofLargest * readPart(min(asked, each), min(asked, each)*rowBytes)
 	default:

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// few is the number of physical partitions that a query may read before it is reported as a finding. Small tables
-	// have one or two partitions, and tables above manyUnits request units per second or manyBytes have more or will
-	// have more.
+	// few is the maximum number of physical partitions that a query may read without a finding. Tables above manyUnits
+	// request units per second or manyBytes have or will have more physical partitions.
 	few       = 2
 	manyUnits = 30_000
 	manyBytes = 100e9
-	// shapesShown bounds the findings about kinds of reads, most expensive first.
+	// shapesShown is the maximum number of findings about kinds of reads. The most expensive kinds come first.
 	shapesShown = 3
-	// inOne is the maximum size in bytes of a table that fits in one logical partition.
+	// inOne is the maximum size, in bytes, of a table that fits in one logical partition.
 	inOne = targetBytes
 )
 
-// fanOuts reports reads of all physical partitions: reads that have been made, and reads for which an index exists.
+// fanOuts reports reads of all physical partitions. These are observed reads and reads for which an index exists.
 func (s *study) fanOuts() (out []Finding) {
 	asked := map[string]bool{}
 	for _, sh := range s.dearest(false) {
@@ -42,7 +41,7 @@ func (s *study) fanOuts() (out []Finding) {
 	return out
 }
 
-// dearest returns the kinds of reads that have been made, most expensive first: with or without partition keys.
+// dearest returns the observed kinds of reads with or without partition keys, starting with the most expensive kind.
 func (s *study) dearest(keyed bool) (out []*Shape) {
 	for i := range s.Shapes {
 		if sh := &s.Shapes[i]; sh.Count > 0 && sh.Keyed == keyed {
@@ -129,7 +128,7 @@ func (s *study) thresholds() (facts []Fact) {
 	return facts
 }
 
-// lookup returns a column that a kind of read compares with one value and that could be a partition key, or nil.
+// lookup returns a column that could be a partition key and that a kind of read compares with one value, or nil.
 func (s *study) lookup(sh *Shape) *schema.Column {
 	for _, name := range sh.Equal {
 		if c := s.Table.ByName[name]; c != nil && !c.Type.MultiCell() && c.Type.Kind != cqltype.Counter {
@@ -153,7 +152,7 @@ func (s *study) byColumn(f *Finding, c *schema.Column, each, rows float64) {
 	}
 }
 
-// tableBy returns the table with a column as its partition key.
+// tableBy returns the declaration of the table with a column as the partition key.
 func (s *study) tableBy(c *schema.Column) *declaration {
 	d := declarationOf(s.Table)
 	d.name += "_by_" + c.Name

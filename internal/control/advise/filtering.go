@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// filteredMin is the minimum ratio of a read's cost to the cost of its result rows for a finding, and unitsMin is the
-// minimum difference in request units.
+// filteredMin is the minimum ratio of a read's cost to the cost of its result rows for a finding. unitsMin is the
+// minimum difference between these costs in request units.
 const (
 	filteredMin = 2
 	unitsMin    = 1
@@ -33,8 +33,8 @@ func (s *study) filterings() (out []Finding) {
 	return out
 }
 
-// firstBy returns the columns that would select the rows of a kind of read if they came first in the clustering order:
-// columns that it compares with one value and that are not in the partition key.
+// firstBy returns the columns that would select the rows of a kind of read if they came first in the clustering order.
+// These are the columns outside the partition key that the read compares with one value.
 func (s *study) firstBy(sh *Shape) (out []*schema.Column) {
 	for _, name := range sh.Equal {
 		c := s.Table.ByName[name]
@@ -89,7 +89,7 @@ func (s *study) whenItChanges(first []*schema.Column) string {
 		cqltype.QuoteName(first[i].Name))
 }
 
-// tableOrderedBy returns the table with columns first in its clustering order.
+// tableOrderedBy returns the declaration of the table with the given columns first in the clustering order.
 func (s *study) tableOrderedBy(first []*schema.Column) *declaration {
 	d := declarationOf(s.Table)
 	var ahead []declared

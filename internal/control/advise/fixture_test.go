@@ -44,8 +44,9 @@ type fixture struct {
 // epoch is the time of the first row in tests.
 var epoch = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-// newFixture declares a table: name(partition key | clustering key) columns, separated by semicolons. A type that ends
-// with DESC has descending order, and a type that ends with "static" declares a static column.
+// newFixture creates a table from a declaration of the form "name(partition key | clustering key) columns", with
+// semicolons between columns. A type that ends with "DESC" has descending order. A type that ends with "static"
+// declares a static column.
 func newFixture(t testing.TB, declaration string) *fixture {
 	t.Helper()
 	name, rest, _ := strings.Cut(declaration, "(")
@@ -194,7 +195,7 @@ func (r *Report) kinds() (kinds []Kind) {
 	return kinds
 }
 
-// has reports whether there is a finding of a kind.
+// has reports whether a report has a finding of a kind.
 func (r *Report) has(k Kind) bool { return slices.Contains(r.kinds(), k) }
 
 // golden compares a report with the text in testdata.

@@ -13,7 +13,7 @@ import (
 type Input struct {
 	Table      *schema.Table
 	Throughput schema.Throughput
-	// Physical is the number of its physical partitions.
+	// Physical is the number of physical partitions of the table.
 	Physical int
 	// Samples contains one sample for each physical partition.
 	Samples []Sample
@@ -23,26 +23,27 @@ type Input struct {
 	Traffic Traffic
 }
 
-// Sample is the sample of a physical partition, taken by its leader.
+// Sample is the sample of a physical partition. The leader of the partition takes the sample.
 type Sample struct {
 	Partition uint64 `json:"partition"`
 	// DiskBytes is the size on disk, and Logical is the number of logical partitions.
 	DiskBytes uint64  `json:"disk_bytes"`
 	Logical   float64 `json:"logical"`
 	storage.Sample
-	// Writes and Conditions are counts since this leader opened the partition. A conditional write also counts as a
-	// write, whether or not its condition was met. Units are the request units of all requests.
+	// Writes and Conditions count writes and conditional writes since this leader opened the partition. A conditional
+	// write also counts as a write, regardless of the result of its condition. Units is the cost of all requests in
+	// request units.
 	Writes     uint64  `json:"writes"`
 	Conditions uint64  `json:"conditions"`
 	Units      float64 `json:"units"`
 }
 
-// Shape is a kind of read that scans the ring, or that filters the rows of given partition keys. Reads of one kind
+// Shape is a kind of read that scans the ring or filters the rows of given partition keys. All reads of one kind
 // restrict the same columns in the same way. The counts are totals of all nodes.
 type Shape struct {
 	// Text is the WHERE clause without values, or empty for a read of the whole table.
 	Text string `json:"text"`
-	// Index is the index that the reads use. Equal are the columns compared with one value.
+	// Index is the index that the reads use. Equal lists the columns that the reads compare with one value.
 	Index string   `json:"index,omitempty"`
 	Equal []string `json:"equal,omitempty"`
 	// Keyed reports whether the reads specify partition keys.
@@ -59,7 +60,7 @@ type Part struct {
 	Shapes  []Shape  `json:"shapes,omitempty"`
 }
 
-// Add adds the contribution of a node. If two leaders report the same partition, it uses the first report.
+// Add adds the contribution of a node. If two leaders report the same partition, Add uses the first report.
 func (in *Input) Add(p *Part) {
 	for _, s := range p.Samples {
 		if !in.has(s.Partition) {
@@ -90,7 +91,7 @@ func (in *Input) addShape(s Shape) {
 	in.Shapes = append(in.Shapes, s)
 }
 
-// The limits of a table's sample, for all physical partitions together.
+// These are the limits of a table's sample for all physical partitions together.
 const (
 	spotsMax     = 64
 	runMax       = 2048
@@ -98,14 +99,14 @@ const (
 	bytesMax     = 64 << 20
 	rowsKeptMost = 1024
 	rowsKeptLess = 64
-	// wellKept is the number of partitions of which all sampled rows are kept, and keptMax is the number of partitions
-	// of which some rows are kept. No rows of the other partitions are kept.
+	// wellKept is the number of partitions whose sampled rows are all kept. keptMax is the number of partitions with
+	// some kept rows. All other partitions have no kept rows.
 	wellKept = 4
 	keptMax  = 256
 )
 
 // SurveyOptions divides the sample limits by the number of physical partitions that a node leads. The total sample has
-// about 2,048 random logical partitions, 32 large ones, and up to 64 MiB.
+// about 2,048 random logical partitions, 32 large logical partitions, and up to 64 MiB.
 func SurveyOptions(led int, now time.Time) storage.SampleOptions {
 	led = max(led, 1)
 	o := storage.SampleOptions{Spots: max(spotsMax/led/4, 2), HeavySpots: max(heavyMax/led, 2), RowsKept: rowsKeptMost,
@@ -114,7 +115,7 @@ func SurveyOptions(led int, now time.Time) storage.SampleOptions {
 	return o
 }
 
-// Trim removes less informative rows, so that the sample can be sent. The largest partitions keep all rows.
+// Trim removes less informative rows to reduce the size of the sample. The largest partitions keep all rows.
 func (p *Part) Trim() {
 	var sizes []*storage.SampledPartition
 	for i := range p.Samples {
@@ -133,7 +134,7 @@ func (p *Part) Trim() {
 	}
 }
 
-// thinned returns up to most rows at even distances, which represent all rows.
+// thinned returns up to most evenly spaced rows, which represent all rows.
 func thinned(rows []storage.SampledRow, most int) []storage.SampledRow {
 	if len(rows) <= most {
 		return rows

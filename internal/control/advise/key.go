@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// keyValue returns the value of the i-th column of a partition key, or nil if it does not exist.
+// keyValue returns the value of the i-th column of a partition key, or nil if the value does not exist.
 func keyValue(t *schema.Table, key []byte, i int) []byte {
 	if len(t.PartitionKey) == 1 {
 		return key
@@ -30,7 +30,7 @@ func keyValue(t *schema.Table, key []byte, i int) []byte {
 	}
 }
 
-// keyText returns the readable form of a partition key: its columns and values, unless they are masked.
+// keyText returns the readable form of a partition key. It contains the columns and the unmasked values.
 func keyText(t *schema.Table, key []byte) string {
 	parts := make([]string, len(t.PartitionKey))
 	for i, c := range t.PartitionKey {
@@ -43,7 +43,7 @@ func keyText(t *schema.Table, key []byte) string {
 	return strings.Join(parts, " AND ")
 }
 
-// valueTextMax bounds the displayed length of a value.
+// valueTextMax is the maximum displayed length of a value.
 const valueTextMax = 60
 
 func shortened(s string) string {
@@ -74,7 +74,7 @@ func isTime(c *schema.Column) bool {
 	return false
 }
 
-// instant returns the value of a time column. ok is false if it is not an instant.
+// instant returns the value of a time column. ok is false if the value is not an instant.
 func instant(c *schema.Column, wire []byte) (at time.Time, ok bool) {
 	switch {
 	case c.Type.Kind == cqltype.Timestamp && len(wire) == 8:

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Size is the size of a logical partition. Bytes are logical: keys and values before compression.
+// Size is the size of a logical partition. Bytes is the size of keys and values before compression.
 type Size struct {
 	Rows   float64 `json:"rows"`
 	Values float64 `json:"values"`
@@ -22,12 +22,12 @@ type member struct {
 	weight float64
 }
 
-// population is the sample of a table, largest partition first.
+// population is the sample of a table, starting with the largest partition.
 type population struct {
 	members []member
 	// complete reports whether the sample is the whole table.
 	complete bool
-	// count is the number of logical partitions; rows and bytes are their totals.
+	// count is the number of logical partitions. rows and bytes are the totals of all logical partitions.
 	count, rows, bytes float64
 }
 
@@ -62,12 +62,12 @@ func populationOf(in *Input) *population {
 	return p
 }
 
-// heavyRounds is the number of iterations that estimate the size above which all partitions were found.
+// heavyRounds is the number of iterations for estimating the size above which the sample contains all partitions.
 const heavyRounds = 3
 
 // weighed returns the partitions of an incomplete sample with their weights. The sample contains every partition that
-// exceeds a fraction of the total size, so each of these partitions has the weight 1. The randomly selected others
-// represent all remaining partitions.
+// exceeds a fraction of the total size, so these partitions have weight 1. The randomly selected partitions represent
+// all other partitions.
 func weighed(s *Sample) []member {
 	drawn := 0
 	var bytes float64
@@ -114,7 +114,7 @@ func weighed(s *Sample) []member {
 // size returns the size of a member.
 func (m *member) size() Size { return Size{m.Rows, m.Values, m.Bytes} }
 
-// above estimates how many logical partitions exceed a number of bytes or values.
+// above estimates the number of logical partitions that exceed a number of bytes or values.
 func (p *population) above(bytes, values float64) (n float64) {
 	for _, m := range p.members {
 		if bytes > 0 && m.Bytes > bytes || values > 0 && m.Values > values {

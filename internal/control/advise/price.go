@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// pageRows is the page size of drivers in rows. Each page is a separate read.
+// pageRows is the page size of drivers in rows. Each page requires a separate read.
 const pageRows = 5000
 
 // someRows is the number of rows of a query for the newest or the first rows.
@@ -17,7 +17,8 @@ const someRows = 100
 
 // cost is the cost and the fan-out of a query.
 type cost struct {
-	// units are request units. logical and physical are the numbers of partitions read.
+	// units is the cost in request units. logical and physical are the numbers of logical and physical partitions that
+	// the query reads.
 	units             float64
 	logical, physical float64
 }
@@ -45,7 +46,7 @@ func scanTable(physical int, rows, bytes float64) float64 {
 	return n * price(&command.Read{}, rows/n, bytes/n)
 }
 
-// writeRow returns the cost of writing a row. A condition reads the row first.
+// writeRow returns the cost of writing a row. If condition is true, the cost includes a read of the row.
 func writeRow(bytes float64, condition bool) float64 {
 	n := int64(math.Round(bytes))
 	u := ru.Row(n)

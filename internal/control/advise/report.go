@@ -9,19 +9,19 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Figures are the sizes of a table. Sizes of logical partitions are estimates unless Complete is set.
+// Figures are the sizes of a table. The sizes of logical partitions are estimates unless Complete is set.
 type Figures struct {
 	// PhysicalPartitions is the number of physical partitions, and Surveyed is the number of sampled partitions.
 	PhysicalPartitions int    `json:"physical_partitions"`
 	Surveyed           int    `json:"surveyed"`
 	DiskBytes          uint64 `json:"disk_bytes"`
-	// Complete reports whether all rows were read. Otherwise Sampled is the number of sampled logical partitions.
+	// Complete reports whether all rows were read. If it is false, Sampled is the number of sampled logical partitions.
 	Complete          bool    `json:"complete"`
 	Sampled           int     `json:"sampled"`
 	LogicalPartitions float64 `json:"logical_partitions"`
 	Rows              float64 `json:"rows"`
-	// MedianBytes and P99Bytes are sizes of logical partitions. Largest is the size of the largest partition, and
-	// LargestKey is its readable key.
+	// MedianBytes and P99Bytes are percentiles of the sizes of logical partitions. Largest is the size of the largest
+	// partition, and LargestKey is the readable key of this partition.
 	MedianBytes float64 `json:"median_bytes"`
 	P99Bytes    float64 `json:"p99_bytes"`
 	Largest     Size    `json:"largest"`
@@ -33,7 +33,7 @@ type Figures struct {
 // Kind is the kind of a finding.
 type Kind string
 
-// The kinds of findings.
+// These are the kinds of findings.
 const (
 	Large     Kind = "large"      // logical partitions above 10 MB, 100 MB, or 100,000 values
 	Unbounded Kind = "unbounded"  // logical partitions that grow without limit
@@ -49,7 +49,7 @@ const (
 // Level is the severity of a finding.
 type Level string
 
-// The levels.
+// These are the levels of findings.
 const (
 	Warning Level = "warning"
 	Note    Level = "note"
@@ -63,7 +63,7 @@ type Finding struct {
 	// Evidence is never empty (AD1).
 	Evidence []Fact   `json:"evidence"`
 	Proposal Proposal `json:"proposal"`
-	// Effect holds the changes that the proposal causes, computed from Basis.
+	// Effect holds the changes that the proposal causes. Basis describes the data from which Effect was computed.
 	Effect []Change `json:"effect"`
 	Basis  string   `json:"basis"`
 }
@@ -78,7 +78,7 @@ type Fact struct {
 // Unit is the unit of a number.
 type Unit string
 
-// The units.
+// These are the units of numbers.
 const (
 	Count    Unit = "count"
 	Bytes    Unit = "bytes"
@@ -92,7 +92,7 @@ const (
 // Proposal is a proposed change.
 type Proposal struct {
 	Text string `json:"text"`
-	// DDL is the declaration of the proposed table, or empty if no declaration changes.
+	// DDL is the declaration of the proposed table, or empty if the proposal changes no declaration.
 	DDL string `json:"ddl,omitempty"`
 	// Instead lists alternatives with their effects.
 	Instead []string `json:"instead,omitempty"`

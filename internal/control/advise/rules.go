@@ -68,17 +68,17 @@ func (s *study) chunked() (Proposal, []Change) {
 }
 
 const (
-	// openPart bounds the distance between the newest row of a growing partition and the newest row of the table, as a
-	// fraction of the time span of all rows. longPart is the minimum fraction of that time span that its rows must
-	// cover.
+	// openPart is the maximum time between the newest row of a growing partition and the newest row of the table, as a
+	// fraction of the time span of all rows. longPart is the minimum fraction of this time span that the rows of a
+	// growing partition cover.
 	openPart, longPart = 0.1, 0.5
-	// grownShare is the minimum share of the bytes in such partitions.
+	// grownShare is the minimum share of the table's bytes in growing partitions.
 	grownShare = 0.5
-	// horizonMin is the minimum time span of the rows for a meaningful rate, and rowsMin is the minimum number of rows
-	// of a partition.
+	// horizonMin is the minimum time span of all rows for a meaningful rate. rowsMin is the minimum number of rows of a
+	// partition.
 	horizonMin, rowsMin = time.Hour, 20
-	// soon is the number of days within which a partition must reach 100 MB for a warning. No finding is reported if it
-	// takes longer than late.
+	// soon is the maximum number of days until a partition reaches 100 MB for a warning. late is the maximum number of
+	// days for a finding.
 	soon, late = 365, 10 * 365
 )
 
@@ -89,13 +89,13 @@ type growth struct {
 	perDay      float64
 }
 
-// unbounded reports partitions that contain rows of all times and keep growing.
+// unbounded reports partitions that contain rows of all times and continue to grow.
 func (s *study) unbounded() *Finding {
 	top := s.fastest
 	if top == nil {
 		return nil
 	}
-	days := max(largeBytes-top.member.Bytes, 0) / top.perDay // from the newest row on
+	days := max(largeBytes-top.member.Bytes, 0) / top.perDay // days after the newest row
 	if days > late {
 		return nil
 	}
@@ -126,8 +126,8 @@ func (s *study) unbounded() *Finding {
 	return f
 }
 
-// growths returns the sampled partitions that have grown during most of the time span of the rows and still grow, if
-// they hold most of the bytes. source describes the origin of the times.
+// growths returns the sampled partitions that have grown during most of the time span of the rows and still grow. It
+// returns no partitions unless these partitions contain most of the bytes. source describes the origin of the times.
 func (s *study) growths() (open []growth, source string) {
 	if len(s.Table.Clustering) == 0 || slices.ContainsFunc(s.Table.PartitionKey, isTime) {
 		return nil, "" // the key already limits the partition by time
@@ -177,8 +177,9 @@ func (s *study) growths() (open []growth, source string) {
 	return open, source
 }
 
-// times determines the time span of a partition's rows. If the key has no time column, it uses the write times.
-// Repeatedly overwritten rows would look like growth, so the rows must have been written in the order of their keys.
+// times determines the time span of a partition's rows. If the key has no time column, times uses the write times. In
+// this case, the rows must have been written in the order of their keys, because overwritten rows could be mistaken for
+// growth.
 func (g *growth) times(t *schema.Table, column *schema.Column, place int) bool {
 	kept := g.member.Kept
 	if len(kept) == 0 {
@@ -250,8 +251,8 @@ func (s *study) bounded(top *growth) (Proposal, []Change) {
 }
 
 const (
-	// skewTimes is the minimum ratio of the largest partition to the mean for a skewed table, skewBytes is the minimum
-	// size of the largest partition, and skewKeys is the minimum number of partitions.
+	// skewTimes is the minimum ratio of the largest partition to the mean size in a skewed table. skewBytes is the
+	// minimum size of the largest partition. skewKeys is the minimum number of partitions.
 	skewTimes, skewBytes, skewKeys = 5, 1e6, 10
 )
 
@@ -283,15 +284,15 @@ func (s *study) skewed() *Finding {
 }
 
 const (
-	// keysEach is the number of logical partitions per physical partition for an even distribution.
+	// keysEach is the minimum number of logical partitions per physical partition for an even distribution.
 	keysEach = 10
-	// fewKeysBytes is the minimum size of a reported table that has no provisioned throughput.
+	// fewKeysBytes is the minimum size of a table without provisioned throughput for a finding.
 	fewKeysBytes = 1e9
 	// unitsEach and bytesEach are the capacity of a physical partition.
 	unitsEach, bytesEach = 10_000, 30e9
 )
 
-// needed returns the number of physical partitions that the table has or requires.
+// needed returns the number of physical partitions that the table has or needs.
 func (s *study) needed() float64 {
 	return math.Ceil(max(float64(s.Physical), float64(s.Throughput.Units)/unitsEach, s.bytes/bytesEach))
 }
@@ -333,8 +334,8 @@ func (s *study) fewKeys() *Finding {
 }
 
 const (
-	// conditionsMin is the minimum number of conditional writes for a finding, and conditionsPart is their minimum
-	// share of all writes.
+	// conditionsMin is the minimum number of conditional writes for a finding. conditionsPart is the minimum share of
+	// conditional writes in all writes.
 	conditionsMin, conditionsPart = 100, 0.1
 )
 

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// roundPart is the minimum fraction of sampled keys that must be whole hours, or other units, for the key to be a
-	// period of time. keysMin is the minimum number of keys.
+	// roundPart is the minimum fraction of sampled keys that must be whole units, such as hours, if the key is a period
+	// of time. keysMin is the minimum number of keys.
 	roundPart, keysMin = 0.95, 3
 	// perPeriod is the assumed number of writes per period if the actual number is unknown.
 	perPeriod = 1000
 )
 
-// singleRow reports tables whose key is a period of time, such as an hour, and which keep one row per period: later
-// writes to the same period replace it. One row per key is correct if the key is an ID.
+// singleRow reports tables whose key is a period of time, such as an hour, and that keep only one row per period,
+// because a write replaces earlier writes to the same period.
 func (s *study) singleRow() *Finding {
 	t := s.Table
 	if len(t.Clustering) > 0 || len(t.Regulars) == 0 || t.Counter {
@@ -78,7 +78,7 @@ func (s *study) singleRow() *Finding {
 	return f
 }
 
-// period returns a partition key column with instants, if the other columns have instants too, and the number of
+// period returns a partition key column with instants if another column also has instants. round is the number of
 // sampled keys that are a whole day, hour, or minute.
 func (s *study) period() (column *schema.Column, name string, round, keys int) {
 	t := s.Table

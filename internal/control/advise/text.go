@@ -48,7 +48,7 @@ func number(n float64) string {
 	return strconv.FormatFloat(math.Round(n*100)/100, 'f', -1, 64)
 }
 
-// bytesText formats a size in decimal units, like the limits.
+// bytesText formats a size in decimal units.
 func bytesText(n float64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB"}
 	i := 0

@@ -2,22 +2,23 @@
 
 // Package autosplit splits and merges physical partitions automatically.
 //
-// The leader of a partition measures its size and load every second. A SplitController on the leader's node records a
-// split in the cluster metadata when a limit is exceeded, as an operator would. A MergeController on the node that
-// leads the meta partition records merges of adjacent idle partitions.
+// A SplitController on each node checks the size and the load of the led partitions every second, and records a split
+// in the cluster metadata when a limit is exceeded. A MergeController on the node that leads the meta partition records
+// merges of adjacent idle partitions.
 //
 // Guarantees:
 //
 //   - (GR1) A partition above 80 % of its size limit is split in the middle of its bytes.
 //   - (GR2) A partition whose load exceeds its limit for ten seconds is split at a point that leaves at least a quarter
 //     of the load on each side.
-//   - (GR3) If no such point exists, the logical partition that prevents the split is reported. A hot logical partition
-//     is reported within five seconds and isolated by splits on both sides.
+//   - (GR3) If no such point exists, the controller reports the logical partition that prevents the split. It reports a
+//     hot logical partition within five seconds, and isolates this partition by splits on both sides.
 //   - (GR4) System tables are never split.
 //   - (GR5) Adjacent partitions that have been idle long enough are merged. Package merge defines the rules.
 //
-// Package split decides when a split is due and limits the number of concurrent splits. The package stores no state on
-// disk: a new leader starts measuring again. Start reading at SplitController.round and MergeController.round.
+// Package split decides when a split is due and limits the number of concurrent splits. Package autosplit stores no
+// state on disk, so a new leader starts measuring again. Start reading at SplitController.round and
+// MergeController.round.
 package autosplit
 
 import (
@@ -48,13 +49,13 @@ const (
 	// roundInterval is the time between two checks of all partitions.
 	roundInterval = time.Second
 	// measureInterval is the interval at which the size of a changed partition is measured. A partition that has grown
-	// by 1 % of its size limit is measured in the next round. Compactions can shrink an unchanged partition, so its
-	// size is measured every idleMeasureInterval.
+	// by 1 % of its size limit is measured in the next round. The size of an unchanged partition is measured every
+	// idleMeasureInterval, because compactions can shrink the partition.
 	measureInterval     = 15 * time.Second
 	idleMeasureInterval = time.Minute
 	// samplesPerSecond is the target number of sampled requests per second of a busy partition.
 	samplesPerSecond = 128
-	// requestTimeout bounds the wait for a split or merge request to be recorded.
+	// requestTimeout is the maximum wait for recording a split or merge request.
 	requestTimeout = 10 * time.Second
 )
 
@@ -67,7 +68,8 @@ type Store interface {
 
 // Limits returns the maximum sizes of partitions in bytes. It is a TableLimits.
 type Limits interface {
-	// SizeLimit returns 0 if a table is never split, and MergeSizeLimit returns 0 if it is never merged.
+	// SizeLimit returns 0 if the partitions of a table are never split. MergeSizeLimit returns 0 if they are never
+	// merged.
 	SizeLimit(table uint32) uint64
 	MergeSizeLimit(table uint32) uint64
 }
@@ -79,23 +81,24 @@ type Standalone interface {
 	Level() feature.Level
 }
 
-// Options holds the dependencies and limits of the controllers. All fields are required unless their comments say
+// Options holds the dependencies and the limits of the controllers. All fields are required unless their comments state
 // otherwise.
 type Options struct {
 	Metadata *meta.Keeper
 	Host     *partition.Host
 	Store    Store
 	Limits   Limits
-	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
+	// LoadLimit is the load, in request units per second, above which a partition is split. If it is 0, splits by load
+	// are disabled.
 	LoadLimit float64
-	// IdlePeriod is the time for which partitions must be idle before they are merged. 0 disables merges.
+	// IdlePeriod is the time for which partitions must be idle before they are merged. If it is 0, merges are disabled.
 	IdlePeriod time.Duration
 	// Names returns readable names of logical partitions. It is a stats.KeyNames.
 	Names interface {
 		Describe(table uint32, key []byte) string
 	}
-	// Queries sends calls to the other nodes, and Member reports whether this node decides for the cluster. They are
-	// nil on a standalone node, and Standalone is nil in a cluster.
+	// Queries sends calls to the other nodes. Member reports whether this node leads the meta partition. Both are nil
+	// on a standalone node. Standalone is nil in a cluster.
 	Queries    *clusterquery.Client
 	Member     interface{ LeadsMeta() bool }
 	Standalone Standalone
@@ -104,7 +107,7 @@ type Options struct {
 	Sched *sched.Scheduler
 }
 
-// decides reports whether this node makes the decisions: it leads the meta partition or is standalone.
+// decides reports whether this node leads the meta partition or is standalone.
 func (o *Options) decides() bool { return o.Member == nil || o.Member.LeadsMeta() }
 
 // level returns the feature level of a standalone node, or 0 in a cluster.
@@ -127,12 +130,12 @@ func (o *Options) executeSplits(ctx context.Context) error {
 type PartitionReport struct {
 	// Bytes is the most recent size estimate. SizeLimit is the maximum size.
 	Bytes, SizeLimit uint64
-	// Load is the recent load in request units per second, including reads served by followers.
+	// Load is the recent load in request units per second, including reads from followers.
 	Load float64
 	// NotSplitReason explains why a due split cannot be made. It is empty if nothing prevents the split.
 	NotSplitReason string
-	// HotKey is the readable name of the hot logical partition, or empty if no logical partition is hot. HotKeyShare is
-	// the fraction of the load that HotKey causes, from 0 to 1.
+	// HotKey is the readable name of the hot logical partition. It is empty if no logical partition is hot. HotKeyShare
+	// is the fraction of the load that HotKey causes, from 0 to 1.
 	HotKey      string
 	HotKeyShare float64
 }
@@ -148,15 +151,16 @@ type SplitController struct {
 	states map[topology.PartitionID]*partitionState
 }
 
-// partitionState holds the measurements of a partition since this node leads it with its current span.
+// partitionState holds the measurements of a partition since this node began to lead the partition with the current
+// span.
 type partitionState struct {
-	member topology.ReplicaID // replica that the counts belong to
+	member topology.ReplicaID // replica to which the counts belong
 	epoch  uint64
 	counts partition.Counts
-	// ownLoad is the load on this node. followers holds the load that other nodes reported.
+	// ownLoad is the load on this node. followers holds the load that other nodes have reported.
 	ownLoad   float64
 	followers map[topology.NodeID]followerReport
-	// measuredAt is the time of the last measurement of the size; written and applied are the counters at that time.
+	// measuredAt is the time of the last size measurement. written and applied are the counters at this time.
 	measuredAt       time.Time
 	written, applied uint64
 	hotTimer         split.HotTimer
@@ -166,15 +170,15 @@ type partitionState struct {
 	idle      merge.IdleTracker
 	candidate merge.Candidate
 	report    PartitionReport
-	// loggedReason is the NotSplitReason that was last logged, at loggedAt.
+	// loggedReason is the last logged NotSplitReason. loggedAt is the time at which it was logged.
 	loggedReason string
 	loggedAt     time.Time
-	// hotToken is the hot token that was last logged, at hotLoggedAt.
+	// hotToken is the last logged hot token. hotLoggedAt is the time at which it was logged.
 	hotToken    uint64
 	hotLoggedAt time.Time
 }
 
-// New returns a SplitController. It works while Run runs.
+// New returns a SplitController. The SplitController is active while Run runs.
 func New(o Options) *SplitController {
 	return &SplitController{Options: o, states: map[topology.PartitionID]*partitionState{}}
 }
@@ -210,7 +214,7 @@ func (w *SplitController) round(ctx context.Context) {
 		}
 		s := l.state
 		if elapsed > 0 && elapsed < 2*measureInterval {
-			// Averaging with the previous load ignores a pause of one second.
+			// The average with the previous load hides a pause of one second.
 			w.update(func() {
 				s.ownLoad = (s.ownLoad + l.units.Float()/elapsed.Seconds()) / 2
 				s.report.Load = s.totalLoad(now)
@@ -220,7 +224,8 @@ func (w *SplitController) round(ctx context.Context) {
 	}
 }
 
-// ledPartition is a partition that this node leads, with the request units it used since the previous round.
+// ledPartition is a partition that this node leads, with the request units that the partition has used since the
+// previous round.
 type ledPartition struct {
 	replica *partition.Replica
 	state   *partitionState
@@ -244,13 +249,13 @@ func (w *SplitController) ledPartitions(replicas []*partition.Replica) (out []le
 		span, epoch := r.Span()
 		s := w.states[r.ID()]
 		switch {
-		case s == nil || s.member != r.Member(): // its counters start at zero
+		case s == nil || s.member != r.Member(): // the counters of the replica start at zero
 			s = &partitionState{member: r.Member(), epoch: epoch, counts: c}
 		case s.epoch != epoch:
 			was := s
 			s = &partitionState{member: r.Member(), epoch: epoch, counts: c}
 			if place, _, hot := was.hotspot.Hot(); hot && span.Tokens().Contains(token.AtPosition(place)) {
-				// A hot key stays hot after a split has moved other keys to another partition.
+				// A hot key remains hot after a split has moved other keys to another partition.
 				s.counts, s.hotspot, s.hotToken, s.hotLoggedAt = was.counts, was.hotspot, was.hotToken, was.hotLoggedAt
 				s.ownLoad = was.ownLoad
 				s.report = PartitionReport{Load: was.report.Load, HotKey: was.report.HotKey,
@@ -267,14 +272,14 @@ func (w *SplitController) ledPartitions(replicas []*partition.Replica) (out []le
 	return out
 }
 
-// update changes measurements that Report returns.
+// update calls f with mu held to change measurements that Report returns.
 func (w *SplitController) update(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
 }
 
-// check requests a split of a partition if one is due.
+// check requests a split of a partition if a split is due.
 func (w *SplitController) check(ctx context.Context, now time.Time, r *partition.Replica, s *partitionState) {
 	p := w.Metadata.State().Topology.Partition(r.ID())
 	if p == nil || p.Split != nil || p.Merge != nil || p.Epoch != s.epoch {
@@ -308,7 +313,7 @@ func (w *SplitController) check(ctx context.Context, now time.Time, r *partition
 	w.setNotSplitReason(ctx, now, p, s, reason)
 }
 
-// samplingInterval returns the number of request units between two samples, or 0 if nothing is sampled. throughput is
+// samplingInterval returns the number of request units between two samples, or 0 if sampling is disabled. throughput is
 // the partition's provisioned throughput. throttled reports whether the partition has just rejected requests.
 func (w *SplitController) samplingInterval(load, throughput float64, throttled bool) ru.Units {
 	if !split.Exceeds(load, w.loadLimit(throughput)/4) && !throttled {
@@ -330,8 +335,8 @@ func unitsPerSample(load float64) ru.Units {
 	return max(ru.Units(load/samplesPerSecond*float64(ru.Unit)), 1)
 }
 
-// reportHotKey publishes the hot logical partition, if there is one: in the report, in the errors of rejected requests,
-// and once a minute in the log.
+// reportHotKey publishes the hot logical partition in the report, in the errors of rejected requests, and once a minute
+// in the log.
 func (w *SplitController) reportHotKey(ctx context.Context, now time.Time, r *partition.Replica, p *topology.Partition,
 	s *partitionState) {
 	hotToken, share, hot := s.hotspot.Hot()
@@ -353,8 +358,8 @@ func (w *SplitController) reportHotKey(ctx context.Context, now time.Time, r *pa
 	w.update(func() { s.report.HotKey, s.report.HotKeyShare = name, share })
 }
 
-// exceedsSizeLimit reports whether the partition exceeds 80 % of its size limit. measured reports whether this call
-// updated the size.
+// exceedsSizeLimit reports whether the partition exceeds 80 % of its size limit. measured reports whether this call has
+// measured the size.
 func (w *SplitController) exceedsSizeLimit(now time.Time, r *partition.Replica, s *partitionState) (full,
 	measured bool) {
 	sizeLimit := s.report.SizeLimit
@@ -378,8 +383,8 @@ func (w *SplitController) exceedsSizeLimit(now time.Time, r *partition.Replica, 
 	return s.report.Bytes > split.SizeThreshold(sizeLimit), measured
 }
 
-// splitBySize requests a split in the middle of the bytes (GR1). It returns a reason if the partition cannot be split,
-// or an empty string.
+// splitBySize requests a split in the middle of the bytes (GR1). If the partition cannot be split, splitBySize returns
+// the reason.
 func (w *SplitController) splitBySize(ctx context.Context, p *topology.Partition, s *partitionState) (reason string) {
 	sizeLimit := s.report.SizeLimit
 	h, err := w.Store.FindSplitPoint(p.Span.Keys(p.Table))
@@ -403,7 +408,7 @@ func (w *SplitController) keyName(table uint32, at token.Token) string {
 	return w.Names.Describe(table, key)
 }
 
-// requestSplit records a split request. A rejected request is retried in a later round.
+// requestSplit records a split request. A later round retries a rejected request.
 func (w *SplitController) requestSplit(ctx context.Context, p *topology.Partition, at topology.Position,
 	cause topology.Cause) {
 	o := split.Request{Table: p.Table, Partition: p.ID, At: at, Cause: cause, Level: w.level()}

@@ -14,7 +14,7 @@ type Controllers struct {
 	throughput *ThroughputSplitter
 }
 
-// NewControllers returns the controllers of a node. They work while Run runs.
+// NewControllers returns the controllers of a node. The controllers are active while Run runs.
 func NewControllers(o Options) *Controllers {
 	splits := New(o)
 	return &Controllers{splits, NewMergeController(splits, o.Queries), &ThroughputSplitter{Options: &splits.Options}}

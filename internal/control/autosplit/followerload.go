@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// reportShare is the divisor of the load limit above which a follower reports its load: 1/16 of the limit.
+	// reportShare is the divisor of the load limit that yields the load above which a follower reports its load.
 	reportShare = 16
-	// reportTTL is the time for which a report is used. Followers report every second.
+	// reportTTL is the time for which a report is used.
 	reportTTL = 3 * roundInterval
-	// reportPartitionsMax bounds the partitions in one report, reportTokensMax bounds the sampled tokens of each
-	// partition, and reportNodesMax bounds the nodes that report about one partition.
+	// reportPartitionsMax is the maximum number of partitions in one report. reportTokensMax is the maximum number of
+	// sampled tokens of each partition. reportNodesMax is the maximum number of nodes that report about one partition.
 	reportPartitionsMax = 256
 	reportTokensMax     = 128
 	reportNodesMax      = 64
@@ -41,7 +41,7 @@ var FollowerLoadCall = rpc.Declare[FollowerReport, rpc.None](rpc.Spec{Name: "asi
 
 var errReport = errors.New("malformed follower load report")
 
-// FollowerReport is the load that a node serves as a follower of leaders on another node.
+// FollowerReport is the load that a node serves as a follower of partitions whose leaders are on another node.
 type FollowerReport struct {
 	From  topology.NodeID
 	loads []followerLoad
@@ -52,7 +52,7 @@ type followerLoad struct {
 	partition topology.PartitionID
 	// epoch is the epoch of the partition's span.
 	epoch uint64
-	// load is in request units per second. tokens holds sampled ring positions of the requests.
+	// load is the load in request units per second. tokens holds sampled ring positions of the requests.
 	load   float64
 	tokens []uint64
 }
@@ -64,7 +64,7 @@ type followerState struct {
 	load  float64
 }
 
-// followerReport is a followerLoad received from another node.
+// followerReport is a followerLoad that another node has sent.
 type followerReport struct {
 	followerLoad
 	receivedAt time.Time
@@ -107,7 +107,7 @@ func (w *SplitController) reportFollowerLoad(ctx context.Context, replicas []*pa
 	}
 	w.followed = keep
 	for _, leader := range slices.SortedFunc(maps.Keys(lists), byNode) {
-		if w.Queries.Alive(leader) { // a report that does not arrive is replaced by the next report
+		if w.Queries.Alive(leader) { // the next report replaces a lost report
 			report := FollowerReport{w.Queries.Self(), lists[leader]}
 			_, _ = clusterquery.Query(ctx, w.Queries, leader, FollowerLoadCall, report)
 		}
@@ -125,7 +125,8 @@ func (w *SplitController) Register(s *rpc.Server) {
 	})
 }
 
-// handleReport stores the follower load that another node sent. It ignores partitions whose leader is not on this node.
+// handleReport stores the follower load that another node has sent. It ignores partitions whose leader is not on this
+// node.
 func (w *SplitController) handleReport(r FollowerReport) {
 	now := w.Sched.Now()
 	w.mu.Lock()
@@ -146,8 +147,8 @@ func (w *SplitController) handleReport(r FollowerReport) {
 
 func byNode(a, b topology.NodeID) int { return bytes.Compare(a[:], b[:]) }
 
-// totalLoad returns the sum of the leader's load and the recent follower load. It deletes expired reports. The caller
-// must hold mu.
+// totalLoad returns the sum of the leader's load and the recent follower load. It also deletes expired reports. The
+// caller must hold mu.
 func (s *partitionState) totalLoad(now time.Time) float64 {
 	load := s.ownLoad
 	for from, h := range s.followers {
@@ -176,7 +177,7 @@ func (w *SplitController) sampledTokens(r *partition.Replica, s *partitionState)
 	return combineSamples(list)
 }
 
-// combineSamples thins out the samples of each replica so that every remaining sample stands for the same load.
+// combineSamples reduces the samples of each replica so that every remaining sample represents the same load.
 func combineSamples(list []followerLoad) (out []uint64) {
 	each := 0.0
 	for _, a := range list {
@@ -192,7 +193,7 @@ func combineSamples(list []followerLoad) (out []uint64) {
 	return out
 }
 
-// appendEvenly appends up to n of the tokens at even distances.
+// appendEvenly appends up to n evenly spaced tokens.
 func appendEvenly(dst, tokens []uint64, n int) []uint64 {
 	n = min(n, len(tokens))
 	for i := range n {

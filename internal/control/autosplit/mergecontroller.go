@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// collectInterval is the interval at which merge candidates are collected from the leaders. A shorter idle period
-	// also shortens this interval.
+	// collectInterval is the interval at which the controller collects merge candidates from the leaders. A shorter
+	// idle period also shortens this interval.
 	collectInterval = 15 * time.Second
-	// collectTimeout bounds the wait for the candidates of all nodes.
+	// collectTimeout is the maximum wait for the candidates of all nodes.
 	collectTimeout = 10 * time.Second
 )
 
-// updateCandidate updates how long a partition has been idle.
+// updateCandidate updates the time for which a partition has been idle.
 func (w *SplitController) updateCandidate(now time.Time, p *topology.Partition, s *partitionState) {
 	if w.IdlePeriod <= 0 || s.measuredAt.IsZero() {
 		return
 	}
 	if _, _, hot := s.hotspot.Hot(); hot {
-		s.idle = merge.IdleTracker{} // the partitions around a hot key stay separate
+		s.idle = merge.IdleTracker{} // the partitions around a hot key must remain separate
 	}
 	q := merge.Candidate{Partition: p.ID, Epoch: p.Epoch, Bytes: s.report.Bytes, Load: s.report.Load}
 	q.SmallFor, q.IdleFor = s.idle.Observe(now, q.Bytes, s.report.SizeLimit, q.Load, w.LoadLimit)
 	w.update(func() { s.candidate = q })
 }
 
-// Candidates returns the partitions led by this node that have been idle for IdlePeriod and have a neighbor with which
-// they can be merged.
+// Candidates returns the partitions that this node leads, that have been idle for IdlePeriod, and that can be merged
+// with a neighbor.
 func (w *SplitController) Candidates() (out []merge.Candidate) {
 	w.mu.Lock()
 	for _, s := range w.states {
@@ -65,7 +65,7 @@ func (w *SplitController) Candidates() (out []merge.Candidate) {
 var CandidatesCall = rpc.Declare[rpc.None, merge.Candidates](rpc.Spec{Name: "merge candidates", Number: 72, Since: 3,
 	Timeout: time.Second, ResponseMax: 4 << 20, Idempotent: true})
 
-// MergeController requests merges of idle neighbors, and of neighbors whose replicas have been colocated for a merge.
+// MergeController requests merges of idle neighbors and of neighbors whose replicas have been colocated for a merge.
 type MergeController struct {
 	*Options
 	splits  *SplitController // holds the merge candidates among the partitions that this node leads
@@ -75,7 +75,7 @@ type MergeController struct {
 }
 
 // NewMergeController returns a MergeController with the options of a SplitController. queries collects the candidates
-// of the other nodes; it is nil on a standalone node. The MergeController works while Run runs.
+// of the other nodes. It is nil on a standalone node. The MergeController is active while Run runs.
 func NewMergeController(splits *SplitController, queries *clusterquery.Client) *MergeController {
 	o := &splits.Options
 	m := &MergeController{Options: o, splits: splits, queries: queries,
@@ -137,8 +137,8 @@ func (m *MergeController) round(ctx context.Context) {
 	}
 }
 
-// collectCandidates collects the merge candidates of all nodes, one node after another. A node that does not answer,
-// because it is busy or runs an older version, is skipped: its partitions are not merged in this round.
+// collectCandidates collects the merge candidates of all nodes, one node after the other. It skips a node that does not
+// respond. The partitions of this node are then not merged in this round.
 func (m *MergeController) collectCandidates(ctx context.Context) []merge.Candidate {
 	out := m.splits.Candidates()
 	ctx, cancel := m.Sched.WithTimeout(ctx, collectTimeout)
@@ -180,8 +180,7 @@ func (m *MergeController) due(s *meta.State, candidates []merge.Candidate) []mer
 	return requests
 }
 
-// anyCanMerge reports whether a state has partitions that can be merged. If the state has no such partitions, no
-// candidates are collected.
+// anyCanMerge reports whether a state has partitions that can be merged.
 func anyCanMerge(s *meta.State) bool {
 	canMerge := merge.CanMerge(s)
 	for p := range s.Topology.All() {

@@ -10,7 +10,7 @@ type TableLimits struct {
 	Tables interface {
 		UserTable(id uint32) *schema.Table
 	}
-	// StorageCap is the maximum size in bytes of a partition whose table sets none.
+	// StorageCap is the maximum size, in bytes, of a partition whose table sets no maximum.
 	StorageCap uint64
 }
 
@@ -26,7 +26,7 @@ func (l TableLimits) SizeLimit(table uint32) uint64 {
 	return l.StorageCap
 }
 
-// MergeSizeLimit is like SizeLimit, and returns 0 for tables without automatic merges.
+// MergeSizeLimit returns the result of SizeLimit, or 0 for tables without automatic merges.
 func (l TableLimits) MergeSizeLimit(table uint32) uint64 {
 	if t := l.Tables.UserTable(table); t != nil && t.Options.MergesOff {
 		return 0

@@ -48,7 +48,7 @@ func (p *ThroughputSplitter) round(ctx context.Context) {
 			if err != nil {
 				p.Log.LogAttrs(ctx, slog.LevelDebug, "split for throughput postponed",
 					slog.Uint64("partition", uint64(o.Partition)), slog.String("error", err.Error()))
-				break // usually because the limit of concurrent splits is reached
+				break // usually because of the limit of concurrent splits
 			}
 			recorded = append(recorded, o)
 			s = next

@@ -26,27 +26,27 @@ import (
 const (
 	// chunkRows is the number of rows that a build reads before it writes their index entries.
 	chunkRows = 2000
-	// chunkRowBytes bounds the size of the rows of a chunk, and chunkEntryBytes bounds the size of their entries; the
-	// last row may exceed them. mutationBytes bounds the size of one mutation: larger numbers of rows of a logical
-	// partition are divided among several mutations.
+	// chunkRowBytes is the maximum size of a chunk's rows, and chunkEntryBytes is the maximum size of a chunk's
+	// entries. The last row may exceed both limits. mutationBytes is the maximum size of one mutation. The entries of a
+	// large logical partition are divided among several mutations.
 	chunkRowBytes   = 16 << 20
 	chunkEntryBytes = 4 << 20
 	mutationBytes   = 256 << 10
 	// chunkExamined is the number of empty keys that a command may examine.
 	chunkExamined = 100_000
-	// awaitMax is the time for which CREATE INDEX waits, so that the index of a small table is ready when the statement
-	// returns.
+	// awaitMax is the maximum time for which CREATE INDEX waits for the build, so that the index of a small table is
+	// ready when the statement returns.
 	awaitMax = time.Second
-	// retryPause is the pause after a failed attempt. Run also checks at this interval whether this node should build,
-	// because that can change without a notification.
+	// retryPause is the pause after a failed attempt. It is also the interval at which Run checks whether this node
+	// should build indexes.
 	retryPause = time.Second
-	// publicationPause is the pause before a chunk is retried because the table was being altered.
+	// publicationPause is the pause before the retry of a chunk that failed because the table was being altered.
 	publicationPause = 5 * time.Millisecond
-	// yieldMax is the time for which a build yields to clients while the machine is overloaded or the table's
-	// throughput is exhausted. After that, it continues with the priority of a client.
+	// yieldMax is the maximum time for which a build yields to clients while the machine is overloaded or the table's
+	// throughput is exhausted. After this time, the build continues with the priority of a client.
 	yieldMax = time.Second
-	// savePause is the pause between two saves of a build's progress. After a crash, the work since the last save is
-	// repeated.
+	// savePause is the pause between two saves of a build's progress. After a crash, the build repeats the work since
+	// the last save.
 	savePause = 2 * time.Second
 	// overloadedPause is the pause between checks whether the machine is still overloaded.
 	overloadedPause = 20 * time.Millisecond
@@ -54,35 +54,36 @@ const (
 
 // Table gives access to the rows of all tables on all nodes.
 type Table interface {
-	// Read passes rows to a visitor, as coordinator.Coordinator.Read does. ErrAgain means that the read can be retried.
+	// Read passes rows to a visitor like coordinator.Coordinator.Read. ErrAgain means that the read can be retried.
 	Read(ctx context.Context, read *command.Read, v command.Visitor) error
-	// Write returns when each mutation is acknowledged at the level. Like Read, it may return ErrAgain. With a
-	// *dberr.Overloaded, the mutations in left were not written.
+	// Write returns when all mutations are acknowledged at the given level. Like Read, it may return ErrAgain. If the
+	// error is a *dberr.Overloaded, the mutations in left have not been written.
 	Write(ctx context.Context, ms []command.Mutation, level dberr.Consistency) (left []command.Mutation, err error)
-	// Require makes all partitions of a table reject mutations planned for an older revision. When it returns, all
-	// mutations accepted earlier have been applied.
+	// Require makes all partitions of a table reject mutations that were planned for an older revision. When Require
+	// returns, all previously accepted mutations have been applied.
 	Require(ctx context.Context, table uint32, revision uint64) error
 }
 
-// ErrAgain means that a request failed because the table was being altered or moved, and can be retried.
+// ErrAgain means that a request failed because the table was being altered or moved. The request can be retried.
 var ErrAgain = errors.New("the table is being changed")
 
-// Entries returns the entries of a row in an index. Their values may alias the row.
+// Entries returns the entries of a row in an index. The values of the entries may alias the row.
 type Entries func(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([]command.Op, error)
 
-// Options holds the dependencies of a Builder. All fields are required unless their comments say otherwise.
+// Options holds the dependencies of a Builder. All fields are required unless their comments state otherwise.
 type Options struct {
 	Metadata *meta.Keeper
 	Table    Table
 	Entries  Entries
 	// Catalog holds the schema with which this node plans statements. It is a *catalog.Catalog.
 	Catalog interface{ Snapshot() *schema.Schema }
-	// If Member is set, only the node that leads the meta partition builds indexes. It is nil on a standalone node.
+	// Member reports whether this node leads the meta partition. Only this leader builds indexes. Member is nil on a
+	// standalone node.
 	Member interface{ LeadsMeta() bool }
 	Log    *slog.Logger
 	// Clients reports whether this machine is overloaded. It may be nil.
 	Clients interface{ Overloaded() bool }
-	// Clock determines which rows have expired and need no entries. It defaults to the wall clock of Sched.
+	// Clock determines which rows have expired and need no entries. The default is the wall clock of Sched.
 	Clock *peers.NodeClock
 	// SavePause is the interval at which the progress of a build is saved. The default is 2 s.
 	SavePause time.Duration
@@ -92,8 +93,8 @@ type Options struct {
 		SupportsLists() bool
 		SetLists(ctx context.Context, c *schema.SetLists) error
 	}
-	// ListsPause is the interval at which the Builder checks whether vector indexes need other lists; the default is 20
-	// s. ListsRows is the number of rows at which a table's vector index gets lists; the default is 2,500.
+	// ListsPause is the interval at which the Builder checks whether vector indexes need other lists. The default is 20
+	// s. ListsRows is the number of rows at which a table's vector index gets lists. The default is 2,500.
 	ListsPause time.Duration
 	ListsRows  int64
 	// Sched provides time and waits. It is nil outside simulations.
@@ -107,14 +108,14 @@ type Builder struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced by Wake
-	// built is the index that this node is building, and at is the progress of the build.
+	// built is the index that this node is building. at is the progress of this build.
 	built uint32
 	at    *meta.Build
 
-	trained time.Time // time of the last check for lists, by Run
+	trained time.Time // time of the last check for lists
 }
 
-// New returns a Builder. It builds while Run runs.
+// New returns a Builder. The Builder builds indexes while Run runs.
 func New(o Options) *Builder {
 	if o.SavePause == 0 {
 		o.SavePause = savePause
@@ -137,11 +138,11 @@ func (b *Builder) expiredBefore() int64 {
 // Building reports whether an index is incomplete.
 func (b *Builder) Building(ix *schema.Index) bool { return b.Metadata.State().Building[ix.ID] }
 
-// Progress returns the progress of an index build in percent of the ring: the saved progress, or the current progress
-// if this node builds the index.
+// Progress returns the progress of an index build in percent of the ring. If another node builds the index, Progress
+// returns the saved progress.
 func (b *Builder) Progress(ix *schema.Index) int { return b.BuildOf(ix).Percent() }
 
-// BuildOf returns the progress of an index build, or nil if it has not been saved yet.
+// BuildOf returns the progress of an index build, or nil if no progress has been saved.
 func (b *Builder) BuildOf(ix *schema.Index) *meta.Build {
 	b.mu.Lock()
 	id, at := b.built, b.at
@@ -155,7 +156,7 @@ func (b *Builder) BuildOf(ix *schema.Index) *meta.Build {
 	return nil
 }
 
-// saveProgress records the progress of an index build from time to time.
+// saveProgress records the progress of an index build at intervals.
 func (b *Builder) saveProgress(ctx context.Context, id uint32, at *meta.Build, saved *time.Time) {
 	b.mu.Lock()
 	b.built, b.at = id, at
@@ -176,7 +177,7 @@ func (b *Builder) saveProgress(ctx context.Context, id uint32, at *meta.Build, s
 	}
 }
 
-// Wake reports that an index may need to be built, or has been built. It does not block.
+// Wake notifies the Builder that an index may need to be built or has been built. It does not block.
 func (b *Builder) Wake() {
 	b.mu.Lock()
 	close(b.changed)
@@ -188,7 +189,7 @@ func (b *Builder) Wake() {
 	}
 }
 
-// Await waits up to a second for indexes to be complete.
+// Await waits up to awaitMax for indexes to be complete.
 func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
 	if len(indexes) == 0 {
 		return
@@ -207,7 +208,7 @@ func (b *Builder) Await(ctx context.Context, indexes []*schema.Index) {
 	}
 }
 
-// Run builds indexes until ctx ends. The next Run, possibly on another node, resumes.
+// Run builds indexes until ctx ends. The next Run, possibly on another node, resumes incomplete builds.
 func (b *Builder) Run(ctx context.Context) {
 	for {
 		for _, id := range slices.Sorted(maps.Keys(b.Metadata.State().Building)) {
@@ -225,7 +226,7 @@ func (b *Builder) Run(ctx context.Context) {
 	}
 }
 
-// Build builds one index. If the build fails, it logs the error and the index stays incomplete.
+// Build builds one index. If the build fails, Build logs the error, and the index remains incomplete.
 func (b *Builder) Build(ctx context.Context, id uint32) {
 	began := b.Sched.Now()
 	var rows int
@@ -235,7 +236,7 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 		policy = ix.Policy()
 	}
 	if err == nil {
-		// Mutations planned before the index existed are now in the log, or will be rejected.
+		// All mutations that were planned without the index are now in the log or will be rejected.
 		err = b.Table.Require(ctx, t.ID, t.Revision)
 	}
 	if err == nil {
@@ -249,7 +250,7 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 			}
 			if _, now := s.Schema.IndexByID(id); gone && now != nil || now != nil && now.Policy() != policy {
 				// The metadata is newer than this node's schema, or the index must be built with another policy. A
-				// later attempt succeeds.
+				// later attempt will succeed.
 				return s, nil
 			}
 			return s.WithBuilding(id, false), nil
@@ -267,10 +268,10 @@ func (b *Builder) Build(ctx context.Context, id uint32) {
 	}
 }
 
-// errDropped ends the build of an index that was dropped, or whose table was dropped.
+// errDropped ends the build of an index after the index or its table has been dropped.
 var errDropped = errors.New("the index was dropped")
 
-// current returns the current versions of an index and its table, which may be altered during the build.
+// current returns the current versions of an index and its table, because the table may be altered during the build.
 func (b *Builder) current(id uint32) (*schema.Table, *schema.Index, error) {
 	t, ix := b.Catalog.Snapshot().IndexByID(id)
 	if ix == nil {
@@ -279,7 +280,7 @@ func (b *Builder) current(id uint32) (*schema.Table, *schema.Index, error) {
 	return t, ix, nil
 }
 
-// scan writes the entries of all rows of the table in chunks, starting where the previous build ended. rows is the
+// scan writes the entries of all rows of the table in chunks. It starts at the end of the previous build. rows is the
 // total number of rows.
 func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int, err error) {
 	v := &visitor{entries: b.Entries}
@@ -302,7 +303,7 @@ func (b *Builder) scan(ctx context.Context, id uint32, policy string) (rows int,
 		}
 		err := b.chunk(ctx, &read, v)
 		if errors.Is(err, ErrAgain) && b.Sched.Sleep(ctx, publicationPause) == nil {
-			continue // the replicas know the new table slightly before the other components
+			continue // the replicas receive a new table before the other components
 		}
 		if err != nil {
 			if _, _, gone := b.current(id); gone != nil {
@@ -332,8 +333,8 @@ func (b *Builder) yield(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// chunk reads rows and writes their entries. Reads and writes wait while the throughput of the table is exhausted.
-// Written mutations are not written again.
+// chunk reads rows and writes their entries. Reads and writes wait while the throughput of the table is exhausted. A
+// retry does not repeat completed mutations.
 func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) error {
 	began := *v
 	err := b.retryThrottled(ctx, func(who fairshare.Principal) (bool, error) {
@@ -357,8 +358,8 @@ func (b *Builder) chunk(ctx context.Context, read *command.Read, v *visitor) err
 	})
 }
 
-// retryThrottled retries a request while it is throttled. It uses low priority. After yieldMax without progress, it
-// uses the priority of clients, so that they cannot starve a build.
+// retryThrottled retries a request with low priority while the request is throttled. After yieldMax without progress,
+// it uses the priority of clients, so that clients cannot starve a build.
 func (b *Builder) retryThrottled(
 	ctx context.Context, do func(who fairshare.Principal) (progress bool, err error),
 ) error {

@@ -30,8 +30,8 @@ type fixture struct {
 	store    *storage.Store
 	records  *meta.Keeper
 	required uint64
-	before   func() // called between a chunk's read and its write
-	refuse   int    // number of writes that are rejected, with ErrAgain or by a throughput limit
+	before   func() // called between the read and the write of a chunk
+	refuse   int    // number of writes that are rejected with ErrAgain or by a throughput limit
 	reads    []command.Read
 	written  func(ms []command.Mutation) // called with the mutations of each chunk
 }
@@ -128,12 +128,12 @@ func (w *fixture) schema() *schema.Schema { return w.records.State().Schema }
 
 func (w *fixture) Snapshot() *schema.Schema { return w.schema() }
 
-// outdated is a catalog that does not know the newest schema.
+// outdated is a catalog without the newest schema.
 type outdated struct{ schema *schema.Schema }
 
 func (o outdated) Snapshot() *schema.Schema { return o.schema }
 
-// follower is a follower in the role of a builder. LeadsMeta ends the context of the builder.
+// follower is a Member that does not lead the meta partition. LeadsMeta ends the context of the builder.
 type follower struct{ end func() }
 
 func (f follower) LeadsMeta() bool {
@@ -229,9 +229,8 @@ func TestBuildFindsEveryRow(t *testing.T) {
 	}
 }
 
-// TestBuildTooEarly checks B2 for an index that is in the metadata but not yet in the schema that this node's
-// statements use. The build must not consider the index dropped, because a dropped index no longer counts as being
-// built.
+// TestBuildTooEarly checks B2 for an index that is in the metadata but not yet in the schema of this node. The build
+// must not consider the index dropped.
 func TestBuildTooEarly(t *testing.T) {
 	w := newFixture(t)
 	w.insert("a", 1)
@@ -251,8 +250,8 @@ func TestBuildTooEarly(t *testing.T) {
 	}
 }
 
-// TestBuildOfDroppedIndex checks that a build ends when its index is dropped, and that the index is then not
-// considered as being built.
+// TestBuildOfDroppedIndex checks that a build ends when its index is dropped, and that the index is removed from
+// Building.
 func TestBuildOfDroppedIndex(t *testing.T) {
 	w := newFixture(t)
 	w.insert("a", 2*chunkRows)

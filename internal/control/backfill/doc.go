@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backfill writes the index entries of rows that existed before their index. Later writes create their index
-// entries themselves.
+// Package backfill writes the index entries of rows that existed before their index. All later writes also write their
+// index entries.
 //
-// The metadata records which indexes must be built (meta.State.Building), their progress (meta.State.Builds), and when
-// they are complete. In a cluster, the node that leads the meta partition builds the indexes. If a build ends early,
-// because of a crash or a change of the leader, the next build resumes from the saved progress. Earlier entries are
-// durable, and writing an entry twice has no effect.
+// The metadata contains the incomplete indexes (meta.State.Building) and the progress of their builds
+// (meta.State.Builds). In a cluster, the node that leads the meta partition builds the indexes. After a crash or a
+// leader change, the next build resumes from the saved progress. This is safe because earlier entries are durable and
+// writing an entry twice has no effect.
 //
 // Guarantees:
 //
-//   - (B1) When an index is no longer in Building, it finds every row acknowledged before or after that time. All
-//     partitions of the table first reject mutations planned without the index (Require). Mutations accepted earlier are
-//     applied by then, so the scan reads them.
-//   - (B2) An index that was dropped, or whose table was dropped, leaves Building without having been built.
+//   - (B1) An index that is not in Building finds every acknowledged row. Before the scan, all partitions of the table
+//     begin to reject mutations that were planned without the index (Require). All previously accepted mutations have
+//     then been applied, so the scan reads them.
+//   - (B2) An index is removed from Building without a build if the index or its table is dropped.
 //
 // Start reading at Builder.Build.
 package backfill

@@ -20,7 +20,7 @@ type visitor struct {
 	mutations []command.Mutation
 	// bytes is the size of the entries of the last mutation.
 	bytes int
-	// partitions, rows, rowBytes, and entryBytes are the totals of the chunk.
+	// partitions, rows, rowBytes, and entryBytes are totals of the chunk.
 	partitions, rows, rowBytes, entryBytes int
 
 	examined int // number of empty keys
@@ -28,9 +28,10 @@ type visitor struct {
 	whole    bool // the partition was read to its end
 	token    token.Token
 	key      []byte
-	// clustering is the key of the last row, or nil before the first row of a partition.
+	// clustering is the clustering key of the last row, or nil before the first row of a partition.
 	clustering []byte
-	// resumed is the key of the partition in which the chunk resumes. Entries of its static row exist already.
+	// resumed is the key of the partition in which the chunk resumes. The entries of this partition's static row
+	// already exist.
 	resumed []byte
 }
 
@@ -105,17 +106,17 @@ func (v *visitor) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// kind reports whether the index is on a column of one of the kinds.
+// kind reports whether the index is on a column of one of the given kinds.
 func (v *visitor) kind(of ...schema.ColumnKind) bool {
 	c := v.table.Column(v.index.Column)
 	return c != nil && slices.Contains(of, c.Kind)
 }
 
-// enter adds the entries of a row to the last mutation, or to further mutations if it becomes too large.
+// enter adds the entries of a row to the last mutation. If the mutation becomes too large, enter adds more mutations.
 func (v *visitor) enter(clustering []byte, r *row.Row) error {
 	ops, err := v.entries(v.table, v.index, v.key, clustering, r)
 	if len(v.index.Lists) > 1 {
-		ops = ops[:min(1, len(ops))] // only entries in the newest lists, because the older lists are complete
+		ops = ops[:min(1, len(ops))] // keep only the entries in the newest lists, because the older lists are complete
 	}
 	for i := range ops {
 		size := len(ops[i].Value) + len(clustering) + len(v.key)

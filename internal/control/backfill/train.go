@@ -23,18 +23,18 @@ import (
 const (
 	// listsPause is the interval at which the Builder checks whether a vector index needs other lists.
 	listsPause = 20 * time.Second
-	// listsRows is the number of rows at which a table's vector index gets lists. Searches of smaller tables examine
+	// listsRows is the number of rows at which a table's vector index gets lists. A search of a smaller table examines
 	// all rows.
 	listsRows = 2_500
-	// listsGrowth is the factor by which the number of vectors must grow before an index gets other lists.
+	// listsGrowth is the factor by which the number of vectors must increase before an index gets other lists.
 	listsGrowth = 4
-	// sampleBytes bounds the sample from which the centers are computed.
+	// sampleBytes is the maximum size of the sample from which the centers are computed.
 	sampleBytes = 64 << 20
-	// guesses is the number of estimates of the number of vectors, and guessRows is the number of vectors of each
+	// guesses is the number of estimates of the number of vectors. guessRows is the number of vectors for each
 	// estimate.
 	guesses   = 5
 	guessRows = 400
-	// sampleParts is the number of ring positions at which a sample is taken.
+	// sampleParts is the number of ring positions at which vectors are sampled.
 	sampleParts = 64
 )
 
@@ -85,8 +85,8 @@ func (b *Builder) trainLogged(ctx context.Context, t *schema.Table, ix *schema.I
 	}
 }
 
-// train assigns other lists to an index that has grown, and removes lists that are no longer needed. The index is then
-// rebuilt with the new lists. Until the build is complete, searches use the old lists.
+// train assigns other lists to an index that has grown, and removes unnecessary lists. The index is then rebuilt with
+// the new lists. Searches use the old lists until the build is complete.
 func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, c *schema.Column) (*vector.Lists,
 	error) {
 	now := ix.ListsOf(c)
@@ -116,13 +116,13 @@ func (b *Builder) train(ctx context.Context, t *schema.Table, ix *schema.Index, 
 		return nil, nil
 	}
 	if set.Lists = append(schema.Lists{next}, now[0]); b.Building(ix) {
-		set.Lists = set.Lists[:1] // the previous lists were never completed
+		set.Lists = set.Lists[:1] // the previous lists are incomplete
 	}
 	return next, b.Lists.SetLists(ctx, set)
 }
 
-// estimateVectors estimates the number of vectors in a table: the median of estimates at several ring positions. The
-// estimate is too low if a few logical partitions hold most of the vectors.
+// estimateVectors estimates the number of vectors in a table as the median of estimates at several ring positions. The
+// estimate is too low if a few logical partitions contain most of the vectors.
 func (b *Builder) estimateVectors(ctx context.Context, t *schema.Table, c *schema.Column) (int64, error) {
 	var all []int64
 	for range guesses {
@@ -132,7 +132,7 @@ func (b *Builder) estimateVectors(ctx context.Context, t *schema.Table, c *schem
 			return 0, err
 		}
 		covered := v.last - begin
-		if v.seen < guessRows { // end of the ring: continue at its beginning
+		if v.seen < guessRows { // continue at the beginning of the ring
 			if err := b.draw(ctx, t, v, 0); err != nil {
 				return 0, err
 			}
@@ -175,7 +175,7 @@ func (b *Builder) draw(ctx context.Context, t *schema.Table, v *sampler, begin u
 // sampler collects vectors.
 type sampler struct {
 	column *schema.Column
-	// seen is the number of vectors found, and most is the number of vectors to find. keep reports whether to keep the
+	// seen is the number of vectors found. most is the number of vectors to find. keep reports whether to keep the
 	// vectors. rows reports whether rows without a vector also count.
 	seen, most int
 	keep, rows bool

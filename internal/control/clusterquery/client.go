@@ -2,7 +2,7 @@
 
 // Package clusterquery sends calls to all nodes of a cluster, such as requests for their sessions.
 //
-// A query is best effort: nodes that are down, busy, or run a version without the call are reported as silent.
+// Queries are best effort. A node is reported as silent if it is down, busy, or does not support the call.
 package clusterquery
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// concurrency bounds the number of parallel queries of one call.
+// concurrency is the maximum number of parallel queries of one call.
 const concurrency = 8
 
 // Client queries the other nodes of a cluster. A nil Client belongs to a standalone node, which has no other nodes.
@@ -50,7 +50,7 @@ func (c *Client) LiveNodes() (out []topology.NodeID) {
 // Self returns the ID of this node.
 func (c *Client) Self() topology.NodeID { return c.self }
 
-// Alive reports whether a node is alive. This node always counts as alive.
+// Alive reports whether a node is alive. It always returns true for this node.
 func (c *Client) Alive(node topology.NodeID) bool { return node == c.self || c.peers.Alive(node) }
 
 // Query sends a call to one other node.
@@ -61,8 +61,8 @@ func Query[Q, A any](ctx context.Context, c *Client, node topology.NodeID, call 
 	return call.Do(ctx, &c.client, node, q)
 }
 
-// Others sends a call to the other nodes. It calls take with one response at a time. It returns the names of nodes that
-// are down, busy, or run a version without the call.
+// Others sends a call to the other nodes. It calls take with one response at a time. It returns the names of the nodes
+// that are down, busy, or do not support the call.
 func Others[Q, A any](ctx context.Context, c *Client, call *rpc.Call[Q, A], q Q, take func(A)) (silent []string) {
 	if c == nil {
 		return nil
@@ -103,8 +103,8 @@ func (c *Client) Name(node topology.NodeID) string {
 	return node.Short()
 }
 
-// All sends a call to all nodes. This node comes first and handles the call with local. silent holds the names of nodes
-// that did not respond.
+// All sends a call to all nodes. It first calls local for this node. silent holds the names of the nodes that have not
+// responded.
 func All[Q, A any](ctx context.Context, c *Client, call *rpc.Call[Q, A], q Q,
 	local func(ctx context.Context, q Q) (A, error)) (responses []A, silent []string, err error) {
 	own, err := local(ctx, q)

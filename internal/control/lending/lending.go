@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lending moves unused throughput between the partitions that share it. The leader of a partition that rejects
-// requests borrows request units from idle partitions, first on its own node and then on other nodes.
+// Package lending moves unused throughput between the partitions that share a throughput. The leader of a partition
+// that rejects requests borrows request units from idle partitions, first on its own node and then on other nodes.
 //
-// A loan reduces the budget of the lender before it increases the budget of the borrower. If a response is lost, its
-// loan is lost too, so the total never exceeds the provisioned throughput. Start reading at Lender.Run.
+// A loan reduces the budget of the lender before it increases the budget of the borrower. If a response is lost, the
+// loan is also lost, so the total never exceeds the provisioned throughput. Start reading at Lender.Run.
 package lending
 
 import (
@@ -29,7 +29,7 @@ import (
 var Call = rpc.Declare[Request, Loan](rpc.Spec{Name: "lend", Since: 3, Timeout: borrowTimeout,
 	RequestMax: rpc.SmallBytes, ResponseMax: rpc.SmallBytes})
 
-// Request is the request of a partition of a table for the unused request units of other partitions.
+// Request is a partition's request for unused request units of other partitions.
 type Request struct {
 	Partition topology.PartitionID
 	Table     uint32
@@ -65,9 +65,9 @@ func (a *Loan) UnmarshalBinary(b []byte) error {
 }
 
 const (
-	// interval is how often partitions that reject requests borrow.
+	// interval is the interval at which partitions that reject requests borrow units.
 	interval = 100 * time.Millisecond
-	// borrowTimeout bounds the time of the queries for one partition, and lendersMax bounds the number of queried
+	// borrowTimeout is the time limit of all queries for one partition. lendersMax is the maximum number of queried
 	// nodes.
 	borrowTimeout = 80 * time.Millisecond
 	lendersMax    = 8
@@ -75,7 +75,7 @@ const (
 
 var errMalformed = errors.New("malformed loan request")
 
-// Lender borrows for the partitions that this node leads, and lends to others.
+// Lender borrows units for the partitions that this node leads, and lends units to other partitions.
 type Lender struct {
 	metadata *meta.Keeper
 	host     *partition.Host
@@ -94,7 +94,7 @@ func (l *Lender) Register(s *rpc.Server) {
 	})
 }
 
-// Run borrows for the partitions that this node leads and that reject requests, until ctx ends.
+// Run borrows units, until ctx ends, for the led partitions that reject requests.
 func (l *Lender) Run(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -112,8 +112,8 @@ func (l *Lender) Run(ctx context.Context) {
 	}
 }
 
-// Borrow borrows request units for a partition from partitions on this node, and then from other nodes, until it has
-// the wanted amount.
+// Borrow borrows request units for a partition, first from partitions on this node and then from other nodes, until it
+// has borrowed the wanted amount.
 func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Units) {
 	lent := l.lend(r.ID(), r.Table(), wanted)
 	r.Throughput().TakeLoan(lent)
@@ -126,15 +126,15 @@ func (l *Lender) Borrow(ctx context.Context, r *partition.Replica, wanted ru.Uni
 		if wanted -= lent; wanted <= 0 || ctx.Err() != nil {
 			return
 		}
-		// A node that does not lend, or runs an older version, returns an error.
+		// A node that does not lend units or runs an older version returns an error.
 		loan, _ := clusterquery.Query(ctx, l.queries, node, Call, Request{r.ID(), r.Table(), wanted})
 		lent = min(loan.Lent, wanted)
 		r.Throughput().TakeLoan(lent)
 	}
 }
 
-// lend takes idle request units from the partitions that share the throughput of a table and that this node leads. The
-// units are for partition to.
+// lend takes idle request units for partition to from the partitions that this node leads and that share the throughput
+// of a table.
 func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (lent ru.Units) {
 	state, replicas := l.metadata.State(), l.host.Replicas()
 	tables := map[uint32]bool{}
@@ -157,8 +157,8 @@ func (l *Lender) lend(to topology.PartitionID, table uint32, wanted ru.Units) (l
 	return lent
 }
 
-// lenders returns, in random order, other nodes of this node's region that may lead partitions sharing the throughput
-// of a table. The sets of different regions have separate shares.
+// lenders returns, in random order, the other nodes in this node's region that may lead partitions with the same
+// throughput as a table. Replica sets of different regions have separate shares of the throughput.
 func (l *Lender) lenders(table uint32) (out []topology.NodeID) {
 	state := l.metadata.State()
 	self := state.Node(l.queries.Self())

@@ -13,12 +13,12 @@ import (
 const (
 	// Interval is the default of Limiter.Interval.
 	Interval = 10 * time.Second
-	// keysMax bounds the keys of a Limiter.
+	// keysMax is the maximum number of keys of a Limiter.
 	keysMax = 256
 )
 
-// Limiter limits the rate of log messages: it allows the first message with a key, and then one per interval. It is
-// safe for concurrent use. The zero value is ready for use outside simulations.
+// Limiter limits the rate of log messages. It allows the first message with a key, and then one message per interval.
+// It is safe for concurrent use. The zero value is ready for use outside simulations.
 type Limiter struct {
 	// Interval is the minimum time between two messages with the same key.
 	Interval time.Duration
@@ -29,7 +29,7 @@ type Limiter struct {
 	keys map[string]*state
 }
 
-// state is the time of the last message with a key, and the number of messages omitted since that time.
+// state is the time of the last message with a key and the number of messages omitted since this time.
 type state struct {
 	at      time.Time
 	omitted int
@@ -41,8 +41,8 @@ func (l *Limiter) Allow(key string) bool {
 	return ok
 }
 
-// Count reports whether to log a message with a key, and how many such messages were omitted since the last logged
-// message.
+// Count reports whether to log a message with a key. omitted is the number of messages with this key that were omitted
+// since the last logged message.
 func (l *Limiter) Count(key string) (omitted int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *Limiter) Count(key string) (omitted int, ok bool) {
 				delete(l.keys, k)
 			}
 		}
-		if len(l.keys) >= keysMax { // too many keys: treat all as one key
+		if len(l.keys) >= keysMax { // treat all keys as one key
 			key = ""
 			s = l.keys[key]
 		}

@@ -22,7 +22,7 @@ func rejectf(format string, args ...any) error {
 	return &peers.JoinRejectedError{Text: fmt.Sprintf(format, args...)}
 }
 
-// Admission admits nodes to the cluster. Set its fields before use.
+// Admission admits nodes to the cluster. The caller must set the exported fields before use.
 type Admission struct {
 	Metadata *meta.Keeper
 	Network  Network
@@ -30,8 +30,8 @@ type Admission struct {
 	Sched *sched.Scheduler
 }
 
-// CheckCompatible returns an error if a node must be kept out because of its supported levels or because it has left
-// (N1). The error is transport.ErrLevel if another version of the node would be admitted.
+// CheckCompatible returns an error if a node must be rejected because of its supported levels or because it has left
+// the cluster (N1). The error is transport.ErrLevel if another version of the node's software would be admitted.
 func CheckCompatible(s *meta.State, node topology.NodeID, levels feature.Range) error {
 	if level := s.Topology.Level(); level != 0 && !levels.Has(level) {
 		return fmt.Errorf("the cluster uses feature level %d, but node %s supports only %s: %w", level, node.Short(),
@@ -103,11 +103,11 @@ func (a *Admission) Admit(ctx context.Context, who peers.JoinRequest) (peers.Joi
 	return w, nil
 }
 
-// verifyTimeout bounds the wait for a joining node to respond at its address.
+// verifyTimeout is the maximum wait for a joining node to respond at its address.
 const verifyTimeout = 2 * time.Second
 
-// verifyAddress checks that a joining node is reachable at its address. Other nodes would wait for an unreachable
-// member.
+// verifyAddress checks that a joining node is reachable at its address, because other nodes would wait for an
+// unreachable member.
 func (a *Admission) verifyAddress(ctx context.Context, who peers.JoinRequest) error {
 	ctx, cancel := a.Sched.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
@@ -131,7 +131,7 @@ func (a *Admission) verifyAddress(ctx context.Context, who peers.JoinRequest) er
 	return nil
 }
 
-// addressOf returns the internal address of a member, or an empty string if it is not a member.
+// addressOf returns the internal address of a node, or an empty string if the node is not a member.
 func (a *Admission) addressOf(node topology.NodeID) string {
 	if n := a.Metadata.State().Node(node); n != nil && n.State != meta.Left {
 		return n.Internal
@@ -143,8 +143,7 @@ func levelsOf(n *peers.JoinRequest) feature.Range {
 	return feature.Range{Oldest: n.Oldest, Newest: n.Newest}
 }
 
-// nodeOf returns the node of a join request, and joinRequest returns the join request of a node. The member that admits
-// the node assigns its tokens and its join time.
+// nodeOf returns the node of a join request. The member that admits the node assigns the tokens and the join time.
 func nodeOf(n *peers.JoinRequest) *meta.Node {
 	return &meta.Node{
 		ID: n.Node, Internal: n.Internal, CQL: n.CQL, HTTP: n.HTTP, Region: n.Region, Zone: n.Zone, State: meta.Up,

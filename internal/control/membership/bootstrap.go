@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// IsMember reports whether a store belongs to a cluster node: it has a replica of the meta partition.
+// IsMember reports whether a store belongs to a cluster node, which has a replica of the meta partition.
 func IsMember(s *storage.Records) (bool, error) {
 	replicas, err := s.Replicas()
 	if err != nil {
@@ -29,10 +29,9 @@ func IsMember(s *storage.Records) (bool, error) {
 	return false, nil
 }
 
-// Bootstrap makes a store the first node of a cluster and keeps its data. One batch writes the node's record, a meta
-// partition with this node as its only voter, and the member lists of all replicas. Until the batch is on disk, the
-// node is standalone. After that, it can never become standalone again. The cluster starts at the feature level of the
-// store.
+// Bootstrap makes a store the first node of a cluster and keeps the data of the store. One batch writes the node's
+// record, a meta partition with this node as the only voter, and the member lists of all replicas. When the batch is on
+// disk, the node can never become standalone again. The cluster starts at the feature level of the store.
 func Bootstrap(store *storage.Store, self *meta.Node) error {
 	scan, _ := meta.Standalone(store)
 	s, err := meta.Load(scan)
@@ -83,7 +82,7 @@ func Bootstrap(store *storage.Store, self *meta.Node) error {
 	return store.Sync()
 }
 
-// checkReplicas checks that all replicas are on the node.
+// checkReplicas returns an error unless all replicas are on the node.
 func checkReplicas(m *topology.Snapshot, region string, node topology.NodeID) (*topology.Snapshot, error) {
 	for p := range m.All() {
 		set := p.SetOn(node)
@@ -97,19 +96,19 @@ func checkReplicas(m *topology.Snapshot, region string, node topology.NodeID) (*
 	return m, nil
 }
 
-// ErrNoCluster means that a node with an internal address should neither create nor join a cluster.
+// ErrNoCluster means that a node with an internal address has no option to create or join a cluster.
 var ErrNoCluster = errors.New("cannot start node: it does not belong to a cluster. Use --bootstrap to create one or " +
 	"--join HOST:PORT to join one")
 
 // StartOptions holds the cluster options with which a node starts.
 type StartOptions struct {
-	// Internal reports whether the node has an address for other nodes, Bootstrap whether it may create a cluster, and
-	// Join whether it has addresses to join a cluster.
+	// Internal reports whether the node has an address for other nodes. Bootstrap reports whether the node may create a
+	// cluster. Join reports whether the node has addresses to join a cluster.
 	Internal, Bootstrap, Join bool
 }
 
-// CheckStart rejects invalid starts: a member cannot become standalone again, and a cluster node must create or join a
-// cluster. bootstrap reports whether the store must create one.
+// CheckStart rejects invalid starts. A member cannot become standalone again, and a cluster node must create or join a
+// cluster. found reports whether the store must create a cluster.
 func CheckStart(store *storage.Store, w StartOptions) (found bool, err error) {
 	known, err := IsMember(store.Records)
 	switch {
@@ -120,7 +119,7 @@ func CheckStart(store *storage.Store, w StartOptions) (found bool, err error) {
 	case known || !w.Internal:
 		return false, nil
 	}
-	// A crash during the replacement of the meta partition's replica leaves the other replicas (see
+	// A crash during the replacement of the meta partition's replica leaves a store with other replicas only (see
 	// reconcile.LocalReconciler.Rejoin).
 	left, err := store.Replicas()
 	switch {

@@ -20,11 +20,11 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// replaceNodeHint describes the replacement of a node whose directory has lost Raft votes.
+// replaceNodeHint describes how to replace a node whose directory has lost Raft votes.
 const replaceNodeHint = "remove the node from the cluster (ilion node decommission) and start it on an empty " +
 	"directory with --join"
 
-// LogDir is the subdirectory of a data directory that holds the Raft logs.
+// LogDir is the subdirectory of a data directory that contains the Raft logs.
 const LogDir = "raft"
 
 // LogOwner returns the name of the data directory to which a log belongs.
@@ -32,8 +32,8 @@ func LogOwner(id storage.Identity) []byte {
 	return binary.BigEndian.AppendUint64(append(id.Cluster[:], id.Node[:]...), id.CreationID)
 }
 
-// OpenLog opens the Raft log in dir, a subdirectory of the data directory, if it belongs to the store. It also starts a
-// new incarnation of the data directory. It never creates a log in place of a missing one (N2).
+// OpenLog opens the Raft log in dir, a subdirectory of the data directory, if the log belongs to the store. It also
+// starts a new incarnation of the data directory. It never replaces a missing log (N2).
 func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Store, *incarnation.Directory, error) {
 	directory, err := incarnation.Open(store)
 	if err != nil {
@@ -59,9 +59,9 @@ func OpenLog(store *storage.Store, dir string, o raftlog.Options) (*raftlog.Stor
 	return log, directory, nil
 }
 
-// DirectoryGuard keeps cloned and rolled-back data directories out of the cluster (N2). It rejects such directories of
-// other nodes when they connect. It stops this node if other nodes, or its own log, know a later state of its
-// directory. Set its fields before use.
+// DirectoryGuard keeps cloned and rolled-back data directories out of the cluster (N2). It rejects nodes with such
+// directories when they connect. It stops this node if another node or the local log contains a later state of this
+// node's directory. The caller must set the exported fields before use.
 type DirectoryGuard struct {
 	// Dir is the name of the data directory.
 	Dir       string
@@ -71,7 +71,7 @@ type DirectoryGuard struct {
 	Log       *slog.Logger
 }
 
-// Admit rejects nodes that have left, and data directories that do not continue their known state.
+// Admit rejects nodes that have left the cluster and data directories that do not continue their known state.
 func (o *DirectoryGuard) Admit(p transport.Peer) error {
 	var recorded incarnation.Start
 	if s := o.Node.State(); s != nil {
@@ -92,7 +92,7 @@ func (o *DirectoryGuard) Admit(p transport.Peer) error {
 		return err
 	case accepted:
 		return nil
-	case l.Number <= 1: // a new directory with the identity of an older one
+	case l.Number <= 1: // a new directory with the identity of an older directory
 		return copyErrorf("another process has this identity: node %s is already a member, with another data "+
 			"directory that contains "+
 			"its Raft votes. Give the new directory its own identity (ilion cert node), and decommission %s if its "+
@@ -105,14 +105,14 @@ func (o *DirectoryGuard) Admit(p transport.Peer) error {
 		"directory if it exists; otherwise, %s", p.Node.Short(), max(recorded.Number, l.Number), replaceNodeHint)
 }
 
-// FormerClusterSetting returns the name of the setting that records when the cluster with the given ID was recovered to
-// this cluster.
+// FormerClusterSetting returns the name of the setting that contains the time at which the cluster with the given ID
+// was recovered as this cluster.
 func FormerClusterSetting(cluster [16]byte) string {
 	return "recovered/" + hex.EncodeToString(cluster[:])
 }
 
-// FormerCluster returns the message for a node that connects as a member of the cluster that existed before the
-// recovery of this cluster. It returns an empty string if the cluster ID is unknown.
+// FormerCluster returns the message for a node that connects as a member of a cluster that was recovered as this
+// cluster. It returns an empty string if the cluster ID is unknown.
 func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topology.NodeID) string {
 	s := o.Node.State()
 	if s == nil {
@@ -132,7 +132,7 @@ func (o *DirectoryGuard) FormerCluster(cluster transport.ClusterID, node topolog
 		"a cluster. Start it on an empty directory with --join", node.Short(), at)
 }
 
-// RecordStart records the start of an admitted member before any of its messages is processed.
+// RecordStart records the start of an admitted member. It must be called before messages of the member are processed.
 func (o *DirectoryGuard) RecordStart(p transport.Peer) {
 	l, err := incarnation.Decode([]byte(p.History))
 	if s := o.Node.State(); err == nil && s != nil && s.Node(p.Node) != nil {
@@ -143,7 +143,8 @@ func (o *DirectoryGuard) RecordStart(p transport.Peer) {
 	}
 }
 
-// HandleUnreachable stops this node if a node that rejected it knows a later state of its data directory.
+// HandleUnreachable stops this node if another node has rejected this node because of a later state of the data
+// directory.
 func (o *DirectoryGuard) HandleUnreachable(err error) {
 	if refused := (*transport.Refused)(nil); errors.As(err, &refused) && refused.ByPeer &&
 		errors.Is(err, transport.ErrCopiedDirectory) {
@@ -151,7 +152,8 @@ func (o *DirectoryGuard) HandleUnreachable(err error) {
 	}
 }
 
-// ExplainOpenError adds the name of the log to the error if replica sets cannot be opened because the log lost entries.
+// ExplainOpenError adds the name of the log to an error if replica sets cannot be opened because the log has lost
+// entries.
 func (o *DirectoryGuard) ExplainOpenError(err error) error {
 	if errors.Is(err, raftgroup.ErrLostLog) {
 		return fmt.Errorf("%s: %w. Restore the matching directory. If it is lost, %s", o.Dir, err, replaceNodeHint)
@@ -159,8 +161,9 @@ func (o *DirectoryGuard) ExplainOpenError(err error) error {
 	return err
 }
 
-// HandleGroupFailure stops the node because its replica sets have failed. It marks a log that lost entries as unusable,
-// because the next start would vote before it detected the loss.
+// HandleGroupFailure stops the node because its replica sets have failed. If the log has lost entries,
+// HandleGroupFailure marks the log as unusable, because the node could otherwise vote after the next start before it
+// detects the loss.
 func (o *DirectoryGuard) HandleGroupFailure(err error) {
 	if errors.Is(err, raftgroup.ErrLostLog) {
 		if failed := o.Directory.Reject(err.Error()); failed != nil {
@@ -172,7 +175,7 @@ func (o *DirectoryGuard) HandleGroupFailure(err error) {
 	o.Node.Fail(err)
 }
 
-// copyErrorf returns a transport.ErrCopiedDirectory with another text.
+// copyErrorf returns an error with the given text that wraps transport.ErrCopiedDirectory.
 func copyErrorf(format string, args ...any) error { return &copyError{fmt.Sprintf(format, args...)} }
 
 type copyError struct{ text string }

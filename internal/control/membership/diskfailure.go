@@ -15,7 +15,7 @@ func ExplainDiskFailure(data string, err error) error {
 	switch {
 	case data == "":
 		return err
-	case errors.Is(err, syscall.ENOSPC): // any file may be the first to be affected by the failure
+	case errors.Is(err, syscall.ENOSPC): // a full disk may affect any file first
 		return fmt.Errorf("the disk of %s is full: nothing that was acknowledged is lost, the node can be started when there "+
 			"is more space: %w", data, err)
 	case errors.Is(err, partition.ErrStopped):

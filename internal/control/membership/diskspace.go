@@ -14,17 +14,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// spaceInterval is the interval at which the node checks which disks are full. Other nodes report as often.
+// spaceInterval is the interval at which the node checks which disks are full. It equals the interval of reports.
 const spaceInterval = time.Second
 
 // diskSpace holds the disk states of the cluster's nodes.
 type diskSpace struct {
-	// full holds the nodes that reject writes. lowSpace holds the nodes with less than placement.FreeMin free.
+	// full holds the nodes that reject writes. lowSpace holds the nodes with less free space than placement.FreeMin.
 	full, lowSpace map[topology.NodeID]bool
 }
 
-// FollowDisks passes the nodes with almost full disks, and the nodes that should not lead, to the replicas on this node
-// until ctx ends. A node with low disk space truncates its logs and gives up leaderships before it must reject writes.
+// FollowDisks informs the local replicas of nodes with almost full disks and of nodes that should not lead, until ctx
+// ends. A node with low disk space truncates its logs and transfers its leaderships before it must reject writes.
 func (m *Member) FollowDisks(ctx context.Context) {
 	was := false
 	for m.Sched.Sleep(ctx, spaceInterval) == nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package membership manages how a node joins a cluster, stays a member, and leaves.
+// Package membership manages the nodes of a cluster, from joining to leaving.
 //
 //	Bootstrap          makes a store the first node of a cluster and keeps its data
 //	Joiner             asks a cluster to admit this node and waits for the metadata
@@ -13,13 +13,12 @@
 //
 // Guarantees:
 //
-//   - (N1) A node is a member from the time the metadata contains it until the metadata says that it has Left. It never
-//     returns with the same ID.
-//   - (N2) A data directory is one node. Another directory with the same certificate, or a running copy of the directory,
-//     is rejected.
-//   - (N3) Data of one cluster, or of a standalone node, never gets into another cluster.
-//   - (N4) A node that the other nodes need cannot be decommissioned.
+//   - (N1) A node is a member while the metadata contains the node in a state other than Left. A node that has Left
+//     never returns with the same ID.
+//   - (N2) A node has one data directory. Another directory with the same certificate or a running copy of the
+//     directory is rejected.
+//   - (N3) Data of a cluster or a standalone node never enters another cluster.
+//   - (N4) A node cannot be decommissioned if the remaining nodes cannot hold its replicas.
 //
-// Package peers determines whether a member is alive; the metadata does not contain this information. Start reading at
-// Joiner.Run.
+// Package peers determines whether a member is alive. Start reading at Joiner.Run.
 package membership

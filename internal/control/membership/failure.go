@@ -16,17 +16,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// errOnlySelf is returned if --join names only this node.
+// errOnlySelf means that --join contains only this node.
 var errOnlySelf = errors.New("--join names this node itself: specify the internal address of another node, or use " +
 	"--bootstrap to create a cluster")
 
-// isPermanent reports whether a join failure persists without intervention: a wrong node responded, or the node
-// rejected this node.
+// isPermanent reports whether a join failure persists without intervention. Examples are a response from a wrong node
+// and a rejection.
 func isPermanent(err error) bool {
 	var refused *transport.Refused
 	switch {
 	case errors.Is(err, transport.ErrDuplicateNode), errors.Is(err, transport.ErrBusy):
-		return false // a process that has just ended may still count as running
+		return false // another process that has just ended may still count as running
 	case errors.As(err, &refused), errors.Is(err, transport.ErrHandshake), errors.Is(err, errOnlySelf):
 		return true
 	}

@@ -19,14 +19,15 @@ import (
 )
 
 const (
-	// attemptTimeout bounds one attempt to reach a node of the cluster; joinPause is the pause between attempts.
+	// attemptTimeout is the time limit of one attempt to reach a node of the cluster. joinPause is the pause between
+	// attempts.
 	attemptTimeout = 5 * time.Second
 	joinPause      = 500 * time.Millisecond
-	// firstAttemptTimeout bounds the attempts of the first round. A node that is itself looking for the cluster does
-	// not respond, but other nodes may.
+	// firstAttemptTimeout is the time limit of the attempts in the first round. It is short because a node that is
+	// searching for the cluster does not respond, but other nodes may respond.
 	firstAttemptTimeout = 500 * time.Millisecond
-	// joinAttempts is the number of attempts if the cluster responds with errors. duplicateAttempts is the number of
-	// attempts if it knows the node from another process.
+	// joinAttempts is the maximum number of attempts if the cluster responds with errors. duplicateAttempts is the
+	// maximum number of attempts if another process of the node is connected to the cluster.
 	joinAttempts      = 20
 	duplicateAttempts = 10
 )
@@ -38,14 +39,14 @@ type Network interface {
 	Discover(ctx context.Context, address string) (transport.Peer, error)
 	// SetAddress sets the address of a node.
 	SetAddress(node topology.NodeID, address string)
-	// Forget closes the connections to a node that has left permanently.
+	// Forget closes the connections to a node that has permanently left the cluster.
 	Forget(node topology.NodeID)
 }
 
-// ClusterQuery returns the cluster of the node at an address. The calling node needs no identity.
+// ClusterQuery returns the cluster ID of the node at an address. The caller needs no identity.
 type ClusterQuery func(ctx context.Context, address string) (transport.ClusterID, error)
 
-// ClusterFinder finds the cluster to join. Set its fields before use.
+// ClusterFinder finds the cluster to join. The caller must set the exported fields before use.
 type ClusterFinder struct {
 	// Addresses holds internal addresses of other nodes.
 	Addresses    []string
@@ -55,8 +56,8 @@ type ClusterFinder struct {
 	Sched *sched.Scheduler
 }
 
-// FindCluster returns the ID of the cluster to join from the first node that responds. It waits indefinitely unless
-// waiting is useless.
+// FindCluster returns the ID of the cluster to join from the first node that responds. It waits indefinitely unless an
+// error is permanent.
 func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, error) {
 	if len(k.Addresses) == 0 {
 		return transport.ClusterID{}, errOnlySelf
@@ -87,7 +88,8 @@ func (k *ClusterFinder) FindCluster(ctx context.Context) (transport.ClusterID, e
 	}
 }
 
-// Joiner admits a node to its cluster, and reconnects it after a restart. Set its fields before use.
+// Joiner joins a node to its cluster and reconnects the node after a restart. The caller must set the exported fields
+// before use.
 type Joiner struct {
 	ClusterFinder
 	// Cluster is the cluster of the node.
@@ -101,7 +103,7 @@ type Joiner struct {
 	}
 }
 
-// Run waits until the node has the cluster's metadata. Unless known is set, it first asks the cluster to admit the
+// Run waits until the node has the cluster's metadata. Unless known is set, it first requests the admission of the
 // node.
 func (j *Joiner) Run(ctx context.Context, known bool) error {
 	if !known {
@@ -144,14 +146,14 @@ func (j *Joiner) requestJoin(ctx context.Context) error {
 	}
 }
 
-// giveUp reports whether another attempt is useless after the given number of retries.
+// giveUp reports whether another attempt is useless. attempt is the number of previous retries.
 func giveUp(err error, attempt int) bool {
 	remote, refusal := (*transport.RemoteError)(nil), (*peers.JoinRejectedError)(nil)
 	return errors.As(err, &refusal) || isPermanent(err) || errors.As(err, &remote) && attempt > joinAttempts ||
 		errors.Is(err, transport.ErrDuplicateNode) && attempt > duplicateAttempts
 }
 
-// tryAddresses requests admission from one node after another.
+// tryAddresses requests admission from the known nodes, one after the other.
 func (j *Joiner) tryAddresses(ctx context.Context) error {
 	if len(j.Addresses) == 0 {
 		return errOnlySelf
@@ -183,7 +185,7 @@ func (j *Joiner) ask(ctx context.Context, address string) (peers.JoinResponse, e
 	return peers.Join(ctx, &rpc.Client{Caller: j.Network, Sched: j.Sched}, p.Node, joinRequest(j.Node.Record()))
 }
 
-// discover connects to the node at an address, so that each node knows the address of the other node.
+// discover connects to the node at an address, so that both nodes learn each other's addresses.
 func (j *Joiner) discover(ctx context.Context, address string) error {
 	ctx, cancel := j.Sched.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -191,13 +193,13 @@ func (j *Joiner) discover(ctx context.Context, address string) error {
 	return err
 }
 
-// awaitMetadata waits for the metadata, which the leader of the meta partition sends. A node that was admitted and
-// stopped before it received the metadata knows no other node when it starts again.
+// awaitMetadata waits for the metadata from the leader of the meta partition. If again is set, it also connects to the
+// known addresses, because a node that stopped before it received the metadata knows no other nodes.
 func (j *Joiner) awaitMetadata(ctx context.Context, again bool) error {
 	for j.Metadata.State().Version == 0 {
 		for _, address := range j.Addresses {
 			if again {
-				_ = j.discover(ctx, address) // a node that cannot be reached may still reach this node
+				_ = j.discover(ctx, address) // an unreachable node may still reach this node
 			}
 		}
 		wait, cancel := j.Sched.WithTimeout(ctx, lograte.Interval)
@@ -215,8 +217,8 @@ func (j *Joiner) awaitMetadata(ctx context.Context, again bool) error {
 	return nil
 }
 
-// checkOtherClusters returns an error if this node is a cluster of one and --join names a node of another cluster: both
-// were created with --bootstrap.
+// checkOtherClusters returns an error if this node is the only node of its cluster and --join contains a node of
+// another cluster. Both clusters were then created with --bootstrap.
 func (j *Joiner) checkOtherClusters(ctx context.Context) error {
 	if len(j.Metadata.State().Nodes) != 1 {
 		return nil
@@ -234,7 +236,7 @@ func (j *Joiner) checkOtherClusters(ctx context.Context) error {
 	return nil
 }
 
-// DiscoverPeers connects to the addresses given in --join, in case all nodes have changed their addresses since they
+// DiscoverPeers connects to the addresses in --join, because all nodes may have changed their addresses since they
 // stopped.
 func (j *Joiner) DiscoverPeers(ctx context.Context) {
 	for _, address := range j.Addresses {

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// RaiseLevel raises the feature level of a cluster to the newest level that all nodes support, and returns it. This
-// cannot be undone: versions that do not support the level are rejected from then on. The leaders of partitions raise
-// the levels of their partitions soon after.
+// RaiseLevel raises the feature level of a cluster to the newest level that all nodes support, and returns this level.
+// The change cannot be undone. The cluster then rejects versions that do not support the level. The leaders of
+// partitions then raise the levels of their partitions.
 func RaiseLevel(ctx context.Context, records *meta.Keeper) (feature.Level, error) {
 	s, err := records.Update(ctx, (*meta.State).WithRaisedLevel)
 	if err != nil {
@@ -23,8 +23,9 @@ func RaiseLevel(ctx context.Context, records *meta.Keeper) (feature.Level, error
 	return s.Topology.Level(), nil
 }
 
-// RaiseStandaloneLevel raises the feature level of a standalone node, first of its directory and then of its
-// partitions, and returns it. A start calls it with the directory's level to complete a raise that a crash interrupted.
+// RaiseStandaloneLevel raises the feature level of a standalone node's directory, then raises the levels of the
+// partitions, and returns the level. At a start, the node calls it with the directory's level to complete an
+// interrupted raise.
 func RaiseStandaloneLevel(ctx context.Context, store *storage.Directory, host *partition.Host,
 	to feature.Level) (feature.Level,
 	error) {
@@ -43,14 +44,15 @@ func RaiseStandaloneLevel(ctx context.Context, store *storage.Directory, host *p
 	return level, nil
 }
 
-// Levels determines the feature level with which nodes write.
+// Levels determines the feature level with which nodes write data.
 type Levels struct {
 	Metadata *meta.Keeper
-	// Store is the store of a standalone node. It is nil in a cluster, whose level is in the metadata.
+	// Store is the store of a standalone node. It is nil in a cluster, because the metadata contains the level of a
+	// cluster.
 	Store *storage.Store
 }
 
-// Of returns the feature level in a state.
+// Of returns the feature level for a state of the metadata.
 func (l Levels) Of(s *meta.State) feature.Level {
 	if l.Store != nil {
 		return l.Store.Level()

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// agreementTimeout is the time for which a schema change waits for the other nodes to receive it.
+	// agreementTimeout is the maximum time for which a schema change waits until all nodes have received the change.
 	agreementTimeout = time.Second
-	// acquireTimeout bounds the wait in the queue of metadata writers. After that, the change is attempted without the
-	// queue.
+	// acquireTimeout is the maximum wait in the queue of metadata writers. After this time, the change is attempted
+	// without the queue.
 	acquireTimeout = 2 * time.Second
 )
 
-// Node is this node. It provides what other nodes must know about it.
+// Node is this node.
 type Node interface {
 	// Record returns the node's record without its tokens and its join time.
 	Record() *meta.Node
@@ -36,17 +36,17 @@ type Node interface {
 	Fail(reason error)
 }
 
-// Member represents this node in its cluster. It handles the calls of other members, queries them about the metadata,
-// and tracks the nodes that join and leave. Set its fields before use.
+// Member represents this node in its cluster. It handles the calls of other members, queries the other members for the
+// metadata, and tracks the nodes that join and leave. The caller must set the exported fields before use.
 type Member struct {
 	Self    topology.NodeID
 	Host    *partition.Host
 	Peers   *peers.Peers
 	Network Network
-	// Metadata is set before it is used, right after loading.
+	// Metadata is set after the metadata has been loaded.
 	Metadata *meta.Keeper
 	Node     Node
-	// Loads measures the replicas on this node. It is nil if they are not measured.
+	// Loads measures the replicas on this node. It is nil if the replicas are not measured.
 	Loads *LoadTracker
 	// RebuildDelay is the time for which a node may be down before its replicas are rebuilt on other nodes.
 	RebuildDelay time.Duration
@@ -59,8 +59,8 @@ type Member struct {
 	stats ClusterStats
 }
 
-// AwaitAgreement waits until the other nodes have a version of the metadata, and logs the nodes that did not confirm it
-// in time.
+// AwaitAgreement waits until the other nodes have a version of the metadata. It logs the nodes that have not confirmed
+// the version in time.
 func (m *Member) AwaitAgreement(ctx context.Context, version uint64) {
 	ctx, cancel := m.Sched.WithTimeout(ctx, agreementTimeout)
 	defer cancel()
@@ -76,7 +76,8 @@ func (m *Member) LeadsMeta() bool {
 	return r != nil && r.Leading()
 }
 
-// AcquireFromLeader queues a metadata change on the node that leads the meta partition, and returns the version there.
+// AcquireFromLeader queues a metadata change on the node that leads the meta partition, and returns this node's
+// metadata version.
 func (m *Member) AcquireFromLeader(ctx context.Context) (version uint64, err error) {
 	ctx, cancel := m.Sched.WithTimeout(ctx, acquireTimeout)
 	defer cancel()
@@ -95,8 +96,8 @@ func (m *Member) AcquireFromLeader(ctx context.Context) (version uint64, err err
 	return a.Version, err
 }
 
-// LatestVersion returns a metadata version that contains every change acknowledged before the call: the version of the
-// replica on this node after it has caught up with its leader. See meta.Options.
+// LatestVersion returns a metadata version that contains every change acknowledged before the call. It waits until the
+// local replica has caught up with the leader. See meta.Options.
 func (m *Member) LatestVersion(ctx context.Context) (version uint64, err error) {
 	r := m.Host.Replica(topology.MetaPartition)
 	if r == nil {
@@ -127,15 +128,15 @@ func (m *Member) View() placement.View {
 	return v
 }
 
-// MetadataChanged updates connections and reports when nodes or their addresses change. left reports whether this node
-// has been removed from the cluster.
+// MetadataChanged updates the connections to nodes after a change of the metadata. left reports whether this node has
+// been removed from the cluster.
 func (m *Member) MetadataChanged(old, next *meta.State) (left bool) {
 	var nodes []topology.NodeID
 	for _, node := range next.Nodes {
 		if node.State != meta.Left {
 			nodes = append(nodes, node.ID)
-			// If a node has moved and cannot update its record yet, the address that it sends when it connects is newer
-			// than the record.
+			// If a node cannot update its record yet, the address in its handshake may be newer than the address in the
+			// record.
 			if was := old.Node(node.ID); node.ID != m.Self && (was == nil || was.Internal != node.Internal) {
 				m.Network.SetAddress(node.ID, node.Internal)
 			}

@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// bootstrapWait is the time for which a bootstrapping node looks for an existing cluster. It exceeds the differences
-// between start times of nodes started together, and the time until a DNS name is published.
+// bootstrapWait is the time for which a bootstrapping node searches for an existing cluster. It must exceed the
+// differences between the start times of nodes that start together and the time until a DNS name is published.
 const bootstrapWait = 10 * time.Second
 
-// NoClusterFound reports whether no address belongs to a node of a cluster: no node responds for ten seconds.
-// Orchestrators start all nodes with the same options, --bootstrap and --join, so the first node must find out whether
-// its disk is new and the cluster exists. A response of a node that cannot be joined is an error, because a second
-// cluster would hide the data of an existing cluster.
+// NoClusterFound reports whether no node of a cluster responds for ten seconds. Orchestrators start all nodes with
+// --bootstrap and --join, so the first node must determine whether the cluster already exists. NoClusterFound returns
+// an error if this node cannot join the responding node, because a second cluster would hide the data of the existing
+// cluster.
 func (k *ClusterFinder) NoClusterFound(ctx context.Context) (bool, error) {
 	if len(k.Addresses) == 0 {
 		return true, nil

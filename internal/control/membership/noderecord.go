@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// NodeRecordUpdater keeps the node's own record current: addresses may change with a restart, and a restart ends a
-// drain. Set its fields before calling Run.
+// NodeRecordUpdater updates the node's own record after a restart. A restart may change addresses, and it ends a drain.
+// The caller must set the exported fields before it calls Run.
 type NodeRecordUpdater struct {
 	Metadata *meta.Keeper
 	Node     Node

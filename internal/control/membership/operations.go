@@ -15,18 +15,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NodeOperations changes the intended states of nodes. Set its fields before use.
+// NodeOperations changes the intended states of nodes. The caller must set the exported fields before use.
 type NodeOperations struct {
 	Metadata *meta.Keeper
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// requestTimeout bounds the wait for a metadata change.
+// requestTimeout is the maximum wait for a metadata change.
 const requestTimeout = 10 * time.Second
 
 // SetState changes the intended state of a node to Draining, Leaving, or back to Up. name is a prefix of the node's ID.
-// SetState returns a message that describes what happens next.
+// SetState returns a message that describes the effect of the change.
 func (o *NodeOperations) SetState(ctx context.Context, name string, to meta.NodeState) (string, error) {
 	ctx, cancel := o.Sched.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func Find(s *meta.State, name string) (*meta.Node, error) {
 	return nil, fmt.Errorf("cannot find node: no node ID starts with %q. Run \"ilion status\" to list the nodes", name)
 }
 
-// countRemaining returns the number of nodes that remain in a node's region after the node has left.
+// countRemaining returns the number of nodes that remain in the region of a leaving node.
 func countRemaining(s *meta.State, leaver *meta.Node) (n int) {
 	for _, o := range s.Nodes {
 		if o.ID != leaver.ID && o.Region == leaver.Region && (o.State == meta.Up || o.State == meta.Draining) {
@@ -110,8 +110,8 @@ func countRemaining(s *meta.State, leaver *meta.Node) (n int) {
 	return n
 }
 
-// checkCancel rejects a cancellation that comes too late: a node without a replica of the meta partition no longer
-// receives the metadata.
+// checkCancel returns an error if a decommission can no longer be canceled, because the node has no replica of the meta
+// partition.
 func checkCancel(s *meta.State, n *meta.Node) error {
 	switch p := s.Topology.Meta(); {
 	case n.State == meta.Up:
@@ -122,8 +122,8 @@ func checkCancel(s *meta.State, n *meta.Node) error {
 	return nil
 }
 
-// checkDecommission rejects a decommission that could never finish: replica sets of three or four voters keep at least
-// three, on nodes of their regions.
+// checkDecommission rejects a decommission that could never finish, because a replica set of three or four voters needs
+// at least three nodes in its region.
 func checkDecommission(s *meta.State, leaver *meta.Node) error {
 	stay := countRemaining(s, leaver)
 	voters, sets := votersIn(s.Topology, leaver.Region)
@@ -138,7 +138,8 @@ func checkDecommission(s *meta.State, leaver *meta.Node) error {
 	return nil
 }
 
-// votersIn returns the largest number of voters of a replica set in a region, and whether the region has replica sets.
+// votersIn returns the maximum number of voters of a replica set in a region. sets reports whether the region has
+// replica sets.
 func votersIn(m *topology.Snapshot, region string) (most int, sets bool) {
 	for p := range m.All() {
 		if set := p.Set(region); set != nil {

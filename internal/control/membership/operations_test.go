@@ -50,8 +50,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestMayLeave checks N4: a node may not leave if it is the last node, or if the replica sets could then not keep
-// three voters.
+// TestMayLeave checks that a node cannot leave if it is the last node or if the replica sets could not keep three
+// voters (N4).
 func TestMayLeave(t *testing.T) {
 	id := func(i int) topology.NodeID { return topology.NodeID{byte(i + 1)} }
 	for _, c := range []struct {

@@ -23,16 +23,16 @@ func RegionNumber(s *meta.State, name string) (uint32, error) {
 		"(ilion region add %s), or start the node with --region %s", name, name, home)
 }
 
-// Directory is the identity of a data directory. It is a *storage.Store.
+// Directory provides access to the region of a data directory. *storage.Store implements it.
 type Directory interface {
-	// Region returns the number of the region of the directory, or 0 if it has none.
+	// Region returns the number of the region of the directory, or 0 for the home region.
 	Region() uint32
 	// SetRegion durably sets the number.
 	SetRegion(number uint32) error
 }
 
 // CheckRegion checks that a data directory belongs to the region of its node, and records the number of the region in
-// it. If the region has been removed and added again since the node joined, its number is different.
+// the directory. The number differs if the region has been removed and added again since the node joined.
 func CheckRegion(s *meta.State, region string, d Directory) error {
 	number, err := RegionNumber(s, region)
 	if err != nil {

@@ -19,8 +19,8 @@ func (f *regionFile) SetRegion(number uint32) error {
 	return nil
 }
 
-// TestRegionOfDirectory checks that a node may be in the home region or in a registered region, that its directory
-// keeps the number of the region, and that the directory does not fit a region with another number.
+// TestRegionOfDirectory checks that a node may be in the home region or in a registered region. The node's directory
+// must contain the number of the region, and must be rejected in a region with another number.
 func TestRegionOfDirectory(t *testing.T) {
 	m, err := topology.New().AddMeta([]topology.Place{{Region: "us", Nodes: []topology.NodeID{{1}}}})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Rejections logs failed connections: nodes rejected by this node, and nodes that reject this one. It also detects
-// other processes with this node's ID. It is safe for concurrent use.
+// Rejections logs rejected connections, both of other nodes and of this node. It also detects other processes with this
+// node's ID. It is safe for concurrent use.
 type Rejections struct {
 	log       *slog.Logger
 	node      Node
@@ -24,11 +24,11 @@ type Rejections struct {
 	duplicate duplicateWatch
 }
 
-// duplicateIntervals is the number of silence periods for which other nodes must report this node's ID as taken before
-// the report counts. Nodes need less time to notice the end of an earlier process.
+// duplicateIntervals is the number of silence periods for which other nodes must report a duplicate of this node's ID
+// before the node stops. Nodes detect the end of an earlier process within less time.
 const duplicateIntervals = 3
 
-// NewRejections returns Rejections that stop node when another process uses its ID. silence is the timeout of a
+// NewRejections returns Rejections that stop node if another process uses the node's ID. silence is the timeout of a
 // connection without traffic.
 func NewRejections(log *slog.Logger, silence time.Duration, node Node) *Rejections {
 	return &Rejections{log: log, node: node, duplicate: duplicateWatch{threshold: duplicateIntervals * silence}}
@@ -52,7 +52,7 @@ func (s *Rejections) LogRejected(remote string, err error) {
 		attrs...)
 }
 
-// rejectionKind returns the reason without the parts that differ between connections.
+// rejectionKind returns the reason for a rejection without the parts that differ between connections.
 func rejectionKind(err error) string {
 	if refused := (*transport.Refused)(nil); errors.As(err, &refused) {
 		return refused.Reason.Error()
@@ -70,7 +70,7 @@ func rejectionKind(err error) string {
 	return err.Error()
 }
 
-// LogUnreachable logs that a node cannot be reached. It warns if the cause is likely to need intervention.
+// LogUnreachable logs that a node cannot be reached. It logs a warning if the cause probably requires intervention.
 func (s *Rejections) LogUnreachable(node topology.NodeID, address string, err error) {
 	s.checkDuplicate(err)
 	level := slog.LevelDebug
@@ -99,7 +99,7 @@ func (w *duplicateWatch) rejected(now time.Time) bool {
 	return now.Sub(w.first) > w.threshold
 }
 
-// checkDuplicate stops the node if other nodes keep reporting its ID as taken.
+// checkDuplicate stops the node if other nodes repeatedly report a duplicate of its ID.
 func (s *Rejections) checkDuplicate(err error) {
 	if refused := (*transport.Refused)(nil); !errors.As(err, &refused) || !refused.ByPeer ||
 		!errors.Is(err, transport.ErrDuplicateNode) {

@@ -17,7 +17,7 @@ import (
 const (
 	// statsTTL is the time for which the stats of replicas are cached.
 	statsTTL = 5 * time.Second
-	// loadHalfLife is the time after which a measured load has half its weight.
+	// loadHalfLife is the time after which the weight of a measured load is halved.
 	loadHalfLife = time.Minute
 )
 
@@ -34,8 +34,8 @@ type LoadTracker struct {
 	rates      map[topology.PartitionID]loadRate
 }
 
-// NewLoadTracker returns a LoadTracker. capacity is the number of bytes that the node has room for, or 0 for the size
-// of its disk.
+// NewLoadTracker returns a LoadTracker. capacity is the number of bytes that the node can store. If capacity is 0, the
+// size of the disk applies.
 func NewLoadTracker(host *partition.Host, store *storage.Store, capacity uint64) *LoadTracker {
 	return &LoadTracker{host: host, store: store, capacity: capacity}
 }
@@ -47,8 +47,8 @@ type loadRate struct {
 	rate    float64
 }
 
-// next returns the rate at a later measurement. A replica that replaced another replica counts from zero, so it keeps
-// the previous rate for the first interval.
+// next returns the rate at a later measurement. If the replica has replaced another replica, next returns the previous
+// rate for the first interval, because the new replica counts from zero.
 func (p loadRate) next(replica topology.ReplicaID, units ru.Units, elapsed time.Duration) loadRate {
 	next := loadRate{replica, units, p.rate}
 	if replica == p.replica {
@@ -58,7 +58,7 @@ func (p loadRate) next(replica topology.ReplicaID, units ru.Units, elapsed time.
 	return next
 }
 
-// Stats returns the stats of the replicas in a topology, which are cached for some seconds.
+// Stats returns the stats of the local replicas in a topology. The stats are cached for statsTTL.
 func (w *LoadTracker) Stats(m *topology.Snapshot) peers.NodeStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *LoadTracker) Stats(m *topology.Snapshot) peers.NodeStats {
 		rates[p.ID] = is
 		bytes, err := w.store.DiskBytes(p.Span.Keys(p.Table))
 		if err != nil {
-			continue // reported with the next measurement
+			continue // the next measurement includes this replica
 		}
 		h.Replicas = append(h.Replicas, peers.ReplicaStats{Partition: p.ID, Bytes: bytes, Load: uint64(is.rate)})
 	}
@@ -86,7 +86,7 @@ func (w *LoadTracker) Stats(m *topology.Snapshot) peers.NodeStats {
 	return h
 }
 
-// room returns the number of bytes that this node has room for, or 0 if unknown.
+// room returns the number of bytes that this node can store, or 0 if this number is unknown.
 func (w *LoadTracker) room() uint64 {
 	if w.capacity > 0 {
 		return w.capacity

@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// TestPaceOfReplacedReplica checks the load of a replica that replaces another replica of the same partition on a
-// node. The new replica has counted less work than the previous replica, but its load must not be negative. A negative
-// load would be reported as the highest possible load, and all other replicas would move away from the node and back.
+// TestPaceOfReplacedReplica checks the load of a replica that replaces another replica of the same partition on a node.
+// The new replica has counted less work than the previous replica, but its load must not be negative. Otherwise, the
+// load would be reported as the highest possible load, and other replicas would move away from the node.
 func TestPaceOfReplacedReplica(t *testing.T) {
 	p := loadRate{}.next(7, 1000*ru.Unit, 5*time.Second)
 	if p.rate != 0 {

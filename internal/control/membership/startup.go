@@ -17,18 +17,18 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Startup decides whether a node stands alone, creates a cluster, joins a cluster, or is already a member. Set its
-// fields before use. Its methods may change Bootstrap and Join.
+// Startup determines whether a node is standalone, creates a cluster, joins a cluster, or is already a member. The
+// caller must set the exported fields before use. The methods may change Bootstrap and Join.
 type Startup struct {
 	// Internal is the configured address of the listener for other nodes, or empty on a standalone node. Addresses are
 	// the addresses at which other nodes reach this node.
 	Internal  string
 	Addresses []string
-	// Bootstrap is set if the node may create a cluster. Join lists addresses of nodes of the cluster, which may
+	// Bootstrap reports whether the node may create a cluster. Join lists addresses of nodes in the cluster, which may
 	// include this node.
 	Bootstrap bool
 	Join      []string
-	// Certified is the node ID in the certificate of the node, or nil.
+	// Certified is the node ID in the node's certificate, or nil.
 	Certified *topology.NodeID
 	// Secret returns an error if the secret to join a cluster is missing.
 	Secret interface{ Check() error }
@@ -48,8 +48,8 @@ func (s *Startup) Finder() ClusterFinder {
 	return f
 }
 
-// Identity returns the identity of a new store in a directory, which is empty for an in-memory store. If the node joins
-// a cluster, Identity waits for a node of the cluster, and its level is oldest.
+// Identity returns the identity of a new store in a directory. dir is empty for an in-memory store. If the node joins a
+// cluster, Identity waits for a node of the cluster, and the level of the identity is oldest.
 func (s *Startup) Identity(ctx context.Context, dir string, oldest feature.Level) (id storage.Identity, err error) {
 	if s.Certified != nil {
 		id.Node = *s.Certified
@@ -71,14 +71,14 @@ func (s *Startup) Identity(ctx context.Context, dir string, oldest feature.Level
 	if founds, err := s.decideBootstrap(ctx); err != nil || founds {
 		return id, err
 	}
-	id.Level = oldest // the cluster's level follows with its metadata
+	id.Level = oldest // the metadata contains the cluster's level
 	finder := s.Finder()
 	id.Cluster, err = finder.FindCluster(ctx)
 	return id, err
 }
 
-// decideBootstrap decides whether a node with Bootstrap and Join creates the cluster. The first node of the list
-// creates it, unless the cluster exists. All other nodes join, and the first node joins on later starts.
+// decideBootstrap decides whether a node with Bootstrap and Join creates the cluster. The first node in Join creates
+// the cluster unless the cluster already exists. All other nodes join the cluster.
 func (s *Startup) decideBootstrap(ctx context.Context) (founds bool, err error) {
 	if !s.Bootstrap || len(s.Join) == 0 {
 		return false, nil
@@ -95,7 +95,8 @@ func (s *Startup) decideBootstrap(ctx context.Context) (founds bool, err error) 
 	return founds, nil
 }
 
-// Prepare creates a cluster in the store if required, and rejects invalid starts. self returns the record of this node.
+// Prepare creates a cluster in the store if necessary, and rejects invalid starts. self returns the record of this
+// node.
 func (s *Startup) Prepare(ctx context.Context, store *storage.Store, self func() *meta.Node) error {
 	if id := store.Identity().Node; s.Certified != nil && *s.Certified != id {
 		return fmt.Errorf("the certificate in cluster.tls is for node %x, but the data belongs to node %x", *s.Certified,

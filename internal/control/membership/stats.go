@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// statsInterval is the interval at which the node that decides about placement requests the stats of all nodes.
-	// statsTimeout bounds the wait for them.
+	// statsInterval is the interval at which the leader of the meta partition requests the stats of all nodes.
+	// statsTimeout is the maximum wait for the responses.
 	statsInterval = 10 * time.Second
 	statsTimeout  = 5 * time.Second
-	// statsConcurrency bounds the parallel requests.
+	// statsConcurrency is the maximum number of parallel requests.
 	statsConcurrency = 16
-	// loadMax is a load in request units per second that no replica can reach. Larger values are wrong: older versions
-	// report such values for replicas that replaced other replicas.
+	// loadMax is a load in request units per second that no replica can reach. Larger values are incorrect. Older
+	// versions report incorrect values for replicas that have replaced other replicas.
 	loadMax = 1 << 32
 )
 
-// ClusterStats holds the sizes of all replicas and the capacities of the nodes, on the node that decides about
-// placement. For a node that does not respond, it keeps the previous values.
+// ClusterStats holds the sizes of all replicas and the capacities of all nodes, on the leader of the meta partition. If
+// a node does not respond, ClusterStats keeps the previous values of this node.
 type ClusterStats struct {
 	mu       sync.Mutex
 	reported map[topology.NodeID]peers.NodeStats
-	sizes    map[topology.PartitionID]placement.Size // never changed after it is set
+	sizes    map[topology.PartitionID]placement.Size // immutable map
 	capacity map[topology.NodeID]uint64
 }
 
-// update stores the reported stats and deletes nodes that no longer exist.
+// update stores the reported stats and deletes the stats of removed nodes.
 func (w *ClusterStats) update(nodes []*meta.Node, reported map[topology.NodeID]peers.NodeStats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +69,7 @@ func (w *ClusterStats) update(nodes []*meta.Node, reported map[topology.NodeID]p
 	w.sizes, w.capacity = sizes, capacity
 }
 
-// clear deletes the stats on a node that no longer decides.
+// clear deletes all stats after this node has lost the leadership of the meta partition.
 func (w *ClusterStats) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

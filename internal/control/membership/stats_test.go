@@ -12,7 +12,7 @@ import (
 )
 
 // TestWeights checks that a partition has the size of its largest replica and that a silent node keeps its last
-// statistics. A load that no replica can have is ignored. A node that has left is removed.
+// statistics. An impossible load must be ignored, and a node that has left must be removed.
 func TestWeights(t *testing.T) {
 	a, b := &meta.Node{ID: topology.NodeID{1}}, &meta.Node{ID: topology.NodeID{2}}
 	nodes := []*meta.Node{a, b}

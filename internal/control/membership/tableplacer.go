@@ -10,12 +10,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TablePlacer chooses the partitions of new tables and their nodes. A cluster places all tables in its home region.
+// TablePlacer determines the partitions and the nodes of new tables. A cluster places all tables in its home region.
 type TablePlacer struct {
 	Node topology.NodeID
-	// Region is the region of the partitions of a standalone node.
+	// Region is the region of partitions on a standalone node.
 	Region string
-	// Partitions is the number of partitions of a new table, unless its throughput requires another number.
+	// Partitions is the number of partitions of a new table. The throughput of the table may require another number.
 	Partitions int
 	// Member is nil on a standalone node.
 	Member *Member
@@ -26,7 +26,7 @@ func (p *TablePlacer) Place(s *meta.State, t *schema.Table) ([]topology.Piece, e
 	parts := p.Partitions
 	whole := parts > 1
 	if n := throughput.InitialPartitions(s, t); n > 0 {
-		parts, whole = n, true // with the boundaries of the ring, some partitions would get little of the throughput
+		parts, whole = n, true // ring boundaries would give some partitions only a small part of the throughput
 	}
 	if schema.IsSystem(t.Keyspace) {
 		parts, whole = 1, true

@@ -11,8 +11,8 @@ import (
 
 // Cancel returns the state in which the pending change of a partition is canceled, and a description of the change. It
 // cancels a split that is not yet in the partition's log, a merge whose replicas are not all frozen, the colocation of
-// replicas for a merge, or a move. A split that turns out to be in the log is completed. A replica that is already
-// being moved completes its move. Cancel returns an error if the change cannot be canceled.
+// replicas for a merge, or a move. A split that is already in the log is completed. A replica that is already being
+// moved completes its move. Cancel returns an error if the change cannot be canceled.
 func Cancel(s *meta.State, table uint32, id topology.PartitionID) (next *meta.State, what string, err error) {
 	p := s.Topology.Partition(id)
 	var m *topology.Snapshot

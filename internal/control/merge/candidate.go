@@ -12,16 +12,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// thresholdShare is the maximum share of the split limits that a merge candidate may use: 40 %.
+// thresholdShare is the maximum share of the split limits that a merge candidate may use.
 const thresholdShare = 0.4
 
-// Candidate is a partition whose size and load are far below the split limits, as measured by its leader.
+// Candidate is a partition whose size and load are far below the split limits according to the leader.
 type Candidate struct {
 	Partition topology.PartitionID
 	// Epoch is the epoch of the partition's span. Measurements of another span are ignored.
 	Epoch uint64
 	Bytes uint64
-	// Load is in request units per second.
+	// Load is the load in request units per second.
 	Load float64
 	// SmallFor and IdleFor are the times for which the size and the load have been low.
 	SmallFor, IdleFor time.Duration
@@ -33,19 +33,19 @@ func belowThresholds(bytes, sizeLimit uint64, load, loadLimit float64) (small, i
 		load <= thresholdShare*loadLimit
 }
 
-// IdleTracker tracks how long a partition has been small and idle. The zero value has no measurements.
+// IdleTracker tracks the time for which a partition has been small and idle. The zero value has no measurements.
 type IdleTracker struct {
 	smallSince, idleSince time.Time
 }
 
-// Observe records a measurement and returns how long the size and the load have been low.
+// Observe records a measurement and returns the times for which the size and the load have been low.
 func (c *IdleTracker) Observe(now time.Time, bytes, sizeLimit uint64, load, loadLimit float64) (small,
 	idle time.Duration) {
 	isSmall, isIdle := belowThresholds(bytes, sizeLimit, load, loadLimit)
 	return track(&c.smallSince, now, isSmall), track(&c.idleSince, now, isIdle)
 }
 
-// track records whether a condition holds now and returns how long it has held.
+// track records whether a condition holds now, and returns the time for which the condition has held.
 func track(began *time.Time, now time.Time, is bool) time.Duration {
 	switch {
 	case !is:
@@ -60,13 +60,13 @@ func track(began *time.Time, now time.Time, is bool) time.Duration {
 const (
 	// candidatesVersion is the first byte of an encoded list.
 	candidatesVersion = 2
-	// candidatesMax bounds the partitions in one list.
+	// candidatesMax is the maximum number of partitions in one list.
 	candidatesMax = 1 << 14
 )
 
 var errCandidates = errors.New("malformed list of merge candidates")
 
-// Candidates is a list of candidates for transfer between nodes.
+// Candidates is an encodable list of candidates.
 type Candidates []Candidate
 
 // AppendBinary implements encoding.BinaryAppender. It appends about 20 bytes per partition and omits partitions beyond
@@ -87,8 +87,8 @@ func (list Candidates) AppendBinary(dst []byte) ([]byte, error) {
 	return w, nil
 }
 
-// UnmarshalBinary implements encoding.BinaryUnmarshaler. Times are in whole milliseconds and loads are rounded up to
-// one request unit per second.
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. The precision of times is a millisecond, and loads are rounded
+// up to whole request units per second.
 func (list *Candidates) UnmarshalBinary(b []byte) error {
 	const most = math.MaxInt64 / uint64(time.Millisecond)
 	r := codec.NewReader(b, errCandidates)

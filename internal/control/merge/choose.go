@@ -13,13 +13,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The limits of automatic merges.
+// These are the limits of automatic merges.
 const (
-	// automaticMax bounds the automatic merges in progress, including colocations. The rest of MaxConcurrent is
-	// reserved for operators.
+	// automaticMax is the maximum number of automatic merges in progress, including colocations. The rest of
+	// MaxConcurrent is reserved for operators.
 	automaticMax = 2
-	// splitCooldownFactor is the number of idle periods that must pass after a split before a partition is merged. A
-	// load that returns during that time causes only one split.
+	// splitCooldownFactor is the number of idle periods that must pass after a split before a partition is merged. If
+	// the load returns during this time, it causes only one split.
 	splitCooldownFactor = 12
 )
 
@@ -29,10 +29,11 @@ type Rules struct {
 	Limits interface {
 		MergeSizeLimit(table uint32) uint64
 	}
-	// LoadLimit is the load in request units per second above which a partition is split. 0 disables splits by load.
+	// LoadLimit is the load, in request units per second, above which a partition is split. If it is 0, splits by load
+	// are disabled.
 	LoadLimit float64
-	// IdlePeriod is the time for which two neighbors must be idle before they are merged. After a split, they are not
-	// merged for twelve times as long. 0 disables merges.
+	// IdlePeriod is the time for which two neighbors must be idle before they are merged. After a split, the partitions
+	// are not merged for splitCooldownFactor idle periods. If IdlePeriod is 0, merges are disabled.
 	IdlePeriod time.Duration
 	// Nodes reports whether a node is alive. It is nil on a standalone node.
 	Nodes interface {
@@ -40,9 +41,9 @@ type Rules struct {
 	}
 }
 
-// CanMerge returns a function that reports whether a partition can ever be merged with its left neighbor. This is the
-// case if a split created the boundary between them. Initial partitions stay separate, unless the table has a
-// throughput for which it would now be created with fewer partitions (MG4).
+// CanMerge returns a function that reports whether a partition can ever be merged with its left neighbor. It can be
+// merged if a split has created the boundary between both partitions. Initial partitions remain separate unless the
+// current throughput of the table requires fewer initial partitions (MG4).
 func CanMerge(s *meta.State) func(right *topology.Partition) bool { return canMerge(surplusOf(s)) }
 
 func canMerge(tables map[uint32]*surplus) func(right *topology.Partition) bool {
@@ -54,7 +55,7 @@ func canMerge(tables map[uint32]*surplus) func(right *topology.Partition) bool {
 	}
 }
 
-// Choose returns the merges to request now, given the candidates that the leaders reported (MG4).
+// Choose returns the merges to request now (MG4). reported contains the candidates that the leaders have reported.
 func (r *Rules) Choose(s *meta.State, reported []Candidate, now time.Time) (requests []Request) {
 	slots := min(automaticMax, MaxConcurrent) - InProgress(s.Topology) - countColocating(s, now)
 	if r.IdlePeriod <= 0 || slots <= 0 {
@@ -63,7 +64,7 @@ func (r *Rules) Choose(s *meta.State, reported []Candidate, now time.Time) (requ
 	candidates := map[topology.PartitionID]*Candidate{}
 	for i := range reported {
 		q := &reported[i]
-		if was := candidates[q.Partition]; was != nil { // two nodes consider themselves the leader
+		if was := candidates[q.Partition]; was != nil { // two nodes have reported the partition as the leader
 			q = combine(was, q)
 		}
 		candidates[q.Partition] = q
@@ -101,17 +102,17 @@ type pair struct {
 	left, right *topology.Partition
 	bytes       uint64
 	// needsMove reports whether the replicas of both partitions are on different nodes. siblings reports whether one
-	// split created both partitions.
+	// split has created both partitions.
 	needsMove, siblings bool
 	request             Request
 }
 
-// fromSameSplit returns a function that reports whether one split created both neighbors and neither has been split
-// since. Clients with outdated topology then know the merged partition.
+// fromSameSplit returns a function that reports whether one split has created both neighbors and neither neighbor has
+// been split again. Clients with an outdated topology then know the merged partition.
 func fromSameSplit(s *meta.State) func(left, right *topology.Partition) bool {
 	tables := map[uint32]map[topology.PartitionID]topology.PartitionID{}
 	return func(left, right *topology.Partition) bool {
-		last := tables[right.Table] // the most recent child of each partition
+		last := tables[right.Table] // most recent child of each partition
 		if last == nil {
 			last = map[topology.PartitionID]topology.PartitionID{}
 			for _, p := range s.Topology.Partitions(right.Table) {
@@ -157,7 +158,7 @@ func (r *Rules) pairs(s *meta.State, candidates map[topology.PartitionID]*Candid
 		o := Request{Table: left.Table, First: left.ID, Second: right.ID, Cause: topology.BySize, SkipCooldown: true,
 			KeepPlacement: left.ID}
 		if min(a.IdleFor, b.IdleFor) < min(a.SmallFor, b.SmallFor) {
-			o.Cause = topology.ByLoad // the load was the last to become idle
+			o.Cause = topology.ByLoad // the load became low after the size
 		}
 		if b.Bytes > a.Bytes {
 			o.KeepPlacement = right.ID
@@ -168,7 +169,7 @@ func (r *Rules) pairs(s *meta.State, candidates map[topology.PartitionID]*Candid
 	return pairs
 }
 
-// coolingDown returns a function that reports whether a partition has changed too recently to be merged.
+// coolingDown returns a function that reports whether the last change of a partition is too recent for a merge.
 func (r *Rules) coolingDown(s *meta.State, now time.Time) func(p *topology.Partition) bool {
 	long := splitCooldownFactor * r.IdlePeriod
 	split := map[topology.PartitionID]bool{}
@@ -203,8 +204,8 @@ func (r *Rules) healthy(p *topology.Partition) bool {
 	return true
 }
 
-// sameReplicaCounts reports whether two partitions have the same number of replicas of each kind. Only then can their
-// replicas be colocated.
+// sameReplicaCounts reports whether two partitions have the same number of replicas of each kind, which colocation
+// requires.
 func sameReplicaCounts(l, r *topology.Partition) bool {
 	if len(l.Sets) != len(r.Sets) {
 		return false
@@ -229,8 +230,8 @@ func countColocating(s *meta.State, now time.Time) (n int) {
 	return n
 }
 
-// surplus is the number of partitions that tables with a throughput can lose: split counts partitions created by
-// splits, initial counts initial partitions. Tables that share a throughput share a surplus.
+// surplus is the number of partitions that tables with a throughput can lose. split counts partitions that were created
+// by splits, and initial counts initial partitions. Tables that share a throughput share a surplus.
 type surplus struct{ split, initial int }
 
 func (n *surplus) of(right *topology.Partition) int {
@@ -252,7 +253,7 @@ func surplusOf(s *meta.State) map[uint32]*surplus {
 	return out
 }
 
-// remaining returns the number of partitions that a table has when all merges in progress have finished.
+// remaining returns the number of partitions that a table will have when all merges in progress have finished.
 func remaining(m *topology.Snapshot, table uint32) int {
 	n := len(m.Partitions(table))
 	for p := range m.InMotion() {
@@ -264,7 +265,7 @@ func remaining(m *topology.Snapshot, table uint32) int {
 	return n
 }
 
-// combine merges the reports of two nodes about the same partition, using the less idle values.
+// combine merges the reports of two nodes about the same partition. It uses the less idle values.
 func combine(a, b *Candidate) *Candidate {
 	if a.Epoch != b.Epoch {
 		return &Candidate{Partition: a.Partition}

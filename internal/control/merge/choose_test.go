@@ -116,7 +116,7 @@ func (w *modelTable) step() {
 }
 
 func (w *modelTable) split(p *topology.Partition) {
-	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 means the whole ring; half of the ring is also correct
+	size := p.Span.Limit.Ring - p.Span.Begin.Ring // 0 is the whole ring, for which half also works
 	if p.Span.Limit.IsZero() {
 		size = -p.Span.Begin.Ring
 	}
@@ -242,7 +242,8 @@ func pairOfQuiet(t *testing.T, now time.Time) (*meta.State, []Candidate) {
 	return meta.Empty().WithTopology(m), []Candidate{l, r}
 }
 
-// madeWithTwo returns a topology whose table was created with two partitions, and adjusts the reports in q to it.
+// madeWithTwo returns a topology whose table was created with two partitions, and adjusts the reports in q to this
+// topology.
 func madeWithTwo(t *testing.T, q []Candidate) *topology.Snapshot {
 	m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, 2,
 		[]topology.Place{{Region: "r", Nodes: []topology.NodeID{{1}, {2}, {3}}}})
@@ -253,7 +254,7 @@ func madeWithTwo(t *testing.T, q []Candidate) *topology.Snapshot {
 	return m
 }
 
-// TestChoose checks that two idle neighbors are merged if all conditions are met, and only then.
+// TestChoose checks that two idle neighbors are merged if and only if all conditions are met.
 func TestChoose(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	for name, c := range map[string]struct {
@@ -356,9 +357,9 @@ func TestSiblingsFirst(t *testing.T) {
 	}
 }
 
-// TestGathered checks the merge of neighbors on different nodes. The smaller partition moves first, and the merge is
-// requested as soon as both are on the same nodes. It is not requested after the time limit, or if it has been tried
-// before.
+// TestGathered checks the merge of neighbors on different nodes. The smaller partition must move first, and the merge
+// must be requested when both partitions are on the same nodes. The merge must not be requested after the time limit or
+// after an earlier attempt.
 func TestGathered(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	s, q := pairOfQuiet(t, now)
@@ -447,8 +448,8 @@ func TestQuietIsTold(t *testing.T) {
 	}
 }
 
-// TestCancel checks that a merge can be canceled while its replicas are being colocated, and until all of them are
-// frozen. A split and a move can also be canceled. Without a request, Cancel fails.
+// TestCancel checks that a merge can be canceled until all of its replicas are frozen, including during the colocation.
+// It also checks the cancellation of splits and moves. Cancel must fail if no change is pending.
 func TestCancel(t *testing.T) {
 	now := time.UnixMilli(1e12)
 	at, _ := pairOfQuiet(t, now)

@@ -4,15 +4,14 @@
 //
 // Guarantees:
 //
-//   - (MG1) The partitions of a table always tile its ring.
-//   - (MG2) A partition whose span has changed is not merged during split.Cooldown, unless the request has
-//     SkipCooldown. Automatic merges wait for Rules.IdlePeriod and longer.
-//   - (MG3) At most MaxConcurrent merges are in progress in a cluster.
+//   - (MG1) The partitions of a table always cover the ring without gaps or overlaps.
+//   - (MG2) After a change of its span, a partition is not merged during split.Cooldown, unless the request has
+//     SkipCooldown. Automatic merges also wait for Rules.IdlePeriod.
+//   - (MG3) The number of merges in progress in a cluster does not exceed MaxConcurrent.
 //   - (MG4) Partitions are merged automatically only if the result is far below the limits at which it would be split.
-//     A table keeps at least the number of partitions with which it was created, or with which it would be created for
-//     its current throughput.
+//     A table keeps at least its initial number of partitions or the initial number for its current throughput.
 //
-// Package reconcile executes the merges. Start reading at Request.Apply, and at Rules.Choose for automatic merges.
+// Package reconcile executes the merges. Start reading at Request.Apply, or at Rules.Choose for automatic merges.
 package merge
 
 import (
@@ -26,31 +25,32 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The limits of merges.
+// These are the limits of merges.
 const (
-	// MaxConcurrent bounds the merges in progress in a cluster. During a merge, one partition is briefly unavailable.
+	// MaxConcurrent is the maximum number of merges in progress in a cluster. During a merge, one partition is briefly
+	// unavailable.
 	MaxConcurrent = 4
 	// MinFeatureLevel is the feature level that merges require.
 	MinFeatureLevel feature.Level = 2
-	// ColocateTimeout is the maximum time that replicas may take to move to the same nodes before a merge.
+	// ColocateTimeout is the maximum time for moving replicas to the same nodes before a merge.
 	ColocateTimeout = time.Hour
 )
 
-// Request asks for two neighbors to be merged. Their order does not matter.
+// Request is a request to merge two neighbors, in any order.
 type Request struct {
 	Table         uint32
 	First, Second topology.PartitionID
 	Cause         topology.Cause
 	// Level is the feature level of a standalone node, whose topology has no feature level.
 	Level feature.Level
-	// SkipCooldown ignores split.Cooldown.
+	// SkipCooldown makes the merge ignore split.Cooldown.
 	SkipCooldown bool
-	// KeepPlacement is the partition whose replicas stay on their nodes if the two partitions must be colocated. 0
-	// means the left partition.
+	// KeepPlacement is the partition whose replicas remain on their nodes if the two partitions must be colocated. The
+	// default is the left partition.
 	KeepPlacement topology.PartitionID
 }
 
-// Neighbors returns the two partitions in ring order, or an error if they cannot be merged.
+// Neighbors returns the two partitions in ring order, or an error if the partitions cannot be merged.
 func (o *Request) Neighbors(s *meta.State) (left, right *topology.Partition, err error) {
 	for _, id := range []topology.PartitionID{o.First, o.Second} {
 		if p := s.Topology.Partition(id); p == nil || p.Table != o.Table || p.ID == topology.MetaPartition {
@@ -69,8 +69,8 @@ func (o *Request) Neighbors(s *meta.State) (left, right *topology.Partition, err
 }
 
 // Apply returns the state with the merge recorded, or an error if the partitions cannot be merged. If the replicas are
-// on different nodes, it records their colocation instead and returns colocating true. ColocatedRequests returns the
-// merge request that follows.
+// on different nodes, Apply records a colocation instead, and colocating is true. ColocatedRequests then returns the
+// merge request.
 func (o *Request) Apply(s *meta.State, now time.Time) (next *meta.State, colocating bool, err error) {
 	l, r, err := o.Neighbors(s)
 	if err != nil {
@@ -135,7 +135,7 @@ func ColocatedRequests(s *meta.State, now time.Time) (requests []Request) {
 	return requests
 }
 
-// pairOf returns the IDs of a merge's partitions.
+// pairOf returns the IDs of the two partitions of a merge.
 func pairOf(p *topology.Partition) *[2]topology.PartitionID {
 	return &[2]topology.PartitionID{p.Merge.Left, p.Merge.Right}
 }

@@ -15,9 +15,10 @@ import (
 
 const table = 600
 
-// TestOrders checks any sequence of splits and merges that are completed or canceled at any time. A table tiles its
-// ring after every step (MG1). No span changes twice within split.Cooldown unless the request skips the cooldown (MG2).
-// At most MaxConcurrent merges are in progress (MG3). The ID of a removed partition is never reused.
+// TestOrders checks any sequence of splits and merges that are completed or canceled at any time. The partitions of a
+// table must cover the ring after every step (MG1). No span changes twice within split.Cooldown unless the request
+// skips the cooldown (MG2). The number of merges in progress must not exceed MaxConcurrent (MG3). The ID of a removed
+// partition is never reused.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(2, 12).Draw(t, "partitions"),

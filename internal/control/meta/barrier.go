@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// ReadBarrier returns a state that all subscribers have received and that contains every change acknowledged on any
-// node before the call (MT6). The states on a node are older than the leader's states, in particular after the node was
-// disconnected. Callers use ReadBarrier before they reject a request because an object does not exist. If
-// Options.Member is nil, every state is the latest.
+// ReadBarrier returns a state that contains every change acknowledged on any node before the call (MT6). All
+// subscribers have received this state. Callers use ReadBarrier before they reject a request because an object does not
+// exist. The state on a node may be older than the leader's state. If Options.Member is nil, every state is the latest
+// state.
 //
 // While the meta partition has no reachable leader, ReadBarrier waits until ctx ends.
 func (k *Keeper) ReadBarrier(ctx context.Context) (*State, error) {
@@ -25,8 +25,8 @@ func (k *Keeper) ReadBarrier(ctx context.Context) (*State, error) {
 	return k.Wait(ctx, version)
 }
 
-// latestVersion calls Member.LatestVersion until it succeeds. Callers that arrive during a call share the next call,
-// because the result of the current call may be older than changes that the callers know of.
+// latestVersion calls Member.LatestVersion until the call succeeds. Callers that arrive during a call share the next
+// call, because the result of the current call may not include changes that precede their arrival.
 func (k *Keeper) latestVersion(ctx context.Context) (uint64, error) {
 	k.mu.Lock()
 	came := k.barrierRequests
@@ -57,7 +57,7 @@ func (k *Keeper) latestVersion(ctx context.Context) (uint64, error) {
 	}
 }
 
-// AwaitLatest returns when this node has applied every change acknowledged before the call: see ReadBarrier.
+// AwaitLatest waits until this node has applied every change acknowledged before the call; see ReadBarrier.
 func (k *Keeper) AwaitLatest(ctx context.Context) error {
 	_, err := k.ReadBarrier(ctx)
 	return err

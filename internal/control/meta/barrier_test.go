@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// newestOf returns the LatestVersion function of a node. It replies after a delay, when the node has applied the log
-// up to its end at the time of the request.
+// newestOf returns the LatestVersion function of a node. The function returns after a delay, when the node has applied
+// all entries that the log contained at the time of the request.
 func (f *follower) newestOf(asked *atomic.Int32) func(context.Context) (uint64, error) {
 	return func(context.Context) (uint64, error) {
 		asked.Add(1)
@@ -37,9 +37,9 @@ func (f *follower) newestOf(asked *atomic.Int32) func(context.Context) (uint64, 
 	}
 }
 
-// TestRefresh checks MT6: ReadBarrier on any node returns every change for which an Update has returned on another
-// node. This must hold if nodes apply the log at different speeds, requests are lost, and many readers wait at the
-// same time. Readers that arrive while a request is in flight share the next request.
+// TestRefresh checks that the result of ReadBarrier on any node contains every change for which an Update has returned
+// on another node (MT6). This must hold if nodes apply the log at different speeds, requests are lost, and many readers
+// wait at the same time. Readers that arrive while a request is in flight share the next request.
 func TestRefresh(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRefresh(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				// Without sharing, one third more requests would be sent.
+				// Without sharing, the readers would send one third more requests.
 				if n := asked.Load(); n > askers*rounds {
 					t.Errorf("%d questions for %d calls", n, askers*rounds)
 				}

@@ -7,17 +7,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Build is the progress of an index build. The entries of all rows up to a position are written and durable. A node
-// that takes over the build resumes there.
+// Build is the progress of an index build. The entries of all rows up to a position are durable. A node that takes over
+// the build resumes at this position.
 type Build struct {
-	// Policy is the schema.Index.Policy with which the entries were made. A build with another policy starts again.
+	// Policy is the schema.Index.Policy of the build. A build with another policy starts from the beginning.
 	Policy string
 	// Token and Key identify the logical partition of the position. WholePartition reports whether the partition is
-	// complete; otherwise Clustering is the key of its last processed row.
+	// complete. If it is false, Clustering is the clustering key of the last processed row.
 	Token           token.Token
 	Key, Clustering []byte
 	WholePartition  bool
-	// Rows is the number of rows processed.
+	// Rows is the number of processed rows.
 	Rows int64
 }
 
@@ -29,8 +29,7 @@ func (b *Build) Percent() int {
 	return int(b.Token.Position() >> 32 * 100 >> 32)
 }
 
-// The formats of a build record. buildNotStarted also stands for builds started by versions that do not record their
-// progress.
+// These are the formats of a build record. buildNotStarted is also used for builds without recorded progress.
 const (
 	buildNotStarted   = 1
 	buildWithProgress = 2
@@ -51,7 +50,7 @@ func (b *Build) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeBuild decodes a record. It returns nil for unknown formats, so the build starts from the beginning.
+// DecodeBuild decodes a record. It returns nil if the format is unknown. The build then starts from the beginning.
 func DecodeBuild(record []byte) *Build {
 	if len(record) == 0 || record[0] != buildWithProgress {
 		return nil
@@ -66,7 +65,8 @@ func DecodeBuild(record []byte) *Build {
 	return b
 }
 
-// WithBuilding returns a state in which an index must be built from the beginning, or is complete.
+// WithBuilding returns a state in which an index must be built from the beginning if building is true, and is complete
+// otherwise.
 func (s *State) WithBuilding(index uint32, building bool) *State {
 	next := *s
 	next.Building = with(s.Building, index, true, building)

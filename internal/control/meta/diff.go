@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Diff returns the records to store so that s becomes next, in ascending order of keys. s must be a loaded state, and
-// next must be derived from it.
+// Diff returns the records that change s to next, in ascending order of keys. s must be a loaded state, and next must
+// be derived from s.
 func (s *State) Diff(next *State) ([]command.Record, error) {
 	d := diff{old: s.records}
 	if next.Schema != s.Schema {

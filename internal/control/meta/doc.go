@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meta holds the cluster metadata: schema, topology, nodes, and settings. The metadata is one immutable State
-// at a time.
+// Package meta holds the cluster metadata, such as the schema, the topology, the nodes, and the settings. A State is an
+// immutable version of the metadata.
 //
-// The meta partition (keys.MetaID) stores the metadata as a few thousand records and one record per partition. All
-// records share one version and are changed only by compare-and-set:
+// The meta partition (keys.MetaID) stores the metadata as records. All records share one version and are changed only
+// by compare-and-set:
 //
 //	"schema/" + object     an object of schema.Objects
 //	"map"                  the counters of the topology (topology.AppendHeader)
@@ -26,12 +26,12 @@
 //
 //   - (MT1) A State never changes.
 //   - (MT2) A loaded State shares unchanged objects with the previous State, down to single tables.
-//   - (MT3) An Update happens once or not at all, whatever the result of its proposal was, unless it returns
+//   - (MT3) An Update is applied at most once. Its result states whether it was applied, unless the result is
 //     ErrUncertain.
-//   - (MT4) When Update returns, this node's records have reached its version and all subscribers have received them.
+//   - (MT4) When Update returns, this node has the new version, and all subscribers have received this version.
 //   - (MT5) Subscribers receive versions in ascending order.
 //   - (MT6) The result of ReadBarrier contains every change that was acknowledged on any node before the call.
 //
-// The package makes no decisions: pure functions of other packages compute the next state (schema.Apply, the
-// transitions of package topology, package placement). Start reading at State, then Keeper.Update.
+// Pure functions of other packages compute the next state, such as schema.Apply and the transitions of package
+// topology. Start reading at State, and then read Keeper.Update.
 package meta

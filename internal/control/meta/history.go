@@ -19,7 +19,7 @@ import (
 // EventKind is the kind of a change to a physical partition.
 type EventKind uint8
 
-// The kinds. They are stored.
+// These are the kinds of events. Records contain the values.
 const (
 	// Split means that Other was split off from Partition.
 	Split EventKind = iota + 1
@@ -39,12 +39,12 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// EventsKept is the number of events kept in the metadata. Older events are deleted.
+// EventsKept is the maximum number of events in the metadata. Older events are deleted.
 const EventsKept = 1000
 
-// Event is a completed split, merge, or move. Changes in progress are in the topology.
+// Event is a completed split, merge, or move.
 type Event struct {
-	// Number is one more than the number of the previous event; the first number is 1.
+	// Number is the number of the event, in ascending order from 1.
 	Number    uint64
 	Kind      EventKind
 	Table     uint32
@@ -55,24 +55,25 @@ type Event struct {
 	// removed.
 	From, To topology.NodeID
 	topology.Reason
-	// Abandoned reports whether the change was canceled before it took effect.
+	// Abandoned reports whether the change was canceled.
 	Abandoned bool
 	// Ended is the time at which the topology recorded the end of the change, in milliseconds since the epoch.
 	Ended int64
-	// Bytes is the number of bytes moved, or the size before the split or merge on the leader's disk; 0 if unknown.
+	// Bytes is the number of bytes moved, or the size on the leader's disk before a split or merge. It is 0 if the size
+	// is unknown.
 	Bytes uint64
-	// Pause is the time for which some keys could not be written, or 0 if unknown. For a split, these are the keys of
-	// the new partition; the pause lasts from the proposal of the log entry until the topology is updated, without the
-	// commit of the update. It is stored in microseconds.
+	// Pause is the time for which some keys could not be written, or 0 if the time is unknown. For a split, these keys
+	// are the keys of the new partition. The pause begins with the proposal of the log entry and ends with the update
+	// of the topology. Pause is stored in microseconds.
 	Pause time.Duration
 }
 
-// Duration returns the duration of the change. It is never negative, although clocks differ between nodes.
+// Duration returns the duration of the change. It is never negative, even if the clocks of nodes differ.
 func (e *Event) Duration() time.Duration {
 	return max(time.Duration(e.Ended-e.Began)*time.Millisecond, 0)
 }
 
-// Outcome returns the result of the change in one word.
+// Outcome returns the result of the change as one word.
 func (e *Event) Outcome() string {
 	if e.Abandoned {
 		return "abandoned"
@@ -93,7 +94,7 @@ func (s *State) WithEvent(e Event) *State {
 
 const eventFormat = 1
 
-// Append appends the encoded event without its number: the format, its parts in order, and fields.
+// Append appends the encoded event without its number.
 func (e *Event) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, eventFormat, byte(e.Kind)))
 	w.Uint(uint64(e.Table))
@@ -111,8 +112,8 @@ func (e *Event) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeEvent decodes an event written by Append, in this version or a later version of the same format. Errors are
-// ErrMalformed or *feature.Newer. Fields of later versions are dropped, because an event is never written again.
+// DecodeEvent decodes an event that this version or a later version of Append has written. The error is ErrMalformed or
+// *feature.Newer. DecodeEvent drops fields of later versions, because events are never rewritten.
 func DecodeEvent(number uint64, src []byte) (*Event, error) {
 	if len(src) == 0 || src[0] < eventFormat {
 		return nil, ErrMalformed
@@ -192,9 +193,9 @@ func (d *diff) history(s, next *State) {
 	}
 }
 
-// InProgress returns the pending changes of a partition as events that have not ended: its split, its merge if it is
-// the left partition, or the moves of its replicas. Leaving and joining replicas are paired to moves. It returns nil if
-// no change is pending.
+// InProgress returns the pending split, merge, or moves of a partition as events that have not ended. It returns a
+// merge only for the left partition. Leaving and joining replicas are paired to moves. InProgress returns nil if no
+// change is pending.
 func InProgress(p *topology.Partition) []Event {
 	e := Event{Table: p.Table, Partition: p.ID}
 	if p.Reason != nil {
@@ -225,8 +226,7 @@ func InProgress(p *topology.Partition) []Event {
 	return Moves(e, came, gone)
 }
 
-// Moves returns a copy of e for each replica that was added or removed. It pairs added and removed replicas as long as
-// both exist.
+// Moves returns copies of e for added and removed replicas. If both added and removed replicas exist, Moves pairs them.
 func Moves(e Event, came, gone []topology.NodeID) []Event {
 	var out []Event
 	e.Kind = Move

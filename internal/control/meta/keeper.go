@@ -16,13 +16,13 @@ import (
 )
 
 // Change stores records if the current version is the expected version, and returns the new version, or
-// *partition.Conflict. After any other error, the outcome is unknown: the change may happen now or later.
+// *partition.Conflict. After any other error, the outcome is unknown, and the change may be applied later.
 type Change func(ctx context.Context, c command.Records) (version uint64, err error)
 
-// ErrUncertain means that an Update may or may not have happened, or may still happen.
+// ErrUncertain means that an Update may have been applied or may be applied later.
 var ErrUncertain = errors.New("the outcome of the change is unknown")
 
-// ErrNotVisible means that an Update has happened but this node's records did not reach the new version in time.
+// ErrNotVisible means that an Update has been applied, but this node has not received the new version in time.
 var ErrNotVisible = errors.New("the change was made, but this node has not received it yet")
 
 // ErrClosed means that the Keeper is closed.
@@ -30,35 +30,34 @@ var ErrClosed = errors.New("metadata keeper is closed")
 
 // Member is a node of a cluster. It is a *membership.Member.
 type Member interface {
-	// AcquireFromLeader calls Keeper.Acquire on the node that leads the meta partition. Errors are ignored.
+	// AcquireFromLeader calls Keeper.Acquire on the node that leads the meta partition. The Keeper ignores errors.
 	AcquireFromLeader(ctx context.Context) (version uint64, err error)
-	// LatestVersion returns a version that contains every change acknowledged on any node before the call: see
-	// ReadBarrier. Errors are retried.
+	// LatestVersion returns a version that contains every change acknowledged on any node before the call; see
+	// ReadBarrier. The Keeper retries after errors.
 	LatestVersion(ctx context.Context) (version uint64, err error)
 }
 
 // Options configures a Keeper. Only Self is required.
 type Options struct {
-	// Self is the node that owns the Keeper. Only one Keeper of a node may exist at a time.
+	// Self is the node that owns the Keeper. A node may have only one Keeper at a time.
 	Self topology.NodeID
-	// Pause is the wait before a proposal or a failed load is retried. It doubles with every attempt, up to 20 times
-	// its value. The default is 50 ms.
+	// Pause is the delay before the first retry of a proposal or a load. The delay doubles with every retry, up to 20
+	// times Pause. The default is 50 ms.
 	Pause time.Duration
-	// Attempts bounds the proposals that fail with an error; the default is 16. Only the context bounds the number of
-	// conflicts.
+	// Attempts is the maximum number of failed proposals of an Update, except conflicts. The default is 16.
 	Attempts int
-	// Member is this node as a member of its cluster. If it is nil, proposals are not queued, and the records on this
-	// node are always the latest.
+	// Member is this node as a member of its cluster. If Member is nil, proposals are not queued, and the records on
+	// this node are always the latest records.
 	Member Member
-	// LoadFailed receives the errors of failed loads, which are retried.
+	// LoadFailed receives the errors of failed loads. The Keeper retries failed loads.
 	LoadFailed func(err error)
-	// Sched runs the Keeper's goroutine and its waits; it is nil outside simulations. Nonce distinguishes this Keeper
-	// from all other Keepers of its node; it is random if 0.
+	// Sched runs the Keeper's goroutine and waits. It is nil outside simulations. Nonce distinguishes this Keeper from
+	// all other Keepers of the node. The default is a random number.
 	Sched *sched.Scheduler
 	Nonce uint64
 }
 
-// Keeper holds the latest metadata on this node and changes the metadata of the whole cluster.
+// Keeper holds the latest metadata on this node and changes the metadata of the cluster.
 //
 // An Update works as follows:
 //
@@ -69,25 +68,25 @@ type Options struct {
 //	  conflict           wait for a newer state; if it has the mark: done; otherwise restart with it
 //	  any other error    a newer state decides as above; without one, propose the same change again
 //
-// The mark makes the last step safe. At most one of several equal proposals with the same Expect is applied. A newer
-// state without the mark proves that none of them was or will be applied.
+// The mark makes the last step safe. Of several equal proposals with the same Expect, only one can be applied. A newer
+// state without the mark proves that these proposals were not and will not be applied.
 type Keeper struct {
 	scan     Scan
 	change   Change
 	opts     Options
 	sched    *sched.Scheduler
-	nonce    uint64 // distinguishes this Keeper: seq restarts with each Keeper
+	nonce    uint64 // distinguishes this Keeper, because seq restarts with each Keeper
 	updating lock
 	seq      uint64 // number of the last proposal; guarded by updating
 
-	// queue is held by the first caller waiting in Acquire. It guards grantedVersion, the version at the last grant,
-	// and grantExpires.
+	// queue is the lock of the first waiting caller of Acquire. It guards grantedVersion, which is the version at the
+	// last grant, and grantExpires.
 	queue          lock
 	grantedVersion uint64
 	grantExpires   time.Time
 
-	// barrier is held by the caller of Member.LatestVersion. barrierRequests counts the calls, barrierServed is the
-	// number of the last completed call, and barrierVersion is its result. All three are guarded by mu.
+	// barrier is the lock of the caller of Member.LatestVersion. barrierRequests counts the calls, barrierServed is the
+	// number of the last completed call, and barrierVersion is the result of this call. mu guards all three fields.
 	barrier                        lock
 	barrierRequests, barrierServed uint64
 	barrierVersion                 uint64
@@ -98,16 +97,17 @@ type Keeper struct {
 	running sched.Group
 
 	mu        sync.Mutex
-	target    uint64          // version that the records are known to have reached
-	pending   []pendingChange // changes after State, in order; changes missing from this list are read from the records
-	delivered *State          // latest state that all subscribers have received; State may be newer
-	changed   chan struct{}   // closed and replaced when the state changes or has been delivered
+	target    uint64          // known version of the records
+	pending   []pendingChange // changes after State, in order; missing changes are read from the records
+	delivered *State          // latest state that all subscribers have received
+	changed   chan struct{}   // closed and replaced when the state changes or is delivered
 
 	publishing  lock // serializes Subscribe and publications; subscribers may block
 	subscribers []func(old, new *State)
 }
 
-// lock is a mutex whose acquisition can be canceled: a channel of capacity one that is full while the lock is free.
+// lock is a mutex whose acquisition can be canceled. It is a channel of capacity one that is full while the lock is
+// free.
 type lock chan struct{}
 
 func newLock() lock {
@@ -124,7 +124,7 @@ func (k *Keeper) lock(ctx context.Context, l lock) error {
 	return waitError(err)
 }
 
-// waitError converts the error from a wait for callers.
+// waitError converts the error of a wait.
 func waitError(err error) error {
 	if errors.Is(err, sched.ErrEnded) {
 		return ErrClosed
@@ -171,8 +171,8 @@ func (k *Keeper) Close() {
 // State returns the latest state on this node.
 func (k *Keeper) State() *State { return k.state.Load() }
 
-// Subscribe registers f for the states after the returned state. f receives them in ascending order, but may not
-// receive every state. f must not block for long and must not call Update or Subscribe.
+// Subscribe registers f for states after the returned state. f receives states in ascending order of their versions,
+// but may not receive every state. f must not block for long and must not call Update or Subscribe.
 func (k *Keeper) Subscribe(f func(old, new *State)) *State {
 	if k.lock(context.Background(), k.publishing) != nil {
 		return k.State() // the Keeper is closed and no state will follow
@@ -193,17 +193,17 @@ func (k *Keeper) Reload(version uint64) {
 	}
 }
 
-// pendingChange is the change that led to a version from the previous version.
+// pendingChange is the change from the previous version to a version.
 type pendingChange struct {
 	version uint64
 	put     []command.Record
 }
 
-// pendingMax bounds the pending changes of a busy Keeper.
+// pendingMax is the maximum number of pending changes.
 const pendingMax = 64
 
-// NoteChange reports the change that led this node's records to a version; a call of Reload must follow. It does not
-// block, and keeps put. Without this call, the Keeper reads the whole state from the records.
+// NoteChange reports the change from the previous version to a version. The caller must then call Reload. NoteChange
+// does not block, and retains put. Without this call, the Keeper reads all records.
 func (k *Keeper) NoteChange(version uint64, put []command.Record) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,8 +212,8 @@ func (k *Keeper) NoteChange(version uint64, put []command.Record) {
 	}
 }
 
-// load returns the next state. It applies the pending change to the next version if there is one; otherwise it reads
-// the records.
+// load returns the next state. It applies the pending change to the next version, or reads all records if no such
+// change is pending.
 func (k *Keeper) load() (*State, error) {
 	s := k.State()
 	k.mu.Lock()
@@ -225,7 +225,7 @@ func (k *Keeper) load() (*State, error) {
 	var next *pendingChange
 	if len(k.pending) > 0 && k.pending[0].version == s.Version+1 {
 		first := k.pending[0]
-		next, k.pending = &first, append(k.pending[:0:0], k.pending[1:]...) // kept until a state is loaded
+		next, k.pending = &first, append(k.pending[:0:0], k.pending[1:]...) // keep pending until a state is loaded
 	}
 	k.mu.Unlock()
 	if next == nil {
@@ -244,7 +244,7 @@ func (k *Keeper) run() {
 			next, err := k.load()
 			if err == nil {
 				if next.Version <= k.State().Version {
-					break // the records have not reached it; Reload will be called again
+					break // the records have not reached the target; Reload will be called again
 				}
 				if k.publish(next) != nil {
 					return
@@ -283,7 +283,8 @@ func (k *Keeper) publish(next *State) error {
 	return nil
 }
 
-// signal wakes callers that wait for a state or, if delivered is not nil, for its delivery.
+// signal wakes the callers that wait for a state. If delivered is not nil, it also wakes the callers that wait for the
+// delivery of this state.
 func (k *Keeper) signal(delivered *State) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -294,7 +295,8 @@ func (k *Keeper) signal(delivered *State) {
 	k.changed = make(chan struct{})
 }
 
-// sleep waits before the next attempt, longer each time. It returns false if ctx has ended or the Keeper is closed.
+// sleep waits before the next attempt. The delay increases with the attempt. sleep returns false if ctx has ended or
+// the Keeper is closed.
 func (k *Keeper) sleep(ctx context.Context, attempt int) bool {
 	_, err := sched.Await[struct{}](k.sched, ctx, nil, k.pause(attempt), k.closing)
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
@@ -304,7 +306,7 @@ func (k *Keeper) pause(attempt int) time.Duration {
 	return min(k.opts.Pause<<min(attempt, 8), 20*k.opts.Pause)
 }
 
-// Wait returns the latest state delivered to all subscribers, once it has reached a version.
+// Wait waits for a version and returns the latest state that all subscribers have received.
 func (k *Keeper) Wait(ctx context.Context, version uint64) (*State, error) {
 	return k.awaitState(ctx, func() *State {
 		if k.delivered.Version < version {
@@ -314,7 +316,7 @@ func (k *Keeper) Wait(ctx context.Context, version uint64) (*State, error) {
 	})
 }
 
-// awaitNewer returns a state that is newer than a version.
+// awaitNewer waits for a state that is newer than a version.
 func (k *Keeper) awaitNewer(ctx context.Context, version uint64) (*State, error) {
 	return k.awaitState(ctx, func() *State {
 		if s := k.State(); s.Version > version {
@@ -324,7 +326,7 @@ func (k *Keeper) awaitNewer(ctx context.Context, version uint64) (*State, error)
 	})
 }
 
-// awaitState waits until get, called with mu held, returns a state.
+// awaitState waits until get returns a state. It calls get with mu held.
 func (k *Keeper) awaitState(ctx context.Context, get func() *State) (*State, error) {
 	for {
 		k.mu.Lock()

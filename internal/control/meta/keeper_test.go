@@ -34,7 +34,7 @@ type cluster struct {
 	log     []command.Records
 	nodes   []*follower
 	trouble bool // changes are lost, late, or applied without a response
-	lined   bool // keepers wait for their turn at the first node; with trouble, some requests get no response
+	lined   bool // keepers wait for their turn at the first node; if trouble is set, some requests get no response
 	beaten  int  // changes that were based on an older version
 	stopped chan struct{}
 	wg      sync.WaitGroup
@@ -268,8 +268,8 @@ func updatesHappenOnce(t *testing.T, seed uint64) {
 	}
 }
 
-// TestTurns checks that a node that is closer to the log does not overtake a node that waits for its turn. Changes are
-// made in the order of the requests. A node that does not use its turn delays the other nodes only briefly.
+// TestTurns checks that a node that is closer to the log does not overtake a waiting node. Changes must be made in the
+// order of the requests. A node that does not use its turn must delay other nodes only briefly.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const nodes, updates = 4, 10

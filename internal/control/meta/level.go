@@ -4,9 +4,8 @@ package meta
 
 import "fmt"
 
-// WithRaisedLevel returns the state at the newest feature level that every node supports, or s itself if the cluster
-// has that level already. Only an operator raises the level: before that, every node can return to the previous
-// version.
+// WithRaisedLevel returns the state at the newest feature level that every node supports, or s if the cluster already
+// has this level. Only an operator raises the level, because nodes cannot return to the previous version afterward.
 func (s *State) WithRaisedLevel() (*State, error) {
 	var slowest *Node
 	for _, n := range s.Nodes {

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The package comment describes the keys.
+// These are the keys of records. The package comment describes them.
 const (
 	schemaPrefix    = "schema/"
 	topologyKey     = "map"
@@ -30,15 +30,15 @@ const (
 	versionKey      = "version"
 )
 
-// Scan passes one state of the records to fn, in any order, and returns its version. The arguments of fn are valid only
-// during the call.
+// Scan calls fn for each record of one state, in any order, and returns the version of this state. The arguments of fn
+// are valid only during the call.
 type Scan func(fn func(key, value []byte) error) (version uint64, err error)
 
 // Load reads a state from the records.
 func Load(scan Scan) (*State, error) { return Empty().reload(scan) }
 
-// changed is the difference between two states: the keys of changed records, and the records of changed partitions.
-// Partitions are kept only in decoded form. A nil record means that the partition was removed.
+// changed is the difference between two states. It contains the keys of changed records and the records of changed
+// partitions. A nil record means that the partition was removed.
 type changed struct {
 	keys       []string
 	partitions map[topology.PartitionID][]byte
@@ -129,7 +129,7 @@ func (s *State) applyChange(version uint64, put []command.Record) (*State, error
 	return next.decode(s, c)
 }
 
-// decode completes a state from its records. c is the difference from s.
+// decode completes a state from its records. c is the difference between s and next.
 func (next *State) decode(s *State, c changed) (_ *State, err error) {
 	slices.Sort(c.keys)
 	changed := slices.Compact(c.keys)
@@ -155,7 +155,7 @@ func (next *State) decode(s *State, c changed) (_ *State, err error) {
 	return next, nil
 }
 
-// touches reports whether any changed key begins with the prefix.
+// touches reports whether at least one changed key begins with the prefix.
 func touches(changed []string, prefix string) bool {
 	i, _ := slices.BinarySearch(changed, prefix)
 	return i < len(changed) && strings.HasPrefix(changed[i], prefix)
@@ -199,7 +199,7 @@ func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node,
 	return nodes, nil
 }
 
-// nextRoles decodes the roles, CIDR groups, and identities that changed.
+// nextRoles decodes the changed roles, CIDR groups, and identities.
 func (s *State) nextRoles(records map[string][]byte, changed []string) (*access.State, error) {
 	found := map[string][]byte{}
 	for _, prefix := range access.Prefixes {
@@ -236,14 +236,14 @@ func (s *State) loadRest(old *State, changed []string) {
 	}
 }
 
-// nextSchema decodes the objects that changed. If a keyspace changed, it decodes all its tables, because they refer to
-// its types.
+// nextSchema decodes the changed objects. If a keyspace has changed, nextSchema decodes all tables of the keyspace,
+// because tables refer to types of the keyspace.
 func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema.Schema, error) {
 	if !touches(changed, schemaPrefix) {
 		return s.Schema, nil
 	}
 	whole, partly := map[string]bool{}, map[string][]string{}
-	functions := map[string]bool{} // keyspaces with changed functions; their functions are few and are decoded together
+	functions := map[string]bool{} // keyspaces whose functions are decoded together
 	for _, key := range changed {
 		object, ok := strings.CutPrefix(key, schemaPrefix)
 		if !ok {
@@ -294,8 +294,8 @@ func (s *State) nextSchema(records map[string][]byte, changed []string) (*schema
 	return &next, nil
 }
 
-// yieldChanged yields the changed objects and their keyspaces. It avoids reading all records of keyspaces that have not
-// changed themselves, because they may contain thousands of tables.
+// yieldChanged yields the changed objects and their keyspaces. It avoids reading all records of an unchanged keyspace,
+// because a keyspace may contain thousands of tables.
 func yieldChanged(records map[string][]byte, changed []string, partly map[string][]string, functions map[string]bool,
 	yield func(string, []byte) bool) {
 	for _, key := range changed {

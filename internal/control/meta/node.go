@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NodeState is the intended state of a node. The metadata does not record whether a node is alive.
+// NodeState is the intended state of a node. It does not indicate whether the node is alive.
 type NodeState uint8
 
-// The states of a node. A Draining node leads no partition. A Leaving node moves its replicas to other nodes. A node
-// that has Left has no replicas and cannot return with the same ID.
+// These are the states of a node. A Draining node leads no partition. A Leaving node moves its replicas to other nodes.
+// A Left node has no replicas and cannot return with the same ID.
 const (
 	Up NodeState = iota
 	Draining
@@ -38,29 +38,29 @@ func (s NodeState) String() string {
 // Node is a member of the cluster.
 type Node struct {
 	ID topology.NodeID
-	// Internal is the address for other nodes; CQL and HTTP are the addresses for clients. The form is host:port.
+	// Internal is the address for other nodes. CQL and HTTP are the addresses for clients. The form is host:port.
 	Internal, CQL, HTTP string
-	// Region and Zone are the data center and rack shown to drivers.
+	// Region and Zone are the data center and the rack that drivers see.
 	Region, Zone string
-	// Tokens are the node's ring tokens shown to drivers, in ascending order. They never change.
+	// Tokens are the node's ring tokens that drivers see, in ascending order. They never change.
 	Tokens []token.Token
 	State  NodeState
 	// Levels are the feature levels that the node supports.
 	Levels feature.Range
 	// Joined is the time at which the node was added, in milliseconds.
 	Joined time.Time
-	// CreationID identifies the node's data directory, or is 0 if unknown. Another directory is another node, even
-	// with the same certificate.
+	// CreationID identifies the node's data directory. It is 0 if it is unknown. A node with another directory is
+	// another node, even if it has the same certificate.
 	CreationID uint64
-	// Start is the newest start of the data directory that the cluster has admitted, and Mark is the random mark of
-	// this start. See package incarnation.
+	// Start is the number of the newest start of the data directory that the cluster has admitted. Mark is the random
+	// mark of this start. See package incarnation.
 	Start, Mark uint64
 
 	// rest holds the encoded fields of later versions.
 	rest []byte
 }
 
-// The format and the limits of a node's record.
+// These are the format and the limits of a node's record.
 const (
 	nodeFormat    = 2
 	nodeTextMax   = 1024
@@ -70,7 +70,7 @@ const (
 // ErrMalformed means that a record cannot be decoded.
 var ErrMalformed = errors.New("malformed record")
 
-// Append appends the encoded node without its ID: the format, its parts in order, and the fields of later versions.
+// Append appends the encoded node without its ID. It includes the fields of later versions.
 func (n *Node) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, nodeFormat))
 	for _, text := range []string{n.Internal, n.CQL, n.HTTP, n.Region, n.Zone} {
@@ -103,8 +103,8 @@ func (n *Node) Append(dst []byte) []byte {
 // nodeStart is the field that holds Start and Mark.
 const nodeStart = 1
 
-// fields reads the fields of a record and keeps unknown fields. It returns the number of an unknown required
-// field, or 0.
+// fields reads the fields of a record and stores unknown fields. It returns the number of an unknown required field, or
+// 0.
 func (n *Node) fields(r *codec.Reader) (refused uint64) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -135,8 +135,8 @@ func (n *Node) Check() error {
 	return nil
 }
 
-// DecodeNode decodes a node written by Append, in this version or a later version of the same format. Errors are
-// ErrMalformed or *feature.Newer.
+// DecodeNode decodes a node that this version or a later version of Append has written. The error is ErrMalformed or
+// *feature.Newer.
 func DecodeNode(id topology.NodeID, src []byte) (*Node, error) {
 	if len(src) == 0 || src[0] < nodeFormat {
 		return nil, ErrMalformed

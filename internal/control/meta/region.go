@@ -16,7 +16,7 @@ import (
 // RegionState is the state of a region.
 type RegionState uint8
 
-// The states of a region. The nodes of a RegionPresent region are members of the cluster. The record of a
+// These are the states of a region. The nodes of a RegionPresent region are members of the cluster. The record of a
 // RegionRemoved region remains, so that its number is not assigned again.
 const (
 	RegionPresent RegionState = iota
@@ -27,7 +27,7 @@ const (
 type Region struct {
 	Name string
 	// Number identifies the region in data directories. It is 0 for the region in which the cluster was created. A
-	// number is never used again, even for a region with the same name.
+	// number is never reused, even for a region with the same name.
 	Number uint32
 	State  RegionState
 
@@ -37,8 +37,7 @@ type Region struct {
 // regionFormat is the format of a region's record.
 const regionFormat = 1
 
-// Append appends the encoded region without its name: the format, the number, the state, and the fields of later
-// versions.
+// Append appends the encoded region without its name. It includes the fields of later versions.
 func (r *Region) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, regionFormat))
 	w.Uint(uint64(r.Number))
@@ -48,8 +47,8 @@ func (r *Region) Append(dst []byte) []byte {
 	return w
 }
 
-// DecodeRegion decodes a region written by Append, in this version or a later version of the same format. Errors are
-// ErrMalformed or *feature.Newer.
+// DecodeRegion decodes a region that this version or a later version of Append has written. The error is ErrMalformed
+// or *feature.Newer.
 func DecodeRegion(name string, src []byte) (*Region, error) {
 	if len(src) == 0 || src[0] == 0 {
 		return nil, ErrMalformed
@@ -79,7 +78,7 @@ func DecodeRegion(name string, src []byte) (*Region, error) {
 	return r, nil
 }
 
-// Region returns a registered region that has not been removed, or nil if it does not exist.
+// Region returns the region with the given name, or nil if the region does not exist or has been removed.
 func (s *State) Region(name string) *Region {
 	if r := s.Regions[name]; r != nil && r.State == RegionPresent {
 		return r
@@ -87,14 +86,14 @@ func (s *State) Region(name string) *Region {
 	return nil
 }
 
-// WithRegion returns a state that contains r instead of any region with the same name.
+// WithRegion returns a state that contains r. It replaces an existing region with the same name.
 func (s *State) WithRegion(r *Region) *State {
 	next := *s
 	next.Regions = with(s.Regions, r.Name, r, true)
 	return &next
 }
 
-// nextRegions decodes the regions that changed.
+// nextRegions decodes the changed regions.
 func (s *State) nextRegions(records map[string][]byte, changed []string) (map[string]*Region, error) {
 	if !touches(changed, regionPrefix) {
 		return s.Regions, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestRegionBytes pins the encoding of a region's record. A record with a field or a state that this version does not
-// know is rejected as newer, unless the field may be ignored.
+// TestRegionBytes pins the encoding of a region's record. A record with an unknown field or state must be rejected as
+// newer unless the field is optional.
 func TestRegionBytes(t *testing.T) {
 	r := &Region{Name: "eu", Number: 300, State: RegionRemoved}
 	if got := hex.EncodeToString(r.Append(nil)); got != "01ac020100" {

@@ -7,8 +7,8 @@ import "strings"
 // restorePrefix is the name prefix of the settings of tables that are being restored.
 const restorePrefix = "restore/"
 
-// RestoreSetting returns the name of the setting that holds the ID of the backup from which a table is being restored.
-// The setting is created before the table. It is removed when the table is complete, dropped, or created by another
+// RestoreSetting returns the name of the setting for a table that is being restored. The setting contains the ID of the
+// backup. It is created before the table. It is removed when the table is complete, dropped, or created by another
 // request.
 func RestoreSetting(keyspace, table string) string { return restorePrefix + keyspace + "." + table }
 

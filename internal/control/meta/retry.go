@@ -14,11 +14,12 @@ import (
 // retryPause is the pause between the attempts of Retry.
 const retryPause = time.Second
 
-// Retry calls change, with a timeout for each attempt, until it succeeds, the metadata is closed, or ctx ends. It is
-// for changes during the start of a cluster, whose meta partition may have no leader yet. It logs failed attempts.
+// Retry calls change until change succeeds, the Keeper is closed, or ctx ends. timeout is the time limit of each
+// attempt. Retry is used during the start of a cluster, because the meta partition may have no leader yet. It logs
+// failed attempts.
 func Retry(ctx context.Context, log *slog.Logger, what string, timeout time.Duration,
 	change func(ctx context.Context) error) {
-	var clock *sched.Scheduler // uses the clock of the machine, because the simulator does not call Retry
+	var clock *sched.Scheduler // nil means real time, because the simulator does not call Retry
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, timeout)
 		err := change(attempt)

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Standalone returns functions that read and change the records of a store that belongs to no cluster. A change is one
-// batch and is durable when it returns.
+// Standalone returns functions that read and change the records of a standalone store. A change is one batch and is
+// durable when the function returns.
 func Standalone(s *storage.Store) (Scan, Change) {
 	a := &standalone{store: s}
 	return a.scan, a.change
@@ -26,7 +26,7 @@ type standalone struct {
 	mu    sync.Mutex
 }
 
-// scan reads a consistent state, because the store's iterator reads a snapshot.
+// scan reads a consistent state of the records.
 func (a *standalone) scan(fn func(key, value []byte) error) (version uint64, err error) {
 	err = a.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
 		if string(key) == versionKey {
@@ -78,5 +78,5 @@ func (a *standalone) change(_ context.Context, c command.Records) (version uint6
 	return version, nil
 }
 
-// stopped wraps a store error so that it is treated as permanent.
+// stopped wraps a store error so that callers treat the error as permanent.
 func stopped(err error) error { return fmt.Errorf("%w: %w", partition.ErrStopped, err) }

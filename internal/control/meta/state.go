@@ -12,13 +12,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// State is one version of the cluster metadata. To make the next version, copy the struct and replace fields. Values
-// that it points to are shared and must not be changed.
+// State is one version of the cluster metadata. To create the next version, copy the struct and replace fields. Several
+// States share the values to which the fields point, so these values must not be changed.
 type State struct {
-	// Version grows with every change by any node.
+	// Version increases with every change.
 	Version uint64
-	// Schema holds the objects that schema.Objects encodes, without the tables of system keyspaces. A derived state may
-	// contain those tables.
+	// Schema holds the objects that schema.Objects encodes. A loaded state does not contain the tables of system
+	// keyspaces.
 	Schema   *schema.Schema
 	Topology *topology.Snapshot
 	// Nodes are in ascending order of IDs.
@@ -26,8 +26,7 @@ type State struct {
 	// Regions holds the registered regions by name, including removed regions. It is empty until an operator adds a
 	// region.
 	Regions map[string]*Region
-	// Building holds the IDs of indexes that are not complete. Builds holds the progress of builds that have been
-	// started.
+	// Building holds the IDs of incomplete indexes. Builds holds the progress of started builds.
 	Building map[uint32]bool
 	Builds   map[uint32]*Build
 	Settings map[string]string
@@ -36,8 +35,8 @@ type State struct {
 	// History holds up to EventsKept completed splits, merges, and moves, in order of their numbers.
 	History []*Event
 
-	// records holds the records from which the state was decoded, and with which Diff compares the next state. It does
-	// not contain partitions, which are kept only in Topology.
+	// records holds the records from which the state was decoded, except the records of partitions. Diff compares the
+	// next state with these records.
 	records map[string][]byte
 }
 
@@ -46,7 +45,7 @@ func Empty() *State {
 	return &State{Schema: schema.New(), Topology: topology.New(), Roles: &access.State{}, records: map[string][]byte{}}
 }
 
-// Node returns a node by its ID, or nil if it does not exist.
+// Node returns the node with the given ID, or nil if the node does not exist.
 func (s *State) Node(id topology.NodeID) *Node {
 	if i, ok := s.find(id); ok {
 		return s.Nodes[i]
@@ -60,7 +59,7 @@ func (s *State) find(id topology.NodeID) (int, bool) {
 	})
 }
 
-// WithNode returns a state that contains n instead of any node with the same ID.
+// WithNode returns a state that contains n. It replaces an existing node with the same ID.
 func (s *State) WithNode(n *Node) *State {
 	next := *s
 	next.Nodes = slices.Clone(s.Nodes)

@@ -286,8 +286,8 @@ func TestSmallDifference(t *testing.T) {
 	}
 }
 
-// TestAlone checks that a standalone node applies a change in one batch, rejects a change based on another version, and
-// reads all changes after a restart.
+// TestAlone checks that a standalone node applies a change in one batch and reads all changes after a restart. The node
+// must reject a change that is based on another version.
 func TestAlone(t *testing.T) {
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
 	if err != nil {
@@ -320,8 +320,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestNodeRecord checks that a node's record survives its encoding. Fields added by newer builds are kept, and
-// corruption is an error.
+// TestNodeRecord checks that a node's record survives encoding and decoding. Fields of newer builds must be kept, and a
+// corrupted record must be rejected.
 func TestNodeRecord(t *testing.T) {
 	n := &Node{
 		ID: topology.NodeID{7}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", HTTP: "10.0.0.1:8080", Region: "eu",
@@ -354,7 +354,7 @@ func TestNodeRecord(t *testing.T) {
 	}
 }
 
-// FuzzDecodeNode checks that a decoded record survives another round trip.
+// FuzzDecodeNode checks that a decoded record survives encoding and decoding.
 func FuzzDecodeNode(f *testing.F) {
 	f.Add((&Node{CQL: "a:1", Tokens: []token.Token{5}}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -13,13 +13,13 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// errConflict means that another change was made first, so the change must be computed again.
+// errConflict means that another change was made first. The change must be computed again.
 var errConflict = errors.New("a concurrent change was made first")
 
-// Update makes the change that f computes for the whole cluster, and returns a state that contains it. f receives the
-// latest state and must be a pure function of it, because it is called again after every conflict. Errors of f are
-// returned unchanged. If the new state has no differences, nothing is recorded. Updates of one Keeper run one at a
-// time. (MT3), (MT4)
+// Update applies the change that f computes to the metadata of the cluster, and returns a state that contains the
+// change (MT3, MT4). f receives the latest state and must be a pure function, because Update calls f again after every
+// conflict. Update returns errors of f unchanged. If f changes no records, Update records no change. Updates of one
+// Keeper run one at a time.
 func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*State, error) {
 	if err := k.lock(ctx, k.updating); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (k *Keeper) Update(ctx context.Context, f func(*State) (*State, error)) (*S
 	}
 }
 
-// propose stores records on top of version base and reports whether they were stored.
+// propose stores records if the current version is base, and reports whether the records were stored.
 func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Record) (version uint64, err error) {
 	k.seq++
 	mark := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, k.nonce), k.seq)
@@ -79,7 +79,7 @@ func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Rec
 		if beaten {
 			k.Reload(conflict.Version)
 			if newer, err = k.awaitNewer(ctx, base); err != nil && !open {
-				return 0, err // nothing was changed
+				return 0, err // no records were changed
 			}
 		} else {
 			open = true
@@ -96,8 +96,8 @@ func (k *Keeper) propose(ctx context.Context, base uint64, records []command.Rec
 	}
 }
 
-// awaitNewerBriefly waits for a state newer than a version for the pause before an attempt. It returns nil after the
-// pause.
+// awaitNewerBriefly waits for a state that is newer than a version. It returns nil after the delay of the given
+// attempt.
 func (k *Keeper) awaitNewerBriefly(ctx context.Context, version uint64, attempt int) *State {
 	ctx, cancel := k.sched.WithTimeout(ctx, k.pause(attempt))
 	defer cancel()
@@ -108,7 +108,7 @@ func (k *Keeper) awaitNewerBriefly(ctx context.Context, version uint64, attempt 
 	return newer
 }
 
-// permanent reports whether retrying is useless.
+// permanent reports whether a retry is useless.
 func permanent(err error) bool {
 	return errors.Is(err, partition.ErrClosed) || errors.Is(err, partition.ErrStopped) || errors.Is(err, ErrClosed)
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// grantTimeout is the time for which the queue waits for a change after a grant. The caller may have crashed or be
-// slow.
+// grantTimeout is the time for which the queue waits for a change after a grant. The timeout is necessary because the
+// caller may have crashed.
 const grantTimeout = 200 * time.Millisecond
 
-// Acquire queues callers that want to change the metadata. It returns the version on which the next change must be
-// based. It is called on the Keeper of the node that leads the meta partition by the Keepers of all nodes
-// (Member.AcquireFromLeader). A grant ends with the next change or after grantTimeout.
+// Acquire queues callers that want to change the metadata, and returns the version on which the next change must be
+// based. The Keepers of all nodes call Acquire on the leader of the meta partition (see Member.AcquireFromLeader). A
+// grant ends with the next change or after grantTimeout.
 //
-// The queue is an optimization: comparing versions makes changes safe. Without the queue, a node far from the leader
-// would compute many states that conflict with changes of nearer nodes.
+// The queue is an optimization that avoids conflicts. Without the queue, the changes of a node far from the leader
+// would often conflict with the changes of nearer nodes.
 func (k *Keeper) Acquire(ctx context.Context) (version uint64, err error) {
-	if err := k.lock(ctx, k.queue); err != nil { // callers are served in order
+	if err := k.lock(ctx, k.queue); err != nil { // the lock serves callers in order
 		return 0, err
 	}
 	defer k.queue.release()
@@ -42,9 +42,9 @@ func (k *Keeper) Acquire(ctx context.Context) (version uint64, err error) {
 	return k.grantedVersion, nil
 }
 
-// acquire waits for this Keeper's grant to make a change based on version base. It returns false, with a newer state
-// available, if another change was made in the meantime: the caller must compute its change again and still holds the
-// grant. If the queue cannot be reached, it returns true.
+// acquire waits for a grant to make a change based on version base. It returns false if another change was made during
+// the wait. A newer state is then available, and the caller must compute its change again. The caller still holds the
+// grant. acquire returns true if the queue cannot be reached.
 func (k *Keeper) acquire(ctx context.Context, base uint64) bool {
 	if k.opts.Member == nil {
 		return true

@@ -16,17 +16,17 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Maintenance executes requests of operators for the data of a node. Its methods are safe for concurrent use. Set its
-// fields before use.
+// Maintenance executes operators' requests for the data of a node. Its methods are safe for concurrent use. The caller
+// must set the exported fields before use.
 type Maintenance struct {
 	Metadata *meta.Keeper
 	Host     *partition.Host
 	Store    *storage.Store
-	// Data is the data directory, or empty if the data is in memory.
+	// Data is the data directory. It is empty if the data is in memory.
 	Data string
 	// Newest is the newest feature level that this version supports.
 	Newest feature.Level
-	// Standalone is set on a standalone node.
+	// Standalone reports whether the node is standalone.
 	Standalone bool
 
 	copying sync.Mutex // held while a checkpoint is written
@@ -35,8 +35,8 @@ type Maintenance struct {
 // Compact compacts all levels of the store.
 func (m *Maintenance) Compact(ctx context.Context) error { return m.Store.Compact(ctx) }
 
-// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. This cannot be
-// undone: versions that do not support the level are rejected from then on.
+// RaiseLevel raises the feature level to the newest level that all nodes support, and returns this level. The change
+// cannot be undone. The cluster then rejects versions that do not support the level.
 func (m *Maintenance) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	if m.Standalone {
 		return membership.RaiseStandaloneLevel(ctx, m.Store.Directory, m.Host, m.Newest)
@@ -44,8 +44,8 @@ func (m *Maintenance) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	return membership.RaiseLevel(ctx, m.Metadata)
 }
 
-// Checkpoint writes a consistent copy of the data next to the data directory and returns its name. The copy shares
-// files with the original where possible.
+// Checkpoint writes a consistent copy of the data next to the data directory and returns the name of the copy. The copy
+// shares files with the original if possible.
 func (m *Maintenance) Checkpoint() (string, error) {
 	if m.Data == "" {
 		return "", errors.New("cannot create a checkpoint: the data is in memory")

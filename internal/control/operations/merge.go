@@ -20,8 +20,8 @@ type Merge struct {
 	// Table is the name of the table with its keyspace, and Partitions are the IDs of the partitions, in any order.
 	Table      string
 	Partitions [2]uint64
-	// DryRun shows the plan without executing it. Wait waits for completion. Now skips the cool-down after an earlier
-	// split or merge.
+	// DryRun requests the plan without its execution. Wait makes the call wait for completion. Now skips the cool-down
+	// after a previous split or merge.
 	DryRun, Wait, Now bool
 }
 
@@ -83,7 +83,7 @@ func (o *Partitions) describeMerge(r *merge.Request, what string) (string, error
 	return what + " would be merged; nothing was done", nil
 }
 
-// awaitMerge returns when a merge has been completed or canceled.
+// awaitMerge waits until a merge has been completed or canceled.
 func (o *Partitions) awaitMerge(ctx context.Context, t *schema.Table, left, right *topology.Partition) error {
 	timeout := completionTimeout
 	if !placement.Colocated(left, right) {

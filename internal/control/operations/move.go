@@ -20,11 +20,11 @@ type Move struct {
 	// Table is the name of the table with its keyspace, and Partition is the ID of the partition.
 	Table     string
 	Partition uint64
-	// From and To are the beginnings of the node IDs.
+	// From and To are prefixes of the node IDs.
 	From, To string
-	// Hold is the time for which rebalancing does not move the partition afterward; 0 means one hour.
+	// Hold is the time for which rebalancing does not move the partition after the move. The default is one hour.
 	Hold time.Duration
-	// DryRun shows the plan without executing it. Wait waits for completion.
+	// DryRun requests the plan without its execution. Wait makes the call wait for completion.
 	DryRun, Wait bool
 }
 
@@ -74,7 +74,7 @@ func (o *Partitions) Move(ctx context.Context, r Move) (string, error) {
 	return fmt.Sprintf("the replica of %s has been moved", what), nil
 }
 
-// moveSize describes the amount of data to move, if known.
+// moveSize describes the amount of data to move.
 func (o *Partitions) moveSize(r *placement.Move) string {
 	p := o.Metadata.State().Topology.Partition(r.Partition)
 	if p == nil || o.Host.Replica(p.ID) == nil {
@@ -87,7 +87,7 @@ func (o *Partitions) moveSize(r *placement.Move) string {
 	return fmt.Sprintf(": about %d bytes on disk", e.Bytes)
 }
 
-// awaitMove returns when a move has been completed.
+// awaitMove waits until a move has been completed.
 func (o *Partitions) awaitMove(ctx context.Context, r *placement.Move) error {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()

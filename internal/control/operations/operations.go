@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operations executes the requests of operators to change physical partitions: split, merge, move, and cancel.
-// A request is recorded in the metadata; the reconcilers execute it. Start reading at Partitions.
+// Package operations handles operators' requests to split, merge, and move physical partitions, and to cancel these
+// operations. It records the requests in the metadata, and the reconcilers execute them. Start reading at Partitions.
 package operations
 
 import (
@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// requestTimeout bounds the wait for a request to be recorded.
+	// requestTimeout is the maximum wait for recording a request.
 	requestTimeout = 10 * time.Second
-	// completionTimeout bounds the wait for a split or merge, and moveTimeout bounds the wait for a move. The operation
-	// continues after the timeout.
+	// completionTimeout is the maximum wait for a split or merge. moveTimeout is the maximum wait for a move. The
+	// operation continues after the timeout.
 	completionTimeout = 45 * time.Second
 	moveTimeout       = 10 * time.Minute
-	// cancelTimeout bounds the wait for the outcome of a canceled split.
+	// cancelTimeout is the maximum wait for the outcome of a canceled split.
 	cancelTimeout = 2 * time.Second
 )
 
-// Partitions executes requests of operators for physical partitions. Its methods return messages for the operator. Set
-// its fields before use.
+// Partitions handles operators' requests for physical partitions. Its methods return messages for the operator. The
+// caller must set the exported fields before use.
 type Partitions struct {
 	Metadata *meta.Keeper
 	// Tables finds the tables of requests.
@@ -46,12 +46,12 @@ type Partitions struct {
 
 // Tables finds user tables. It is a *catalog.Catalog.
 type Tables interface {
-	// UserTableNamed returns a table by its name with the keyspace.
+	// UserTableNamed returns the table with the given name, which includes the keyspace.
 	UserTableNamed(name string) (*schema.Table, error)
 }
 
-// level returns the feature level that a standalone node must check. It returns 0 in a cluster, where the metadata
-// contains the level.
+// level returns the feature level that a standalone node must check. It returns 0 in a cluster, because the metadata
+// contains the level of a cluster.
 func (o *Partitions) level() feature.Level {
 	if o.Standalone == nil {
 		return 0

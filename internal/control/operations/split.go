@@ -22,11 +22,11 @@ type Split struct {
 	// Table is the name of the table with its keyspace, and Partition is the ID of the partition.
 	Table     string
 	Partition uint64
-	// At is the first token of the new partition, in decimal. If it is empty, the partition is split in the middle of
-	// its rows.
+	// At is the first token of the new partition as a decimal number. If At is empty, the partition is split in the
+	// middle of its data.
 	At string
-	// DryRun shows the plan without executing it. Wait waits for completion. Now skips the cool-down after an earlier
-	// split.
+	// DryRun requests the plan without its execution. Wait makes the call wait for completion. Now skips the cool-down
+	// after a previous split.
 	DryRun, Wait, Now bool
 }
 
@@ -101,7 +101,7 @@ func (o *Partitions) splitPoint(t *schema.Table, r *split.Request, at string) (t
 	return middle.At, nil
 }
 
-// splitSizes describes the sizes of both sides of a split, if known.
+// splitSizes describes the sizes of both sides of a split.
 func (o *Partitions) splitSizes(r *split.Request) string {
 	p := o.Metadata.State().Topology.Partition(r.Partition)
 	if p == nil || o.Host.Replica(r.Partition) == nil {
@@ -121,7 +121,7 @@ func (o *Partitions) splitSizes(r *split.Request) string {
 // errSplitCanceled means that a split was canceled before it was executed.
 var errSplitCanceled = errors.New("the split was canceled")
 
-// awaitSplit returns when a split has been completed, or errSplitCanceled.
+// awaitSplit waits until a split has been completed. It returns errSplitCanceled if the split has been canceled.
 func (o *Partitions) awaitSplit(ctx context.Context, p *topology.Partition) error {
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()

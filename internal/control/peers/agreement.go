@@ -16,9 +16,9 @@ type Versions struct {
 	Schema  [16]byte `json:"schema"`
 }
 
-// AwaitAgreement waits until every live node has a version of the metadata and knows that all other nodes have it,
-// because a driver may ask any node whether the nodes agree. It returns the nodes that did not confirm this before ctx
-// ended.
+// AwaitAgreement waits until every live node has a version of the metadata and knows that all other nodes have this
+// version, because a driver may query any node for the schema agreement. It returns the nodes that have not confirmed
+// this before ctx ended.
 func (p *Peers) AwaitAgreement(ctx context.Context, version uint64) (missing []topology.NodeID) {
 	var mu sync.Mutex
 	p.eachAlive(func(n topology.NodeID) {
@@ -31,14 +31,14 @@ func (p *Peers) AwaitAgreement(ctx context.Context, version uint64) (missing []t
 	return missing
 }
 
-// SendAcknowledged sends all live nodes the acknowledged log positions of partitions. It waits up to the timeout of
-// AcknowledgedCall for their responses: a node that is cut off for longer no longer trusts its own replicas.
+// SendAcknowledged sends all live nodes the acknowledged log positions of partitions. It waits for the responses up to
+// the timeout of AcknowledgedCall. A node that is disconnected for longer does not serve local reads.
 func (p *Peers) SendAcknowledged(ctx context.Context, to map[topology.PartitionID]uint64) {
 	p.eachAlive(func(n topology.NodeID) { _, _ = AcknowledgedCall.Do(ctx, &p.client, n, Acknowledged{to}) })
 }
 
-// SetVersion reports that this node has a version of the metadata with a new schema. Run then asks the other nodes when
-// they have this version, without waiting for their next reports. It does not block.
+// SetVersion records that this node has a version of the metadata with a new schema. Run then polls the other nodes for
+// this version immediately. SetVersion does not block.
 func (p *Peers) SetVersion(version uint64) {
 	p.mu.Lock()
 	p.targetVersion, p.pending = max(p.targetVersion, version), true
@@ -49,8 +49,8 @@ func (p *Peers) SetVersion(version uint64) {
 	}
 }
 
-// AwaitVersion waits until every live node that responds is known to have a version of the metadata, or ctx ends.
-// SetVersion must have been called for the version.
+// AwaitVersion waits until every live node that responds has a version of the metadata, or until ctx ends. SetVersion
+// must have been called for this version.
 func (p *Peers) AwaitVersion(ctx context.Context, version uint64) {
 	for {
 		p.mu.Lock()
@@ -68,8 +68,7 @@ func (p *Peers) AwaitVersion(ctx context.Context, version uint64) {
 	}
 }
 
-// pollVersions asks nodes for the target version until ctx ends. It runs one goroutine per node and sends one request
-// per node at a time.
+// pollVersions polls all nodes for the target version until ctx ends, with one goroutine per node.
 func (p *Peers) pollVersions(ctx context.Context) {
 	wg := p.group()
 	defer wg.Wait()
@@ -92,8 +91,7 @@ func (p *Peers) pollVersions(ctx context.Context) {
 	}
 }
 
-// pollVersion asks a node for the target version until the node has it or does not respond. If it does not respond, its
-// next report contains the version.
+// pollVersion polls a node for the target version until the node has this version or does not respond.
 func (p *Peers) pollVersion(ctx context.Context, n topology.NodeID, q *peer) {
 	for answered := true; ; {
 		p.mu.Lock()
@@ -109,7 +107,7 @@ func (p *Peers) pollVersion(ctx context.Context, n topology.NodeID, q *peer) {
 	}
 }
 
-// awaitVersion waits until a node has a version of the metadata, and records it.
+// awaitVersion waits until a node has a version of the metadata, and records the version.
 func (p *Peers) awaitVersion(ctx context.Context, n topology.NodeID, question AwaitRequest) error {
 	s, err := AwaitCall.Do(ctx, &p.client, n, question)
 	if err != nil {
@@ -124,7 +122,7 @@ func (p *Peers) awaitVersion(ctx context.Context, n topology.NodeID, question Aw
 	return nil
 }
 
-// signal wakes all waiters for changes of nodes. The caller must hold mu.
+// signal wakes all goroutines that wait for a change of a node. The caller must hold mu.
 func (p *Peers) signal() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -25,7 +25,7 @@ var (
 	// AcquireCall queues a metadata change on the leader of the meta partition; see meta.Keeper.Acquire.
 	AcquireCall = rpc.Declare[rpc.None, AcquireResponse](rpc.Spec{Name: "acquire", Number: 68, Since: 1,
 		Timeout: 2 * time.Second, ResponseMax: rpc.SmallBytes})
-	// StopCall announces that the process of the sender is about to end.
+	// StopCall announces that the process of the sender is stopping.
 	StopCall = rpc.Declare[rpc.None, rpc.None](rpc.Spec{Name: "stop", Number: 69, Since: 1, Timeout: time.Second,
 		Idempotent: true})
 	// AcknowledgedCall sends the acknowledged log positions of partitions.
@@ -38,14 +38,14 @@ var (
 
 // AcquireResponse is the response to AcquireCall.
 type AcquireResponse struct {
-	// Version is the metadata version when the change may be made.
+	// Version is the metadata version at which the change may be made.
 	Version uint64 `json:"version"`
 }
 
-// AwaitRequest requests Versions once the node has a version of the metadata.
+// AwaitRequest is a request to wait until a node has a version of the metadata.
 type AwaitRequest struct {
 	Version uint64 `json:"version"`
-	// Others requests that the node also knows that the other nodes have the version.
+	// Others makes the node also wait until it knows that the other nodes have the version.
 	Others bool `json:"others,omitempty"`
 }
 
@@ -57,7 +57,7 @@ type Acknowledged struct {
 // JoinRequest is the request of a node to join the cluster.
 type JoinRequest struct {
 	Node topology.NodeID `json:"node"`
-	// CreationID identifies its data directory.
+	// CreationID identifies the data directory of the node.
 	CreationID uint64 `json:"birth"`
 	// Internal, CQL, and HTTP are addresses. HTTP may be empty.
 	Internal string `json:"internal"`
@@ -80,7 +80,7 @@ type JoinResponse struct {
 	Rejected string `json:"refused,omitempty"`
 }
 
-// JoinRejectedError is the error for a permanently rejected join request.
+// JoinRejectedError means that a join request was permanently rejected.
 type JoinRejectedError struct{ Text string }
 
 func (e *JoinRejectedError) Error() string { return e.Text }

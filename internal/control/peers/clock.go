@@ -10,8 +10,8 @@ import (
 )
 
 // A node's wall clock provides the timestamps of the writes that its leaders accept, and decides what has expired. A
-// clock that is ahead would hide later writes and expire data too early, even after it has been corrected. Therefore,
-// the node limits its clock by the clocks of a quorum of nodes. No clock is trusted alone, including the node's own.
+// clock that is ahead would hide later writes and expire data too early, even after its correction. Therefore, the node
+// limits its clock by the clocks of a quorum of nodes.
 //
 //	four clocks, in order:   a ─── b ═══ c ──────────── d      quorum 3: three show b or later, three c or earlier
 //	                               low   high
@@ -19,26 +19,26 @@ import (
 //	expiration               ──►│ low - clockTolerance
 //	may lead                    │◄─────────────►│ from low - clockTolerance to high + clockTolerance
 //
-// If two of four nodes are wrong in the same way, or only two of three respond, low and high differ. The correct clock
-// is then unknown: all nodes may lead, and timestamps follow the earlier clocks.
+// If two of four clocks are wrong in the same way, or only two of three nodes respond, low and high differ. The correct
+// clock is then unknown. In this case, all nodes may lead, and timestamps follow the earlier clocks.
 const (
 	// clockTolerance is the permitted clock error. It exceeds the network delay of a report and is too small to affect
 	// clients.
 	clockTolerance = time.Second
 	// clockReportTTL is the time for which the clock of a node counts after its last report.
 	clockReportTTL = 10 * time.Second
-	// unverifiedMax is the time for which a started node considers its clock unverified if no quorum has reported.
-	// After that it may lead: an unverified clock is better than no leader. Until then it polls every
-	// unverifiedInterval.
+	// unverifiedMax is the maximum time for which a started node considers its clock unverified if no quorum has
+	// reported. The node may lead after this time, because an unverified clock is better than no leader. Until then, it
+	// polls the other nodes every unverifiedInterval.
 	unverifiedMax, unverifiedInterval = 5 * time.Second, 100 * time.Millisecond
-	// regressionMin is the time by which the clock of a starting node may be behind its newest timestamp. Timestamps
-	// may be ahead by a second because of conditional writes, and the clocks of clients differ.
+	// regressionMin is the maximum time by which the clock of a starting node may be behind its newest timestamp.
+	// Conditional writes and the clocks of clients can cause timestamps ahead of the clock.
 	regressionMin = 5 * time.Second
 )
 
-// ClockRegression returns how far now is behind the newest timestamp of a starting node, or 0 if the difference is
-// small. A standalone node has no other clock for comparison. It continues above the newest timestamp; writes with
-// client timestamps may stay invisible until the clock has passed it.
+// ClockRegression returns the time by which now is behind the newest timestamp of a starting node, or 0 if the
+// difference is small. A standalone node continues above the newest timestamp. Writes with client timestamps may remain
+// invisible until the clock has passed the newest timestamp.
 func ClockRegression(now, newest time.Time) time.Duration {
 	if behind := newest.Sub(now); behind > regressionMin {
 		return behind
@@ -71,8 +71,8 @@ func (p *Peers) Wall() time.Time {
 	return now
 }
 
-// EarliestNow returns a time that has passed according to the clocks of a quorum. Data that expires by then has expired
-// (PE3).
+// EarliestNow returns a time that has passed according to the clocks of a quorum (PE3). Data that expires before this
+// time has expired.
 func (p *Peers) EarliestNow() time.Time {
 	now := p.clock.Wall()
 	if h := p.bounds.Load(); h != nil {
@@ -83,8 +83,9 @@ func (p *Peers) EarliestNow() time.Time {
 	return now.Add(-clockTolerance)
 }
 
-// ClockOffset returns how far this node's clock is outside the bounds of a quorum: positive if it is ahead, negative if
-// it is behind, and 0 if it is correct. A node with an incorrect clock should not lead.
+// ClockOffset returns the time by which this node's clock is outside the bounds of a quorum. It is positive if the
+// clock is ahead, negative if the clock is behind, and 0 if the clock is correct. A node with an incorrect clock should
+// not lead.
 func (p *Peers) ClockOffset() time.Duration {
 	h := p.bounds.Load()
 	if h == nil {
@@ -100,7 +101,7 @@ func (p *Peers) ClockOffset() time.Duration {
 	return 0
 }
 
-// Skewed reports, for each recently heard node, whether its clock is wrong according to a quorum.
+// Skewed reports whether the clocks of nodes with recent reports are incorrect according to a quorum.
 func (p *Peers) Skewed() map[topology.NodeID]bool {
 	out := map[topology.NodeID]bool{}
 	h := p.bounds.Load()
@@ -140,15 +141,14 @@ func (p *Peers) updateBounds() {
 	p.bounds.Store(&clockBounds{at: now, low: clocks[len(clocks)-quorum], high: clocks[quorum-1]})
 }
 
-// clockUnverified reports whether no quorum has reported its clocks yet: the node has just started, or has been the
-// only node so far.
+// clockUnverified reports whether no quorum of nodes has reported its clocks yet.
 func (p *Peers) clockUnverified() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.peers) > 0 && p.bounds.Load() == nil && p.steady()-p.firstWatch < unverifiedMax
 }
 
-// watchClock calls Observer.ClockSkewed when the clock becomes wrong or unverified, or correct again.
+// watchClock calls Observer.ClockSkewed when the clock becomes incorrect, unverified, or correct again.
 func (p *Peers) watchClock() {
 	ahead := p.ClockOffset()
 	skewed := ahead != 0 || p.clockUnverified()

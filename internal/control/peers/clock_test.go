@@ -59,8 +59,8 @@ func (c *clocks) off(t time.Time) time.Duration { return t.Sub(epoch.Add(c.stead
 
 const minute = time.Minute
 
-// TestClockIsHeld checks PE3 for each way in which the clocks of a cluster may disagree: the results of Wall and
-// EarliestNow, and whether the node knows that its clock is wrong.
+// TestClockIsHeld checks PE3 for each way in which the clocks of a cluster may differ. It checks the results of Wall
+// and EarliestNow, and whether the node detects that its clock is incorrect.
 func TestClockIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -133,7 +133,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// TestClocksMoveTogether checks that a cluster follows its clocks if all of them are adjusted.
+// TestClocksMoveTogether checks that a cluster follows its clocks if all clocks are adjusted.
 func TestClocksMoveTogether(t *testing.T) {
 	c := newClocks(3)
 	c.hear(0, 0, 0)
@@ -162,8 +162,8 @@ func TestSilentNodesClock(t *testing.T) {
 }
 
 // TestUnknownClockIsDoubted checks that a node is considered skewed until its clock has been compared with the clocks
-// of a quorum. Otherwise, a node that was started with a wrong clock would assign wrong timestamps. After a while, the
-// clock is considered correct.
+// of a quorum. Otherwise, a node that was started with a wrong clock would assign wrong timestamps. After
+// unverifiedMax, the clock must be considered correct.
 func TestUnknownClockIsDoubted(t *testing.T) {
 	c := newClocks(4)
 	if !c.skewed {

@@ -12,8 +12,8 @@ type NodeClock struct {
 	peers       *Peers
 }
 
-// NewNodeClock returns the clock of a node. p is nil on a standalone node. A test can replace Wall with
-// another clock, which is nil otherwise.
+// NewNodeClock returns the clock of a node. p is nil on a standalone node. c replaces the wall clock in tests, and is
+// nil otherwise.
 func NewNodeClock(p *Peers, c sched.Clock) *NodeClock {
 	switch {
 	case c != nil:
@@ -25,8 +25,8 @@ func NewNodeClock(p *Peers, c sched.Clock) *NodeClock {
 	return &NodeClock{c, p}
 }
 
-// EarliestSeconds returns a time in seconds since the Unix epoch that has passed according to a quorum of clocks, or
-// according to the node's own clock on a standalone node.
+// EarliestSeconds returns a time, in seconds since the Unix epoch, that has passed according to a quorum of clocks. On
+// a standalone node, it uses the node's own clock.
 func (c *NodeClock) EarliestSeconds() int64 {
 	if c.peers != nil {
 		return c.peers.EarliestNow().Unix()

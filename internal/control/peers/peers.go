@@ -18,7 +18,7 @@ import (
 
 // Report is the state that a node reports about itself.
 type Report struct {
-	// Clock is the node's wall clock when it sent the report.
+	// Clock is the reading of the node's wall clock at the time of the report.
 	Clock time.Time `json:"clock"`
 	// Started is the time at which the node's process started.
 	Started time.Time `json:"started"`
@@ -28,39 +28,40 @@ type Report struct {
 	// Software is the output of `ilion version`. Newest is the newest feature level that the node supports.
 	Software string        `json:"software"`
 	Newest   feature.Level `json:"level_newest"`
-	// DiskFree is in percent, or -1 if unknown. DiskFull reports whether the node rejects writes.
+	// DiskFree is the percentage of free disk space, or -1 if it is unknown. DiskFull reports whether the node rejects
+	// writes.
 	DiskFree  int    `json:"disk_free"`
 	DiskFull  bool   `json:"disk_full"`
 	DiskBytes uint64 `json:"disk_bytes"`
-	// ReplicaBytes is the part of DiskBytes that the replicas on the node use, measured some seconds ago.
+	// ReplicaBytes is the part of DiskBytes that the replicas on the node use. The value may be some seconds old.
 	ReplicaBytes uint64 `json:"held,omitempty"`
 	// Memory is partition.Host.DedupeEpoch.
 	Memory uint64 `json:"memory,omitempty"`
-	// Left reports whether the receiver of the report has left the cluster, as far as the sender knows.
+	// Left reports whether the receiver of the report has left the cluster according to the sender.
 	Left bool `json:"left,omitempty"`
-	// Replicas is the number of replicas on the node; Leading is the number of leaders.
+	// Replicas is the number of replicas on the node. Leading is the number of replicas that lead.
 	Replicas int `json:"replicas"`
 	Leading  int `json:"leading"`
 }
 
 // Options configures Peers.
 type Options struct {
-	// Interval is the time between two reports of a node; 1 s if 0.
+	// Interval is the time between two reports of a node. The default is 1 s.
 	Interval time.Duration
-	// Observer is notified of changes.
+	// Observer receives the changes of nodes.
 	Observer Observer
 	// Sched provides clocks and waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// Observer is notified of changes of the nodes. Its methods must not call back.
+// Observer receives the changes of nodes. Its methods must not call methods of Peers.
 type Observer interface {
-	// AliveChanged is called when a node goes down or comes back.
+	// AliveChanged is called when a node goes down or is up again.
 	AliveChanged(node topology.NodeID, alive bool)
 	// Removed is called when this node is no longer a member of the cluster.
 	Removed()
-	// ClockSkewed is called when the clock of this node is found to be wrong, with its offset, and when it is correct
-	// again. A clock that has not been compared with a quorum yet counts as wrong, with offset 0.
+	// ClockSkewed is called when the clock of this node becomes incorrect, and when it is correct again. ahead is the
+	// offset of the clock. A clock that has not been compared with a quorum counts as incorrect, with offset 0.
 	ClockSkewed(skewed bool, ahead time.Duration)
 }
 
@@ -69,11 +70,11 @@ type Peers struct {
 	self   topology.NodeID
 	client rpc.Client
 	opts   Options
-	// clock provides the wall clock, and a monotonic clock since began.
+	// clock provides the wall clock and the monotonic clock.
 	clock *sched.Scheduler
 	began time.Time
 
-	wake chan struct{} // targetVersion has grown
+	wake chan struct{} // signals an increase of targetVersion
 
 	bounds atomic.Pointer[clockBounds]
 	skewed atomic.Bool
@@ -82,8 +83,8 @@ type Peers struct {
 	peers map[topology.NodeID]*peer
 	// firstWatch is the time at which the first node was added.
 	firstWatch time.Duration
-	// targetVersion is the metadata version requested from the other nodes. pending reports whether the requests have
-	// not been sent yet.
+	// targetVersion is the metadata version for which the other nodes are polled. pending reports whether polling has
+	// not started yet.
 	targetVersion uint64
 	pending       bool
 	changed       chan struct{} // closed and replaced when the state of a node changes
@@ -93,17 +94,18 @@ type peer struct {
 	watched bool
 	// polling reports whether a request for the target version is in progress.
 	polling bool
-	down    time.Time // zero if alive
-	// stopping is true from the announcement of the process's end until its end.
+	down    time.Time // time since which the node has been down, or zero
+	// stopping is true after the process has announced that it is stopping.
 	stopping   bool
 	report     Report
-	reportedAt time.Time // when report was received; zero if never
-	// restartedAt is the time at which a report of a new process was received; zero if the process has not changed.
+	reportedAt time.Time // time at which report was received, or zero
+	// restartedAt is the time at which the first report of a new process was received. It is zero if the process has
+	// not changed.
 	restartedAt time.Time
-	// returned is true from the time the node has come back until it reports, because the node may be another process.
+	// returned is true after the node is up again until its next report, because the node may be another process.
 	returned bool
 	skew     time.Duration
-	// memory holds the latest distinct values of Report.Memory, newest first, and the times of their reports.
+	// memory holds the latest distinct values of Report.Memory, newest first, and the times of the reports.
 	memory [memorySamplesMax]struct {
 		value uint64
 		at    time.Time
@@ -113,11 +115,10 @@ type peer struct {
 	clockAt time.Duration
 }
 
-// memorySamplesMax is the number of values kept per node. Nodes report every second, and callers of Memory ask about
-// the last few seconds.
+// memorySamplesMax is the maximum number of stored values for each node.
 const memorySamplesMax = 4
 
-// recordMemory records a node's memory.
+// recordMemory records a node's value of Report.Memory.
 func (q *peer) recordMemory(value uint64, now time.Time) {
 	if q.memory[0].value == value {
 		return
@@ -126,7 +127,8 @@ func (q *peer) recordMemory(value uint64, now time.Time) {
 	q.memory[0].value, q.memory[0].at = value, now
 }
 
-// Memory returns the latest Report.Memory that a node reported before an instant of Sched.Now, or 0 if unknown.
+// Memory returns the latest Report.Memory that a node has reported before an instant of Sched.Now. It returns 0 if no
+// such report exists.
 func (p *Peers) Memory(node topology.NodeID, before time.Time) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +165,7 @@ func (p *Peers) get(node topology.NodeID) *peer {
 	return q
 }
 
-// Watch sets the nodes of the cluster and deletes the state of all others.
+// Watch sets the nodes of the cluster and deletes the state of all other nodes.
 func (p *Peers) Watch(nodes []topology.NodeID) {
 	p.mu.Lock()
 	if len(p.peers) == 0 {
@@ -187,10 +189,10 @@ func (p *Peers) Watch(nodes []topology.NodeID) {
 	p.watchClock()
 }
 
-// SetDown records that a node went down or came back (PE1).
+// SetDown records whether a node is down (PE1).
 func (p *Peers) SetDown(node topology.NodeID, down bool) { p.setDown(node, down, false) }
 
-// setDown is SetDown. reports is true if the node has just reported.
+// setDown records whether a node is down. reports is true if the node has just reported.
 func (p *Peers) setDown(node topology.NodeID, down, reports bool) {
 	p.mu.Lock()
 	q := p.peers[node]
@@ -209,7 +211,7 @@ func (p *Peers) setDown(node topology.NodeID, down, reports bool) {
 	}
 }
 
-// MarkStopping records that the process of a node is about to end, so the node should not become a leader.
+// MarkStopping records that the process of a node is stopping. The node should then not become a leader.
 func (p *Peers) MarkStopping(node topology.NodeID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +220,7 @@ func (p *Peers) MarkStopping(node topology.NodeID) {
 	}
 }
 
-// Stopping returns the nodes whose processes are about to end.
+// Stopping returns the nodes whose processes are stopping.
 func (p *Peers) Stopping() map[topology.NodeID]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,9 +237,9 @@ func (p *Peers) Stopping() map[topology.NodeID]bool {
 // all nodes know of the restart.
 const restartReports = 3
 
-// RecentlyRestarted returns the nodes that have restarted so recently that other nodes may not know of the restart, and
-// the nodes that came back and have not reported yet. They must not become leaders: a leader that has lost its memory
-// cannot determine whether a resent write has been applied, and neither can the sender.
+// RecentlyRestarted returns the nodes whose recent restarts may be unknown to other nodes, and the nodes that are up
+// again and have not reported yet. These nodes must not become leaders. A leader that has lost its dedupe state cannot
+// determine whether a resent write has been applied, and the sender cannot determine this either.
 func (p *Peers) RecentlyRestarted() map[topology.NodeID]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +252,7 @@ func (p *Peers) RecentlyRestarted() map[topology.NodeID]bool {
 	return out
 }
 
-// AnnounceStop tells all live nodes that this node is about to end, and waits for their responses.
+// AnnounceStop notifies all live nodes that this node is stopping, and waits for their responses.
 func (p *Peers) AnnounceStop(ctx context.Context) {
 	p.eachAlive(func(n topology.NodeID) {
 		_, _ = StopCall.Do(ctx, &p.client, n, rpc.None{}) // heartbeats also detect the end
@@ -268,7 +270,7 @@ func (p *Peers) eachAlive(f func(n topology.NodeID)) {
 	wg.Wait()
 }
 
-// Alive reports whether a node is not known to be down. This node is always alive.
+// Alive reports whether a node is not known to be down. It always returns true for this node.
 func (p *Peers) Alive(node topology.NodeID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,7 +278,7 @@ func (p *Peers) Alive(node topology.NodeID) bool {
 	return q == nil || q.down.IsZero()
 }
 
-// Down returns the nodes that are down, with the times since which they have been down.
+// Down maps each node that is down to the time since which the node has been down.
 func (p *Peers) Down() map[topology.NodeID]time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -294,7 +296,7 @@ type PeerStatus struct {
 	Report
 	// Age is the time since the report.
 	Age time.Duration
-	// Skew is the time by which the node's clock is ahead of this node's clock. The error is up to half of the
+	// Skew is the time by which the node's clock is ahead of this node's clock, with an error of up to half of the
 	// round-trip time.
 	Skew time.Duration
 	// Alive is the result of Peers.Alive.
@@ -358,7 +360,7 @@ func (p *Peers) nodes() []topology.NodeID {
 	return out
 }
 
-// handleReport processes a report that was requested at an instant of the monotonic clock.
+// handleReport processes a report. asked is the instant of the monotonic clock at which the report was requested.
 func (p *Peers) handleReport(node topology.NodeID, asked time.Duration, r Report) {
 	if r.Left {
 		p.opts.Observer.Removed()
@@ -370,8 +372,8 @@ func (p *Peers) handleReport(node topology.NodeID, asked time.Duration, r Report
 			if !q.reportedAt.IsZero() {
 				q.restartedAt = p.opts.Sched.Now()
 			}
-			q.stopping = false // the report is from another process
-		} else if r.Records < q.report.Records { // the node has reported a newer version since it sent this report
+			q.stopping = false // the report is from a new process
+		} else if r.Records < q.report.Records { // the node has already reported a newer version
 			r.Records, r.Schema = q.report.Records, q.report.Schema
 		}
 		q.report, q.reportedAt, q.returned = r, now, false

@@ -113,8 +113,8 @@ func (o *observed) AliveChanged(_ topology.NodeID, alive bool) { o.alive = appen
 func (o *observed) Removed()                                   { o.removed = true }
 func (o *observed) ClockSkewed(bool, time.Duration)            {}
 
-// TestPeers checks the state that a node keeps about other nodes: reports, clock differences, unavailable nodes, and
-// agreement.
+// TestPeers checks the state that a node stores about other nodes, such as reports, clock differences, and unavailable
+// nodes.
 func TestPeers(t *testing.T) {
 	a, b, c := topology.NodeID{1}, topology.NodeID{2}, topology.NodeID{3}
 	now := time.Unix(1_000_000, 0)
@@ -218,8 +218,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestMemoryAsItWas checks that Memory returns the value that a node had reported at any instant of the last seconds,
-// and 0 for earlier times.
+// TestMemoryAsItWas checks that Memory returns the last reported value for any instant of the last seconds, and 0 for
+// earlier times.
 func TestMemoryAsItWas(t *testing.T) {
 	b := topology.NodeID{2}
 	p := New(topology.NodeID{1}, nil, Options{Observer: new(observed)})
@@ -227,7 +227,7 @@ func TestMemoryAsItWas(t *testing.T) {
 	if m := p.Memory(b, time.Now()); m != 0 {
 		t.Errorf("a node that has not reported has memory from %d", m)
 	}
-	var at []time.Time // times at which one value had been received and the next value had not
+	var at []time.Time // times after the receipt of one value and before the receipt of the next value
 	for _, told := range []uint64{7, 8, 8, 9, 10, 11, 2} {
 		p.handleReport(b, 0, Report{Memory: told})
 		for at = append(at, time.Now()); !time.Now().After(at[len(at)-1]); {
@@ -243,9 +243,9 @@ func TestMemoryAsItWas(t *testing.T) {
 	}
 }
 
-// TestYoung checks which nodes count as recently restarted: A node with a new process counts until all other nodes
-// know about the process. A node that returns counts until it has reported that its process is the same. A node that
-// is reported for the first time does not count.
+// TestYoung checks which nodes count as recently restarted: A node with a new process counts until all other nodes know
+// the new process. A node that is up again counts until it has reported the same process. A node with its first report
+// does not count.
 func TestYoung(t *testing.T) {
 	b := topology.NodeID{2}
 	synctest.Test(t, func(t *testing.T) {

@@ -11,19 +11,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// ReplicaStats is the size and load of a replica.
+// ReplicaStats is the size and the load of a replica.
 type ReplicaStats struct {
 	Partition topology.PartitionID
 	// Bytes is the size on disk. It is transmitted in MiB.
 	Bytes uint64
-	// Load is in request units per second.
+	// Load is the load in request units per second.
 	Load uint64
 }
 
-// NodeStats holds the sizes and loads of all replicas on a node. The encoded form takes about 5 bytes per replica: 50
-// KB for 10,000 replicas.
+// NodeStats holds the sizes and loads of all replicas on a node. The encoded form takes about 5 bytes per replica.
 type NodeStats struct {
-	// Capacity is the number of bytes that the node has room for, including its current data; 0 if unknown.
+	// Capacity is the number of bytes that the node can store, including its current data. It is 0 if this number is
+	// unknown.
 	Capacity uint64
 	Replicas []ReplicaStats
 }

@@ -13,7 +13,7 @@ import (
 // Reason is the reason for an action. Smaller values are more urgent.
 type Reason uint8
 
-// The reasons.
+// These are the reasons for actions.
 const (
 	Repair  Reason = iota // a change that cannot be completed
 	Replace               // a node has been down for too long
@@ -25,7 +25,7 @@ const (
 
 var reasons = [...]string{"repair", "heal", "grow", "leave", "order", "balance"}
 
-// causes maps reasons to the causes recorded in the topology.
+// causes maps reasons to the causes in the topology.
 var causes = [...]topology.Cause{topology.ToRepair, topology.ToHeal, topology.ToGrow, topology.ToLeave,
 	topology.ByOperator, topology.ToBalance}
 
@@ -35,15 +35,15 @@ func (w Reason) String() string { return reasons[w] }
 // Kind is the kind of a step.
 type Kind uint8
 
-// The kinds of steps. Each is a transition of the topology.
+// These are the kinds of steps. Each step is a transition of the topology.
 const (
 	Add        Kind = iota // add a replica on Node that will become a voter
 	AddLearner             // add a replica on Node that stays a learner
-	Promote                // make Replica, a learner or leaving voter, a voter
-	Demote                 // make Replica, which was joining, a learner
+	Promote                // make Replica a voter; it is a learner or a leaving voter
+	Demote                 // make the joining Replica a learner
 	Remove                 // remove Replica
 	Unpin                  // delete the expired pin of the partition
-	SetLeader              // prefer Node as the leader to the nodes on the ring; the zero Node removes the preference
+	SetLeader              // set the preferred leader to Node, or remove the preference if Node is zero
 )
 
 var kinds = [...]string{"add", "watch", "join", "learn", "go", "forget", "lead"}
@@ -53,11 +53,11 @@ type Step struct {
 	Kind Kind
 	// Node is the node of the replica.
 	Node topology.NodeID
-	// Replica is 0 if the step adds a replica.
+	// Replica is the ID of the replica, or 0 if the step adds a replica.
 	Replica topology.ReplicaID
 }
 
-// Action is one change of one replica set. The steps of an action are applied together.
+// Action is a change of one replica set. All steps of an action are applied together.
 type Action struct {
 	Partition topology.PartitionID
 	Region    string
@@ -119,7 +119,7 @@ func (a Action) Apply(m *topology.Snapshot, now time.Time) (*topology.Snapshot, 
 		}
 	}
 	if p := m.Partition(a.Partition); p.AtRest() || a.Reason == Repair && p.Reason != nil {
-		return m, nil // a repaired change keeps its original reason
+		return m, nil // a repaired change keeps the original reason
 	}
 	return m.WithReason(a.Partition, topology.NewReason(cause, now)), nil
 }

@@ -11,17 +11,18 @@ import (
 
 // balancer moves replicas to balance the nodes, in three ways.
 //
-//   - Home: a replica moves to a node that the ring prefers, if that node stays within half of the tolerance.
-//   - Relief: a node above the tolerance gives replicas to others, first to reduce its bytes and then its load.
-//   - Fill: a node far below its share takes replicas from nodes above their shares.
+//   - Home: a replica moves to a node that the ring prefers if this node remains within half of the tolerance.
+//   - Relief: a node above the tolerance gives replicas to other nodes, first to reduce its bytes and then to reduce
+//     its load.
+//   - Fill: a node far below its fair share takes replicas from nodes above their fair shares.
 //
 // The algorithm terminates (PL5). Let V be the relative bytes of the nodes above half of the tolerance, in descending
-// order. Relief by bytes decreases V: the target stays within half of the tolerance, or less full than the source after
-// the move. No other move increases V, because its target stays within half of the tolerance. So relief by bytes ends.
-// Then nodes to be filled lose no replicas, because no other move brings a node below SpareMark. Each fill brings a
-// node closer to its share, so fills end. The same holds for V of the load and relief by load. Only moves home remain,
-// and each puts one more replica on a preferred node. The gap of half of the tolerance between moves away and moves
-// home absorbs errors of the measurements.
+// order. Relief by bytes decreases V, because the target remains within half of the tolerance or less full than the
+// source. No other move increases V, because the target of the move remains within half of the tolerance. Relief by
+// bytes therefore ends. After that, nodes below LowMark lose no replicas, because no other move brings a node below
+// SpareMark. Fills end, because each fill brings a node closer to its share. The same argument applies to relief by
+// load. Only home moves remain, and each home move increases the number of replicas on preferred nodes. The gap of half
+// of the tolerance between relief and home moves absorbs measurement errors.
 type balancer struct {
 	*scheduler
 	homes []*setInfo // sets with a replica on a node that the ring does not prefer
@@ -32,7 +33,7 @@ type balancer struct {
 	unfair bool
 }
 
-// actions returns the moves for balance, up to the limit of concurrent changes.
+// actions returns balancing moves, up to the limit of concurrent changes.
 func (b *balancer) actions() []Action {
 	if b.unfair {
 		b.relieve(bytesOf)
@@ -66,7 +67,7 @@ func (b *balancer) move(s *setInfo, from, to *node) {
 	b.moved[s.key()] = true
 }
 
-// homeward moves one replica of a set to a node that the ring prefers, if the node has room.
+// homeward moves one replica of a set to a node that the ring prefers if the node has room.
 func (b *balancer) homeward(s *setInfo) {
 	for _, to := range s.home {
 		if to == nil || !s.region.fits(to, s.size) || !b.room(to, s.size) || !b.view.takes(to.Node) {
@@ -85,17 +86,17 @@ func (b *balancer) homeward(s *setInfo) {
 	}
 }
 
-// spares reports whether a node keeps at least SpareMark of its share without a replica.
+// spares reports whether a node retains at least SpareMark of its fair share without a replica.
 func (b *balancer) spares(r *region, n *node, s Size) bool {
 	return n.has.Bytes-s.Bytes >= bytesOf.limit(r, n, 0)*SpareMark-r.slack
 }
 
-// room reports whether at most InFlightMax bytes would be in flight to a node.
+// room reports whether a move to a node would stay within InFlightMax.
 func (b *balancer) room(n *node, s Size) bool {
 	return n.coming.Bytes == 0 || n.coming.Bytes+s.Bytes <= InFlightMax
 }
 
-// dimension is the balanced quantity.
+// dimension is a quantity to balance.
 type dimension int
 
 const (
@@ -110,7 +111,7 @@ func (d dimension) of(s Size) float64 {
 	return s.Load
 }
 
-// limit returns the maximum of a node, including a part of the tolerance.
+// limit returns the maximum of a node, including the given part of the tolerance.
 func (d dimension) limit(r *region, n *node, part float64) float64 {
 	if d == bytesOf {
 		return bound(r.has.Bytes, n.weight, r.weight, r.slack, part)
@@ -125,7 +126,7 @@ func (d dimension) relative(n *node, has float64) float64 {
 	return has
 }
 
-// relieve moves replicas away from nodes above the tolerance, fullest nodes first.
+// relieve moves replicas away from nodes above the tolerance, starting with the fullest nodes.
 func (b *balancer) relieve(dim dimension) {
 	var hot []*node
 	for _, n := range b.nodes {
@@ -142,8 +143,8 @@ func (b *balancer) relieve(dim dimension) {
 	b.list(dim, hot)
 	colder := b.colder(dim)
 	for _, n := range hot {
-		// The largest replicas that do not exceed the surplus come first, then the smallest others. This minimizes the
-		// number of moves and the moved bytes.
+		// To minimize the number of moves and the moved bytes, the largest replicas that do not exceed the surplus come
+		// first. The other replicas follow in ascending order.
 		limit := dim.limit(n.region, n, 1)
 		order(dim, n.gives, dim.of(n.has)-dim.limit(n.region, n, 0))
 		tries := 0
@@ -162,7 +163,7 @@ func (b *balancer) relieve(dim dimension) {
 	}
 }
 
-// list collects, for some nodes, the non-empty sets that have a voter there.
+// list collects the non-empty sets that have a voter on each of the given nodes.
 func (b *balancer) list(dim dimension, nodes []*node) {
 	for _, n := range b.nodes {
 		n.gives, n.giving = n.gives[:0], false
@@ -183,7 +184,8 @@ func (b *balancer) list(dim dimension, nodes []*node) {
 	}
 }
 
-// order sorts sets: sets up to a size in descending order, then the others in ascending order.
+// order sorts sets. Sets of up to the given size come first, in descending order. The other sets follow in ascending
+// order.
 func order(dim dimension, sets []*setInfo, most float64) {
 	slices.SortStableFunc(sets, func(x, y *setInfo) int {
 		p, q := dim.of(x.size), dim.of(y.size)
@@ -199,7 +201,8 @@ func order(dim dimension, sets []*setInfo, most float64) {
 	})
 }
 
-// fill moves replicas to nodes below LowMark of their share, from the fullest nodes that stay above their own shares.
+// fill moves replicas to nodes below LowMark of their fair share. The sources are the fullest nodes that remain above
+// their fair shares.
 func (b *balancer) fill() {
 	share := func(n *node) float64 { return bytesOf.limit(n.region, n, 0) }
 	var low, full []*node
@@ -235,19 +238,20 @@ func (b *balancer) fill() {
 	}
 }
 
-// cold reports whether a node may be filled with a set despite its load. If the load exceeds the node's share, the
-// set's load per byte must be at most half of the source's average.
+// cold reports whether the load of a node permits filling it with a set. If the load exceeds the node's fair share, the
+// set's load per byte must not exceed half of the source's average.
 func cold(s *setInfo, from, to *node) bool {
 	return s.region.fitsLoad(to, s.size) || 2*s.size.Load*from.has.Bytes <= s.size.Bytes*from.has.Load
 }
 
 const (
-	// triesMax bounds the replicas of a node that are considered in one call. targetsMax bounds the considered targets.
+	// triesMax is the maximum number of replicas of a node that one call considers. targetsMax is the maximum number of
+	// targets that one call considers.
 	triesMax   = 16
 	targetsMax = 64
 )
 
-// colder returns the nodes that can take replicas, least full first.
+// colder returns the nodes that can take replicas, starting with the least full node.
 func (b *balancer) colder(dim dimension) (nodes []*node) {
 	for _, n := range b.nodes {
 		if b.view.takes(n.Node) {
@@ -260,8 +264,8 @@ func (b *balancer) colder(dim dimension) (nodes []*node) {
 	return nodes
 }
 
-// target returns the node to which a replica of a set moves, or nil. The set keeps its zones. Among about equally full
-// nodes it prefers the node with the smallest number of replicas of the table.
+// target returns the node to which a replica of a set moves, or nil. The move must not reduce the number of zones of
+// the set. Among about equally full nodes, target prefers the node with the smallest number of replicas of the table.
 func (b *balancer) target(dim dimension, s *setInfo, from *node, colder []*node) *node {
 	after := dim.relative(from, dim.of(from.has)-dim.of(s.size))
 	var best *node
@@ -269,7 +273,7 @@ func (b *balancer) target(dim dimension, s *setInfo, from *node, colder []*node)
 	found := 0
 	for _, n := range colder {
 		if has := dim.of(n.has); dim.relative(n, has) > after && has > dim.limit(s.region, n, 0.5) {
-			break // the following nodes are fuller
+			break // all following nodes are fuller
 		}
 		if n.region != from.region || s.set.On(n.ID) != nil || !b.room(n, s.size) || !b.keepsZones(s, from, n) {
 			continue
@@ -290,7 +294,7 @@ func (b *balancer) target(dim dimension, s *setInfo, from *node, colder []*node)
 	return best
 }
 
-// keepsZones reports whether a move keeps the number of zones with a replica of the set.
+// keepsZones reports whether a move preserves the number of zones that have a replica of the set.
 func (b *balancer) keepsZones(s *setInfo, from, to *node) bool {
 	if from.zone == to.zone {
 		return true

@@ -86,7 +86,7 @@ func TestShareBySize(t *testing.T) {
 		oneZone := func() {
 			for _, n := range w.state.Nodes {
 				in := *n
-				in.Zone = "" // a zone with few nodes holds as much as a zone with many nodes, regardless of their share
+				in.Zone = "" // a zone with few nodes would hold as much data as a large zone
 				w.state = w.state.WithNode(&in)
 			}
 		}
@@ -158,7 +158,8 @@ func TestNotGivenToBeFilled(t *testing.T) {
 }
 
 // TestLeadersByLoad checks that no node leads more than its limit of the load if another node could lead instead. A
-// node that is not allowed to lead leads nothing. If there is almost no load, the ring alone determines the leaders.
+// node that must not lead must have no leaderships. If the load is almost zero, only the ring must determine the
+// leaders.
 func TestLeadersByLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyModelCluster(t)

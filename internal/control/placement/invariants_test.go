@@ -18,15 +18,15 @@ import (
 
 const here = "here"
 
-// modelCluster is the part of a cluster that matters for placement: the metadata, the available nodes, and the Raft
-// configuration of each partition. Leaders change the configuration by Plan and publish it by RecordVoters, possibly
-// later.
+// modelCluster is the part of a cluster that is relevant to placement. It consists of the metadata, the available
+// nodes, and the Raft configuration of each partition. Leaders change the configuration with Plan and may publish the
+// new configuration later with RecordVoters.
 type modelCluster struct {
 	t     *rapid.T
 	state *meta.State
 	view  View
 	conf  map[topology.PartitionID]*Config
-	many  map[topology.PartitionID]bool // had three voters
+	many  map[topology.PartitionID]bool // partitions that have had three voters
 	nodes map[topology.ReplicaID]topology.NodeID
 	last  topology.ReplicaID // the highest ID seen
 	table uint32
@@ -72,7 +72,7 @@ func (w *modelCluster) create(parts int, whole bool) {
 	w.install(m)
 }
 
-// install installs the topology m. install checks IDs and gives new partitions a configuration.
+// install checks the IDs of the topology m, installs m, and creates the configurations of new partitions.
 func (w *modelCluster) install(m *topology.Snapshot) {
 	w.must(m.Validate())
 	last := w.last
@@ -101,7 +101,7 @@ func (w *modelCluster) install(m *topology.Snapshot) {
 	w.state = w.state.WithTopology(m)
 }
 
-// check checks PL2. check also checks that no two replicas of a configuration are on one node.
+// check checks PL2, and that no node has two replicas of a configuration.
 func (w *modelCluster) check(id topology.PartitionID) {
 	c := w.conf[id]
 	n := len(c.Voters)
@@ -129,8 +129,8 @@ func (w *modelCluster) schedule() int {
 	return len(actions)
 }
 
-// lead takes the next step of a partition's leader. publish determines whether the leader publishes the step. The
-// result reports whether anything changed.
+// lead performs the next step of a partition's leader. publish determines whether the leader publishes the step. The
+// result reports whether the step has changed the cluster.
 func (w *modelCluster) lead(id topology.PartitionID, publish bool) bool {
 	p, c := w.state.Topology.Partition(id), w.conf[id]
 	alive := 0

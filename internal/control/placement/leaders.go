@@ -9,22 +9,22 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The limits of leadership balance. A node may lead LeadTolerance and LeadSlack more than its fair share before it
-// transfers leaderships to other nodes. It accepts leaderships up to half of that. One decision moves up to leadsMax
-// leaderships.
+// These are the limits of leadership balance. A node transfers leaderships to other nodes if its led load exceeds its
+// fair share by LeadTolerance and LeadSlack. It accepts leaderships up to half of this tolerance. One decision moves up
+// to leadsMax leaderships.
 const (
 	LeadTolerance = 0.25
 	LeadSlack     = LoadSlack
 	leadsMax      = 8
 )
 
-// leaders moves leaderships from nodes that lead much more than their share of the load: the topology names another
-// voter as the preferred leader (topology.Partition.Lead). It counts preferred leaders instead of actual ones, which
-// follow within seconds. The preference is removed when the first node on the ring has room again. The gap of half of
-// the tolerance makes the algorithm terminate, as for bytes (PL5).
+// leaders moves leaderships from nodes that lead much more than their fair share of the load. It sets another voter as
+// the preferred leader in the topology (topology.Partition.Lead). It counts preferred leaders instead of actual
+// leaders, because the actual leaders follow within seconds. The preference is removed when the first node on the ring
+// has room again. The gap of half of the tolerance makes the algorithm terminate (PL5).
 //
 // While a node of a region is stopping or restarting, no leadership moves in the region, because the current
-// distribution is not representative. A partition has one preferred leader, in its home region.
+// distribution is temporary. The preferred leader of a partition is in the home region of the partition.
 func (d *scheduler) leaders() []Action {
 	b := leading{scheduler: d}
 	for _, r := range d.regions {
@@ -57,15 +57,15 @@ func (d *scheduler) leaders() []Action {
 type leading struct {
 	*scheduler
 	out   []Action
-	given [leadsMax]*setInfo // as many entries as in out
+	given [leadsMax]*setInfo // has as many entries as out
 }
 
-// leadLimit returns the maximum load that a node may lead with a part of the tolerance added.
+// leadLimit returns the maximum load that a node may lead, including the given part of the tolerance.
 func (r *region) leadLimit(part float64) float64 {
 	return r.led/max(r.leads, 1)*(1+part*LeadTolerance) + part*LeadSlack
 }
 
-// leader returns the node that will lead a set if nothing changes, or nil: see PreferredLeader.
+// leader returns the node that will lead a set without further changes, or nil (see PreferredLeader).
 func (s *setInfo) leader() *node {
 	if s.lead != nil && s.lead.leads && s.voter(s.lead) {
 		return s.lead
@@ -93,13 +93,14 @@ func (s *setInfo) voter(n *node) bool {
 	return m != nil && m.State == topology.Voter
 }
 
-// rests reports whether the leader of a set may move: it is the home set, no replica of the set moves, and the nodes of
-// its region are steady. The leader of a moving set is decided afterward.
+// rests reports whether the leader of a set may move. The set must be the home set, its replicas must not be moving,
+// and the nodes of its region must be steady.
 func (b *leading) rests(s *setInfo) bool {
 	return s.settled && !s.region.unsteady && !b.balancer.moved[s.key()] && topology.HomeSet(b.known, s.p) == s.set
 }
 
-// give prefers another node as the leader of a set. It removes the preference if that node is the first on the ring.
+// give sets another node as the preferred leader of a set. If this node is the first node on the ring, give removes the
+// preference instead.
 func (b *leading) give(s *setInfo, from, to *node) {
 	step := Step{Kind: SetLeader, Node: to.ID}
 	if to == s.first() {
@@ -131,7 +132,7 @@ func (b *leading) homeward() {
 	}
 }
 
-// relieve moves leaderships away from nodes that lead too much, starting with the largest leaderships that do not
+// relieve moves leaderships away from nodes that lead too much load. It starts with the largest leaderships that do not
 // exceed the surplus.
 func (b *leading) relieve() {
 	hot := slices.DeleteFunc(slices.Clone(b.nodes), func(n *node) bool { return n.led <= n.region.leadLimit(1) })
@@ -168,7 +169,8 @@ func (b *leading) relieve() {
 	}
 }
 
-// newLeader returns the voter's node with the lowest led load that has room for another leadership, or nil.
+// newLeader returns the node with the lowest led load among the voters' nodes that have room for another leadership, or
+// nil.
 func (s *setInfo) newLeader(from *node) (best *node) {
 	after := from.led - s.size.Load
 	for i, n := range s.on {

@@ -17,21 +17,21 @@ type Size struct {
 	Load float64
 }
 
-// The limits of balance. A node may exceed its fair share by Tolerance and BytesSlack, or LoadSlack, before it gives
-// replicas away. It takes replicas up to half of that.
+// These are the limits of balance. A node gives away replicas if it exceeds its fair share by Tolerance and BytesSlack
+// or LoadSlack. It takes replicas up to half of this tolerance.
 const (
 	Tolerance  = 0.1
 	BytesSlack = 256 << 20
 	LoadSlack  = 1000
-	// LowMark is the fraction of a node's fair share below which the node is filled. No other move brings a node below
-	// SpareMark. The gap absorbs errors of the sizes.
+	// LowMark is the fraction of a node's fair share below which the node is filled. SpareMark is the fraction that a
+	// node retains when it gives away replicas. The gap between both absorbs errors of the sizes.
 	LowMark   = 0.75
 	SpareMark = 0.8
-	// InFlightMax bounds the bytes in flight to a node for balance; one replica is always permitted.
+	// InFlightMax is the maximum number of bytes in flight to a node for balance. One replica is always permitted.
 	InFlightMax = 64 << 30
 )
 
-// scheduler makes decisions. It keeps results between decisions.
+// scheduler makes decisions. It caches results between decisions.
 type scheduler struct {
 	state    *meta.State
 	view     *View
@@ -40,8 +40,8 @@ type scheduler struct {
 	nodes    []*node // in the order of state
 	at       map[topology.NodeID]*node
 	zones    int
-	// sets holds all replica sets of the topology in known, in ascending order of partitions, with the sizes from the
-	// field sizes.
+	// sets holds all replica sets of the topology known, in ascending order of partitions. The sizes of the sets are
+	// from the field sizes.
 	sets     []setInfo
 	known    *topology.Snapshot
 	sizes    map[topology.PartitionID]Size
@@ -50,21 +50,21 @@ type scheduler struct {
 	busy, most int
 }
 
-// node is the load of a node after all changes in progress have finished.
+// node describes a node after all changes in progress have finished.
 type node struct {
 	*meta.Node
-	index    int // in the nodes of the state
+	index    int // index in the nodes of the state
 	zone     int // equal for all nodes in the same zone
 	region   *region
 	stays    bool    // result of View.stays
-	weight   float64 // the capacity relative to the average
+	weight   float64 // capacity relative to the average
 	has      Size
 	replicas int
-	coming   Size // the part of has that is in flight
-	// gives holds the sets whose replicas the node may give away, if giving is set.
+	coming   Size // part of has that is in flight
+	// gives holds the sets whose replicas the node may give away. It is valid if giving is set.
 	gives  []*setInfo
 	giving bool
-	// leads reports whether the node may lead. led is the load of the sets that the node is preferred to lead.
+	// leads reports whether the node may lead. led is the load of the sets whose preferred leader is the node.
 	leads bool
 	led   float64
 }
@@ -72,18 +72,18 @@ type node struct {
 // region holds the nodes of a region that placement considers.
 type region struct {
 	ring  *Ring
-	on    []*node // in the order of the ring
+	on    []*node // nodes in the order of the ring
 	nodes []*meta.Node
 	// target is the number of voters of a set.
 	target int
-	// away reports whether no node of the region answers. Its replica sets stay unchanged.
+	// away reports whether all nodes of the region are down. The replica sets of the region then remain unchanged.
 	away bool
-	// has is the size of all replicas in the region, and weight is the sum of the weights of its nodes in use.
+	// has is the size of all replicas in the region. weight is the sum of the weights of the region's nodes in use.
 	has    Size
 	weight float64
 	// slack is the number of bytes that a node may have beyond the tolerance.
 	slack float64
-	// led is the sum of led of its nodes, and leads is the number of nodes that may lead.
+	// led is the total led load of the region's nodes. leads is the number of nodes that may lead.
 	led, leads float64
 	// unsteady reports whether a node of the region is down, stopping, or restarting.
 	unsteady bool
@@ -151,7 +151,7 @@ func (n *node) give(s Size) {
 	n.has = n.has.minus(s)
 }
 
-// filled returns how full a node is in units of 5 % of its fair share, or 0 in a nearly empty cluster.
+// filled returns the bytes of a node in units of 5 % of its fair share. It returns 0 in a nearly empty cluster.
 func (n *node) filled(r *region) int {
 	fair := r.has.Bytes / max(r.weight, 1) * n.weight
 	if fair < r.slack {
@@ -163,12 +163,12 @@ func (n *node) filled(r *region) int {
 // low reports whether a node must be filled.
 func (n *node) low(r *region) bool { return n.has.Bytes < bytesOf.limit(r, n, 0)*LowMark-r.slack }
 
-// bound returns the maximum of a node's bytes or load with a part of the tolerance added to its share.
+// bound returns the maximum of a node's bytes or load, including the given part of the tolerance.
 func bound(all, weight, weights, slack, part float64) float64 {
 	return all/max(weights, weight)*weight*(1+part*Tolerance) + part*slack
 }
 
-// fits reports whether balance may give a node a replica.
+// fits reports whether the bytes and the load of a node permit another replica.
 func (r *region) fits(n *node, s Size) bool { return r.fitsBytes(n, s) && r.fitsLoad(n, s) }
 
 func (r *region) fitsBytes(n *node, s Size) bool {

@@ -20,12 +20,12 @@ type Move struct {
 	Table     uint32
 	Partition topology.PartitionID
 	From, To  topology.NodeID
-	// Hold is the time for which the partition stays in place after the move. 0 means DefaultHold.
+	// Hold is the time for which balance does not move the partition after this move. The default is DefaultHold.
 	Hold time.Duration
 }
 
-// Apply returns the state with the move recorded as a placement pin, or an error if the move is not possible. Schedule
-// starts the move within the limit of concurrent changes.
+// Apply returns the state with the move as a placement pin, or an error if the move is not possible. Schedule starts
+// the move within the limit of concurrent changes.
 func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	p := s.Topology.Partition(o.Partition)
 	if p == nil || p.Table != o.Table || p.ID == topology.MetaPartition || len(p.Sets) == 0 {
@@ -34,7 +34,7 @@ func (o *Move) Apply(s *meta.State, view *View) (*meta.State, error) {
 	}
 	set := p.SetOn(o.From)
 	if set == nil {
-		set = &topology.ReplicaSet{} // the error is returned below
+		set = &topology.ReplicaSet{} // the code below returns the error
 	}
 	from, to, target := set.On(o.From), set.On(o.To), s.Node(o.To)
 	switch {
@@ -96,7 +96,7 @@ func (v *View) checkTarget(n *meta.Node, id topology.NodeID) error {
 	return nil
 }
 
-// votersOf returns the nodes of the members that stay and that vote or will vote.
+// votersOf returns the nodes of the members that are or will become voters and are not leaving.
 func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 	for _, m := range set.Replicas {
 		if m.State == topology.Voter || m.State == topology.Joining {
@@ -106,10 +106,9 @@ func votersOf(set *topology.ReplicaSet) (nodes []topology.NodeID) {
 	return nodes
 }
 
-// Colocate returns a topology in which the replicas of the moving partition are pinned to the nodes of its neighbor,
-// and the replicas of the fixed partition to their current nodes, until a deadline. Schedule moves them one by one;
-// Colocated reports whether they have arrived. The pins end with the merge, with its cancellation, or by
-// topology.Snapshot.WithPin.
+// Colocate returns a topology in which the replicas of the moving partition are pinned to the nodes of the fixed
+// partition until a deadline. The replicas of the fixed partition are pinned to their current nodes. Schedule then
+// moves the replicas one by one. The merge, its cancellation, or topology.Snapshot.WithPin removes the pins.
 func Colocate(m *topology.Snapshot, fixed, moving topology.PartitionID, cause topology.Cause, until time.Time) (
 	*topology.Snapshot, error) {
 	l, r := m.Partition(fixed), m.Partition(moving)
@@ -139,7 +138,7 @@ func Colocate(m *topology.Snapshot, fixed, moving topology.PartitionID, cause to
 	return m.WithPin(moving, &w)
 }
 
-// Colocated reports whether the replicas of two partitions are on the same nodes and are not changing.
+// Colocated reports whether the replicas of two partitions are on the same nodes and no change is in progress.
 func Colocated(l, r *topology.Partition) bool {
 	return l.AtRest() && r.AtRest() && topology.Colocated(l, r)
 }

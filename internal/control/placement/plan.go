@@ -11,19 +11,19 @@ import (
 // Config is the Raft configuration of a replica set outside of a joint change.
 type Config struct{ Voters, Learners []topology.ReplicaID }
 
-// Change is a joint change of a Config. Replicas are given with their nodes.
+// Change is a joint change of a Config.
 type Change struct {
-	// Learn lists the nodes that are added as learners. Promote lists the learners that become voters.
+	// Learn lists the replicas to add as learners. Promote lists the learners to promote to voters.
 	Learn, Promote []topology.Replica
-	// Remove lists the voters and learners that are removed.
+	// Remove lists the voters and learners to remove.
 	Remove []topology.ReplicaID
 }
 
-// Plan returns the next change of the leader that brings a set's configuration closer to the topology. ready reports
-// whether a learner has caught up. The result contains the changes that are safe now and may be empty. The leader calls
-// Plan again when a learner is ready or the topology has changed, after recording unknown voters with
-// topology.Snapshot.RecordVoters. A configuration never has two voters. Once it has had three voters, it never has
-// fewer (PL2). A leaving voter waits for its joining replacement (PL3).
+// Plan returns the leader's next change that brings a set's configuration closer to the topology. ready reports whether
+// a learner has caught up. The result contains only changes that are safe now, and may be empty. The leader calls Plan
+// again when a learner is ready or the topology has changed. Before each call, the leader records unknown voters with
+// topology.Snapshot.RecordVoters. Plan maintains the permitted numbers of voters (PL2), and a leaving voter waits for
+// its joining replacement (PL3).
 func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) bool) Change {
 	var c Change
 	for _, m := range set.Replicas {
@@ -37,9 +37,9 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 			c.Remove = append(c.Remove, id)
 		}
 	}
-	// A voter that is not in the topology is normally newer than this node's topology, because the topology removes a
-	// voter only after Raft does. If the set has a newer replica, the topology has removed a learner that a leader with
-	// an older topology made a voter.
+	// A voter that is not in the topology is normally newer than this node's topology, because Raft removes a voter
+	// before the topology does. If the set has a newer replica than the voter, the topology has removed the voter while
+	// it was a learner, and a leader with an older topology has promoted it.
 	var leaving []topology.ReplicaID
 	for _, id := range now.Voters {
 		if m := set.Member(id); m != nil && m.State == topology.Leaving || m == nil && id < youngest(set) {
@@ -63,7 +63,7 @@ func Plan(set *topology.ReplicaSet, now Config, ready func(topology.ReplicaID) b
 	return c
 }
 
-// youngest returns the highest ID in a set. IDs are assigned in ascending order across all partitions.
+// youngest returns the highest replica ID in a set. IDs are assigned in ascending order across all partitions.
 func youngest(set *topology.ReplicaSet) (id topology.ReplicaID) {
 	for i := range set.Replicas {
 		id = max(id, set.Replicas[i].ID)
@@ -71,8 +71,8 @@ func youngest(set *topology.ReplicaSet) (id topology.ReplicaID) {
 	return id
 }
 
-// exchange returns how many learners become voters and how many voters are removed at the same time. joining is the
-// number of replicas that will become voters, and caughtUp is the number of ready replicas among them.
+// exchange returns the number of learners to promote and the number of voters to remove at the same time. joining is
+// the number of replicas that will become voters. caughtUp is the number of ready replicas among the joining replicas.
 func exchange(voters, leaving, joining, caughtUp int) (promote, remove int) {
 	free := max(0, leaving-joining) // leaving voters without a replacement
 	for promote = min(caughtUp, max(0, Replicas-(voters-leaving))); promote >= 0; promote-- {
@@ -96,8 +96,8 @@ func allowed(from, to int) bool {
 	return to >= min(from, 3)
 }
 
-// PreferredLeader returns the voter that should lead a set: the first in order whose node may lead, then any other
-// replica whose node may lead, or 0. order is the result of Ring.LeaderOrder.
+// PreferredLeader returns the voter that should lead a set, or 0. It is the first voter in order whose node may lead.
+// If no such voter exists, it is any other voter whose node may lead. order is the result of Ring.LeaderOrder.
 func PreferredLeader(set *topology.ReplicaSet, order []topology.NodeID,
 	may func(topology.NodeID) bool) topology.ReplicaID {
 	for _, node := range order {

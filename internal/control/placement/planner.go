@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Planner is Schedule for repeated calls: it caches the results for replica sets and examines only changed sets. It
-// examines all sets when nodes come, go, or change, and all sizes when View.Sizes is a different map. It returns the
-// same results as Schedule. It is not safe for concurrent use. The zero value is ready.
+// Planner makes repeated calls of Schedule faster by caching the results for unchanged replica sets. It examines all
+// sets after a change of the nodes, and all sizes if View.Sizes is a different map. It is not safe for concurrent use.
+// The zero value is ready for use.
 type Planner struct{ s *scheduler }
 
-// Schedule returns the result of the function Schedule.
+// Schedule returns the same result as the function Schedule.
 func (p *Planner) Schedule(state *meta.State, view View) []Action {
 	if p.s == nil {
 		p.s = &scheduler{}
@@ -25,12 +25,12 @@ func (p *Planner) Schedule(state *meta.State, view View) []Action {
 	return p.s.schedule()
 }
 
-// Schedule returns the changes of replica sets that are due now, the most urgent first. Call it after every change and
-// periodically. A changing set is left unchanged unless its change cannot complete. A set without a quorum cannot
-// change and does not count toward the limit.
+// Schedule returns the replica set changes that are due now, with the most urgent changes first. It must be called
+// after every change and periodically. It does not change a changing set unless the change in progress cannot complete.
+// A set without a quorum cannot change and does not count toward the limit of concurrent changes.
 func Schedule(state *meta.State, view View) []Action { return new(Planner).Schedule(state, view) }
 
-// nodeInfo is the state of a node on which decisions about all replica sets depend.
+// nodeInfo is the part of a node's state that affects decisions about all replica sets.
 type nodeInfo struct {
 	*meta.Node
 	down, dead bool
@@ -76,7 +76,7 @@ func sameMap(a, b map[topology.PartitionID]Size) bool {
 // applyChanges examines the partitions that have changed in the topology.
 func (d *scheduler) applyChanges(changes func(yield func(was, is *topology.Partition) bool)) {
 	gone, sorted := false, true
-	var come []*topology.Partition // added at the end, so that the sets stay sorted until then
+	var come []*topology.Partition // added at the end, because the sets must remain sorted until then
 	for was, is := range changes {
 		if was != nil && is != nil && len(was.Sets) == len(is.Sets) {
 			at := d.find(is.ID)
@@ -124,7 +124,7 @@ func (d *scheduler) add(p *topology.Partition) {
 	}
 }
 
-// examine computes everything about a replica set that depends only on the topology and the node states.
+// examine computes all properties of a replica set that depend only on the topology and the node states.
 func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
 	s := setInfo{scheduler: d, p: p, set: &p.Sets[index], index: index, size: d.sizes[p.ID]}
 	s.region = d.region(s.set.Region)
@@ -142,7 +142,7 @@ func (d *scheduler) examine(p *topology.Partition, index int) setInfo {
 		s.lead = d.at[p.Lead]
 	}
 	if p.Split != nil || p.Merge != nil || s.region.away {
-		s.fixed = true // its members stay until the split or merge has ended, or a node of its region answers
+		s.fixed = true // the members must not change until the split or merge has ended or a node of the region is up
 		return s
 	}
 	s.count(d.view)

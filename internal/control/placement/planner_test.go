@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestPlannerFollowsAnyMap checks that a planner that receives another topology finds each new partition, even between
-// known partitions. The order of the changes does not matter.
+// TestPlannerFollowsAnyMap checks that a planner finds each new partition of another topology, even between known
+// partitions and for any order of changes.
 func TestPlannerFollowsAnyMap(t *testing.T) {
 	places := []topology.Place{{Region: "here", Nodes: []topology.NodeID{{1}}}}
 	add := func(s *topology.Snapshot, tables ...uint32) *topology.Snapshot {

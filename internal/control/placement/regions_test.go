@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// region of a node in these tests: nodes 1 to 9 are in us, and nodes 11 to 19 in eu.
+// region returns the region of a node. Nodes 1 to 9 are in us, and nodes 11 to 19 are in eu.
 func regionOf(n byte) string {
 	if n > 10 {
 		return "eu"
@@ -208,7 +208,7 @@ func TestPinOfRegion(t *testing.T) {
 	}
 }
 
-// TestLeadOfHome checks that only the set of the home region decides about the preferred leader.
+// TestLeadOfHome checks that only the set of the home region determines the preferred leader.
 func TestLeadOfHome(t *testing.T) {
 	s := twoRegions(t, allNodes...)
 	view := View{Now: time.Unix(1e9, 0), Sizes: map[topology.PartitionID]Size{1: {Load: 50000}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Shortage is a replica set with fewer live voters than the nodes of its region permit.
+// Shortage is a replica set with fewer live voters than the number of nodes in its region permits.
 type Shortage struct {
 	Partition topology.PartitionID
 	Table     uint32 // topology.MetaTable for the meta partition
@@ -18,15 +18,15 @@ type Shortage struct {
 	Voters, Alive int
 	// Wanted is the required number of voters.
 	Wanted int
-	// Spare is the number of voters that may fail while the set stays available. It is negative if the set is
-	// unavailable.
+	// Spare is the number of additional voters that may fail while the set remains available. It is negative if the set
+	// is unavailable.
 	Spare int
 	// Changing reports whether replicas are joining or leaving.
 	Changing bool
 }
 
-// Wanted returns the required number of voters of a replica set in a region: Replicas, or fewer if the region has fewer
-// nodes. Down nodes count, but leaving nodes do not.
+// Wanted returns the required number of voters of a replica set in a region. It is Replicas, or less if the region has
+// fewer nodes. Down nodes count as nodes of the region, but leaving nodes do not.
 func Wanted(state *meta.State, region string) int {
 	n := 0
 	for _, node := range state.Nodes {
@@ -37,7 +37,7 @@ func Wanted(state *meta.State, region string) int {
 	return voters(n)
 }
 
-// UnderReplicated returns the replica sets with too few live voters, the meta partition first.
+// UnderReplicated returns the replica sets with too few live voters, starting with the meta partition.
 func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Shortage {
 	var out []Shortage
 	view := &View{Down: down}
@@ -54,8 +54,8 @@ func UnderReplicated(state *meta.State, down map[topology.NodeID]time.Time) []Sh
 	return out
 }
 
-// Holds returns the number of replicas on a node without learners of the meta partition. A leaving node has left when
-// the result is 0.
+// Holds returns the number of replicas on a node, excluding learners of the meta partition. A leaving node has left
+// when the result is 0.
 func Holds(state *meta.State, node topology.NodeID) int {
 	n := 0
 	for p := range state.Topology.All() {

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// NextToken returns the token of a node that joins in a region: the middle of the largest gap between the tokens of the
-// region's nodes, or the next token that no node of any region has. Among equal gaps, the first in ring order is used.
-// The first node gets the smallest token.
+// NextToken returns the token of a node that joins a region. It is the middle of the largest gap between the tokens of
+// the region's nodes or, if another node has this token, the next free token. Among equal gaps, NextToken uses the
+// first gap in ring order. The first node gets the smallest token.
 func NextToken(nodes []*meta.Node, region string) token.Token {
 	var at []uint64
 	taken := map[token.Token]bool{}
@@ -45,8 +45,8 @@ func middleOfGap(at []uint64) token.Token {
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
-	// The gap after the last token extends around the ring to the first token; the subtraction wraps accordingly. A
-	// single token is followed by the whole ring.
+	// The gap after the last token extends around the ring to the first token, so the subtraction may wrap. The gap
+	// after a single token is the whole ring.
 	best, size := at[len(at)-1], at[0]-at[len(at)-1]-1
 	for i := 1; i < len(at); i++ {
 		if gap := at[i] - at[i-1] - 1; gap > size || gap == size && best == at[len(at)-1] {
@@ -56,17 +56,17 @@ func middleOfGap(at []uint64) token.Token {
 	return token.AtPosition(best + size/2 + 1)
 }
 
-// Ring is the ring of a region as drivers see it.
+// Ring is the ring of a region that drivers see.
 type Ring struct {
-	tokens []ringToken // ascending
+	tokens []ringToken // tokens in ascending order
 	nodes  []*meta.Node
-	zone   []int // of each node
+	zone   []int // zone of each node
 	zones  int
 }
 
 type ringToken struct {
 	at   uint64
-	node int // its index in nodes
+	node int // index of the node in nodes
 }
 
 // NewRing returns the ring of the nodes that have tokens.
@@ -94,7 +94,7 @@ func NewRing(nodes []*meta.Node) *Ring {
 	return r
 }
 
-// ids returns the IDs of nodes given by their indexes.
+// ids converts indexes of nodes to IDs.
 func (r *Ring) ids(nodes []int) []topology.NodeID {
 	out := make([]topology.NodeID, len(nodes))
 	for i, n := range nodes {
@@ -103,7 +103,7 @@ func (r *Ring) ids(nodes []int) []topology.NodeID {
 	return out
 }
 
-// tokenIndex returns the index of the token that owns a position: the first token at or after it.
+// tokenIndex returns the index of the token that owns a position, which is the first token at or after the position.
 func (r *Ring) tokenIndex(at uint64) int {
 	i, _ := slices.BinarySearchFunc(r.tokens, at, func(t ringToken, at uint64) int {
 		if t.at < at {
@@ -118,8 +118,8 @@ func (r *Ring) tokenIndex(at uint64) int {
 }
 
 // walk returns the nodes that drivers compute for NetworkTopologyStrategy with n replicas in the region. It walks the
-// ring from a token and takes first a node of every zone, then the skipped nodes in order. With one zone, these are the
-// next n nodes. The result is shorter if there are fewer nodes.
+// ring from a token and first selects one node of every zone, and then the skipped nodes in order. The result is
+// shorter than n if the region has fewer nodes.
 func (r *Ring) walk(from, n int) []int {
 	n = min(n, len(r.nodes))
 	out := make([]int, 0, n)
@@ -158,16 +158,16 @@ func (r *Ring) walk(from, n int) []int {
 	return out
 }
 
-// PreferredNodes returns the n nodes that should hold a partition, its leader first. If the range of one token contains
-// the partition, these are the nodes on the ring. Otherwise a point inside the partition, which depends on the table,
-// selects the nodes, so that only partitions near a new node move to it. The table also determines the leader, so that
-// leaderships are spread evenly.
+// PreferredNodes returns the n nodes that should hold a partition, starting with the leader. If the range of one token
+// contains the partition, the result contains the nodes of this token on the ring. Otherwise, a position inside the
+// partition determines the nodes, so that only partitions near a new node move to this node. This position depends on
+// the table. The table also determines the leader, so that leaderships are spread evenly.
 func (r *Ring) PreferredNodes(p *topology.Partition, n int) []topology.NodeID {
 	return r.ids(r.preferred(p.Table, p.Span, n))
 }
 
-// LeaderOrder returns the nodes in the order in which they should lead a partition: the nodes of its active pin;
-// otherwise the preferred leader and then the nodes of PreferredNodes.
+// LeaderOrder returns the nodes in the order in which they should lead a partition. These are the nodes of the active
+// pin or, if the partition has no active pin, the preferred leader and the nodes of PreferredNodes.
 func (r *Ring) LeaderOrder(p *topology.Partition, now time.Time) []topology.NodeID {
 	if p.Pin.Active(now) {
 		return p.Pin.Nodes
@@ -179,8 +179,8 @@ func (r *Ring) LeaderOrder(p *topology.Partition, now time.Time) []topology.Node
 	return home
 }
 
-// preferred is PreferredNodes with indexes of nodes. If n is at least Replicas, the result for n is a prefix of the
-// result for a larger n.
+// preferred returns the result of PreferredNodes as indexes of nodes. If n is at least Replicas, the result for n is a
+// prefix of the result for any larger n.
 func (r *Ring) preferred(table uint32, span topology.Span, n int) []int {
 	if len(r.tokens) == 0 {
 		return nil
@@ -202,8 +202,8 @@ func (r *Ring) preferred(table uint32, span topology.Span, n int) []int {
 	return home
 }
 
-// shuffle orders the nodes of a set by a number. Evenly spread numbers yield evenly spread leaders, even among the sets
-// that a dead node led. In ring order, one neighbor would lead all of them.
+// shuffle orders the nodes of a set by a number. Evenly spread numbers yield evenly spread leaders, even for the sets
+// of a dead leader. With ring order, one neighbor would lead all sets of a dead leader.
 func shuffle(set []int, number uint64) {
 	for i := range set {
 		at, rest := bits.Mul64(number, uint64(len(set)-i))
@@ -214,9 +214,10 @@ func shuffle(set []int, number uint64) {
 	}
 }
 
-// goldenRatio is 2^64 divided by the golden ratio. Its multiples are evenly spread.
+// goldenRatio is 2^64 divided by the golden ratio. The multiples of this number are evenly spread.
 const goldenRatio = 0x9E3779B97F4A7C15
 
-// sqrtEleven is 2^64 times the fraction of the square root of eleven, made odd. Its multiples are also evenly spread,
-// in another order. With the square root of two, one node would lead three of the four tables of a new cluster.
+// sqrtEleven is the fractional part of the square root of eleven times 2^64, rounded to an odd number. The multiples of
+// this number are evenly spread. With the square root of two, one node would lead three of the four tables of a new
+// cluster.
 const sqrtEleven = 0x510E527FADE682D1

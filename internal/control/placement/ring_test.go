@@ -108,8 +108,8 @@ func TestWalk(t *testing.T) {
 	})
 }
 
-// TestPlaceFollowsTheRing checks that a table on more than four nodes is divided so that every key is where drivers
-// look for it. The first replica that a driver tries must be the leader.
+// TestPlaceFollowsTheRing checks that a table on more than four nodes is divided so that every key is on the nodes that
+// drivers compute. The first node in the drivers' order must be the leader.
 func TestPlaceFollowsTheRing(t *testing.T) {
 	state := meta.Empty()
 	for i := range 7 {
@@ -253,8 +253,8 @@ func TestStrayReplicas(t *testing.T) {
 	}
 }
 
-// TestLostLearnerThatVotes checks a learner that the topology has lost, and that a leader with an older topology made a
-// voter. The replica that was added after it on the same node replaces it.
+// TestLostLearnerThatVotes checks a learner that the topology has removed and that a leader with an older topology has
+// promoted. A replica that was added later on the same node must replace this voter.
 func TestLostLearnerThatVotes(t *testing.T) {
 	set := &topology.ReplicaSet{Replicas: []topology.Replica{
 		{ID: 38, Node: topology.NodeID{4}, State: topology.Voter},
@@ -271,7 +271,7 @@ func TestLostLearnerThatVotes(t *testing.T) {
 }
 
 // TestFreshClusterSpreads checks the tables of a fresh cluster: three system tables and the first user table. No node
-// may lead more than its share of them.
+// may lead more than its share of these tables.
 func TestFreshClusterSpreads(t *testing.T) {
 	for n := 3; n <= 4; n++ {
 		var nodes []*meta.Node

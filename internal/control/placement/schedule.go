@@ -49,29 +49,29 @@ func (d *scheduler) schedule() []Action {
 	return append(out, d.leaders()...)
 }
 
-// setInfo is a replica set with computed properties. needed reports whether a change for other reasons than balance may
-// be due.
+// setInfo is a replica set with computed properties. needed reports whether a change may be due for a reason other than
+// balance.
 type setInfo struct {
 	*scheduler
 	p      *topology.Partition
 	set    *topology.ReplicaSet
-	index  int // of the set in the partition
+	index  int // index of the set in the partition
 	region *region
 	size   Size
-	on     []*node // node of each replica, nil if it is not a member
+	on     []*node // node of each replica, or nil if the node is not a member
 	fixed  bool    // no change is allowed
 
-	votes  int // including leaving voters, which may still vote
+	votes  int // number of voters, including leaving voters
 	alive  int // number of live voters
 	quorum bool
 	busy   bool
-	moving bool // a live node is joining
+	moving bool // a replica on a live node is joining
 
 	reason Reason
 	needed bool
-	later  int // 0 for the meta partition, which comes first
+	later  int // 0 for the meta partition, which has priority
 	// settled reports whether balance may move the set. home holds the preferred nodes. away reports whether a replica
-	// is on another node. lead is the node preferred as the leader, or nil.
+	// is on a node outside home. lead is the preferred leader, or nil.
 	settled, away bool
 	home          [Replicas]*node
 	lead          *node
@@ -110,7 +110,7 @@ func (s *setInfo) stays(m *topology.Replica) bool {
 	return n != nil && n.stays
 }
 
-// needs reports whether a change for other reasons than balance may be due, and its reason. It is cheap.
+// needs reports whether a change may be due for a reason other than balance, and returns the reason.
 func (s *setInfo) needs() (Reason, bool) {
 	if s.busy {
 		return Repair, true
@@ -128,7 +128,7 @@ func (s *setInfo) needs() (Reason, bool) {
 	return Pinned, s.p.Pin != nil
 }
 
-// step returns the next change of the set, or none if only balance remains.
+// step returns the steps of the next change of the set. It returns no steps if only balance remains.
 func (s *setInfo) step() ([]Step, Reason) {
 	if s.busy {
 		return s.repair(), Repair
@@ -153,8 +153,8 @@ func (s *setInfo) step() ([]Step, Reason) {
 	return nil, Balance
 }
 
-// pinned moves one replica to a pinned node of the set's region, or deletes an expired pin. Replicas on leaving and
-// dead nodes have been replaced before, whether pinned or not.
+// pinned moves one replica to a pinned node of the set's region, or deletes an expired pin. The replicas on leaving and
+// dead nodes must have been replaced before.
 func (s *setInfo) pinned() []Step {
 	w := s.p.Pin
 	if !w.Active(s.view.Now) {
@@ -175,8 +175,8 @@ func (s *setInfo) pinned() []Step {
 	return s.toward(nodes)
 }
 
-// repair helps a change that cannot complete: a joining replica has lost its node; a leaving replica has no
-// replacement; or a single joining replica would become the second voter.
+// repair returns steps for a change that cannot complete. A change cannot complete if a joining replica has lost its
+// node, if a leaving replica has no replacement, or if a single joining replica would become the second voter.
 func (s *setInfo) repair() []Step {
 	var joining []*topology.Replica
 	for i := range s.set.Replicas {
@@ -207,7 +207,7 @@ func (s *setInfo) repair() []Step {
 	return []Step{{Demote, joining[0].Node, joining[0].ID}}
 }
 
-// retain keeps a leaving replica whose node stays.
+// retain keeps a leaving replica whose node is not leaving.
 func (s *setInfo) retain() []Step {
 	for i := range s.set.Replicas {
 		if m := &s.set.Replicas[i]; m.State == topology.Leaving && s.stays(m) {
@@ -217,7 +217,8 @@ func (s *setInfo) retain() []Step {
 	return nil
 }
 
-// worst returns the voter to replace first: a voter on a dead node, or else a voter on a leaving node.
+// worst returns the voter to replace first. This is a voter on a dead node or, if no such voter exists, a voter on a
+// leaving node.
 func (s *setInfo) worst() (worst *topology.Replica) {
 	for i := range s.set.Replicas {
 		m := &s.set.Replicas[i]
@@ -229,9 +230,9 @@ func (s *setInfo) worst() (worst *topology.Replica) {
 	return worst
 }
 
-// replace replaces a voter. One of four voters may be removed without a replacement if its node is leaving and the
-// other three are alive (PL3). Removing a dead voter of four would gain nothing: four voters with one dead voter, like
-// three live voters, tolerate one more failure.
+// replace replaces a voter. It may remove one of four voters without a replacement if the voter's node is leaving and
+// the other three voters are alive (PL3). It does not remove a dead voter without a replacement, because this would not
+// increase the number of tolerated failures.
 func (s *setInfo) replace(bad *topology.Replica) []Step {
 	leave := Step{Remove, bad.Node, bad.ID}
 	if c := s.choose(1); len(c) > 0 {
@@ -264,8 +265,8 @@ func (s *setInfo) grow() []Step {
 	return nil
 }
 
-// learners adds and removes learners: for the meta partition on the nodes of all regions, and for other partitions on
-// the second of two nodes.
+// learners adds and removes learners. The meta partition has learners on nodes of all regions. Other partitions have a
+// learner on the second of two nodes.
 func (s *setInfo) learners() []Step {
 	var steps []Step
 	every := s.p.ID == topology.MetaPartition
@@ -325,8 +326,8 @@ func (s *setInfo) exchange(to, keep []topology.NodeID) []Step {
 	return nil
 }
 
-// choose selects up to n nodes for new voters. It prefers, in this order: nodes that the ring prefers, zones without a
-// replica, learners, less full nodes, and nodes with fewer replicas.
+// choose selects up to n nodes for new voters. The criteria, in descending order of priority, are nodes that the ring
+// prefers, zones without a replica, learners, less full nodes, and nodes with fewer replicas.
 func (s *setInfo) choose(n int) []Step {
 	home := s.region.ring.preferred(s.p.Table, s.p.Span, len(s.region.ring.nodes))
 	zones := make([]bool, s.zones)

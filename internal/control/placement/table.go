@@ -10,25 +10,25 @@ import (
 // Table is a table to create.
 type Table struct {
 	ID uint32
-	// Parts is the number of equal partitions if the ring does not determine the partitions.
+	// Parts is the number of equal partitions. It is used if the ring does not determine the partitions.
 	Parts int
-	// Whole reports that the table always has Parts partitions.
+	// Whole reports whether the table always has Parts partitions.
 	Whole bool
 }
 
-// Place returns the partitions of a new table and their nodes, for topology.Snapshot.CutTable. With more nodes than
-// replicas in a set, the table is partitioned at the tokens of the nodes, so that rows are on the nodes that drivers
-// compute. Replicas are in ring order, the leader first. Down nodes get replicas only if fewer than three would remain
-// without them; those replicas are created when the nodes are back.
+// Place returns the partitions of a new table and their nodes, for topology.Snapshot.CutTable. If the region has more
+// nodes than a set has replicas, Place partitions the table at the tokens of the nodes, so that rows are on the nodes
+// that drivers compute. Replicas are in ring order, starting with the leader. Down nodes get replicas only if fewer
+// than three other nodes are available. These replicas are created when the nodes are up again.
 //
-// Each partition gets a replica set in every region. The first region is the home, and its nodes determine the
+// Each partition gets a replica set in every region. The first region is the home region, whose nodes determine the
 // partitions.
 func Place(state *meta.State, view *View, regions []string, t Table) []topology.Piece {
 	rings := make([]*Ring, len(regions))
 	for i, region := range regions {
 		rings[i] = RingOf(state, view, region)
 		if len(rings[i].nodes) == 0 {
-			// No node can take replicas now; the replicas move later.
+			// No node can take replicas now. The replicas move later.
 			rings[i] = ringOf(state, region, func(n *meta.Node) bool { return n.State != meta.Left })
 		}
 	}
@@ -83,7 +83,7 @@ func newSetNodes(view *View, ring *Ring, table uint32, span topology.Span) []top
 	return append(well, rest...)[:1]
 }
 
-// byHealth separates live nodes in state Up from the others.
+// byHealth separates the live nodes in state Up from all other nodes.
 func (r *Ring) byHealth(view *View, order []int) (well, rest []topology.NodeID) {
 	for _, i := range order {
 		if n := r.nodes[i]; n.State == meta.Up && !view.down(n.ID) {

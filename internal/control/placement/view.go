@@ -12,8 +12,8 @@ import (
 // Replicas is the number of voters of a replica set with enough nodes.
 const Replicas = 4
 
-// EffectiveReplicas returns the number of voters that every replica set in a region has or will have. It is 0 if the
-// region has no nodes.
+// EffectiveReplicas returns the number of voters that every replica set in a region has or will have. It returns 0 if
+// the region has no nodes.
 func EffectiveReplicas(s *meta.State, region string) int {
 	nodes := 0
 	for _, n := range s.Nodes {
@@ -27,8 +27,8 @@ func EffectiveReplicas(s *meta.State, region string) int {
 	return voters(nodes)
 }
 
-// voters returns the number of voters of a set in a region with a number of nodes. It is never two, because two voters
-// are less available than one.
+// voters returns the number of voters of a set in a region with the given number of nodes. It never returns two,
+// because two voters are less available than one voter.
 func voters(nodes int) int {
 	if nodes < 3 {
 		return 1
@@ -36,7 +36,7 @@ func voters(nodes int) int {
 	return min(nodes, Replicas)
 }
 
-// Defaults of View.
+// These are the defaults of View.
 const (
 	DefaultRebuildDelay = 5 * time.Minute
 	ChangesMax          = 8
@@ -46,29 +46,33 @@ const (
 // View is the state of the nodes that Schedule uses.
 type View struct {
 	Now time.Time
-	// Down holds the nodes that are down, with the times since which they have been down.
+	// Down maps each node that is down to the time since which the node has been down.
 	Down map[topology.NodeID]time.Time
-	// Stopping holds the nodes whose processes are about to end.
+	// Stopping holds the nodes whose processes are stopping.
 	Stopping map[topology.NodeID]bool
-	// RecentlyRestarted holds the nodes whose restarts may not be known to all nodes. They must not become leaders.
+	// RecentlyRestarted holds the nodes whose restarts may be unknown to other nodes. These nodes must not become
+	// leaders.
 	RecentlyRestarted map[topology.NodeID]bool
-	// Skewed holds the nodes with incorrect clocks. They give up their leaderships.
+	// Skewed holds the nodes with incorrect clocks. These nodes transfer their leaderships to other nodes.
 	Skewed map[topology.NodeID]bool
 	// Free is the free share of a node's disk in percent. A node that is not in the map has enough free space. A node
 	// below FreeMin gets no replicas.
 	Free map[topology.NodeID]int
-	// LowSpace holds the nodes with almost full disks. They must not become leaders.
+	// LowSpace holds the nodes with almost full disks. These nodes must not become leaders.
 	LowSpace map[topology.NodeID]bool
-	// Sizes holds the known sizes of each partition's replicas. Without sizes, only the ring decides.
+	// Sizes maps partitions to the known sizes of their replicas. If Sizes is empty, only the ring determines the
+	// placement.
 	Sizes map[topology.PartitionID]Size
-	// Capacity is the number of bytes that a node has room for. A node that is not in the map has an average capacity.
+	// Capacity maps nodes to the number of bytes that they can store. A node that is not in the map has an average
+	// capacity.
 	Capacity map[topology.NodeID]uint64
-	// BytesSlack is the number of bytes that a node may have beyond Tolerance. 0 means the default.
+	// BytesSlack is the number of bytes that a node may have beyond Tolerance. If it is 0, the default applies.
 	BytesSlack float64
-	// RebuildDelay is the time for which a node may be down before its replicas are replaced. 0 means the default.
+	// RebuildDelay is the time for which a node may be down before its replicas are replaced. If it is 0, the default
+	// applies.
 	RebuildDelay time.Duration
-	// ChangesMax bounds the replica sets that change at the same time. 0 means the default, or the number of nodes if
-	// that is larger.
+	// ChangesMax is the maximum number of replica sets that change at the same time. If it is 0, the maximum of the
+	// default and the number of nodes applies.
 	ChangesMax int
 }
 
@@ -87,7 +91,7 @@ func (v *View) dead(id topology.NodeID) bool {
 	return down && v.Now.Sub(since) >= after
 }
 
-// stays reports whether the replicas of a node should stay there.
+// stays reports whether the replicas of a node should remain on the node.
 func (v *View) stays(n *meta.Node) bool {
 	return n != nil && (n.State == meta.Up || n.State == meta.Draining) && !v.dead(n.ID)
 }
@@ -98,13 +102,13 @@ func (v *View) takes(n *meta.Node) bool {
 	return n.State == meta.Up && !v.down(n.ID) && (!known || free >= FreeMin)
 }
 
-// MayLead reports whether a node may lead partitions: see PreferredLeader.
+// MayLead reports whether a node may lead partitions; see PreferredLeader.
 func (v *View) MayLead(n *meta.Node) bool {
 	return n != nil && (n.State == meta.Up || n.State == meta.Leaving) && !v.down(n.ID) && !v.Stopping[n.ID] &&
 		!v.RecentlyRestarted[n.ID] && !v.Skewed[n.ID] && !v.LowSpace[n.ID]
 }
 
-// RingOf returns the ring of a region's nodes whose replicas should stay.
+// RingOf returns the ring of the nodes in a region whose replicas should remain on their nodes.
 func RingOf(state *meta.State, view *View, region string) *Ring {
 	return ringOf(state, region, view.stays)
 }

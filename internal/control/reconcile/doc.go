@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile makes the state of the nodes match the topology, in small steps that can be repeated.
+// Package reconcile makes the state of the nodes match the topology in small, repeatable steps.
 //
 //	LocalReconciler       every node: replicas on disk = members in the topology
 //	MembershipReconciler  leader of a partition: Raft configuration = members in the topology, then reports voters
@@ -14,11 +14,11 @@
 //
 //   - (RC1) Every step can be repeated.
 //   - (RC2) A replica is removed only when the topology no longer contains it.
-//   - (RC3) No state is kept: after a crash the same loops continue from the current state.
-//   - (RC4) A replica that has been split, or was created by a split, is never created from the topology. Logs and
-//     snapshots create it.
+//   - (RC3) The reconcilers store no state. After a crash, they continue from the current state.
+//   - (RC4) A replica that has been split or was created by a split is never created from the topology. Only a log or a
+//     snapshot creates such a replica.
 //   - (RC5) The only voter of a new partition is created even if its node first sees the partition after learners have
-//     been added to it.
+//     been added.
 //
-// Package placement decides where replicas belong, and package raftgroup moves them. Start reading at NextStep.
+// Start reading at NextStep.
 package reconcile

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// withMoves adds events for the replicas that have come and gone between two versions of a set.
+// withMoves adds events for the replicas that were added and removed between two versions of a set.
 func withMoves(s *meta.State, p *topology.Partition, old, now *topology.ReplicaSet, bytes uint64,
 	at time.Time) *meta.State {
 	var came, gone []topology.NodeID
@@ -48,8 +48,8 @@ type Store interface {
 	DiskBytes(span keys.Span) (uint64, error)
 }
 
-// sizeOf estimates the size of a partition in bytes, or returns 0 if unknown. It reads no rows, because requests may be
-// waiting for the end of a merge.
+// sizeOf estimates the size of a partition in bytes. It returns 0 if the size is unknown. It reads no rows, because
+// requests may be waiting for the end of a merge.
 func sizeOf(s Store, p *topology.Partition) uint64 {
 	if s == nil {
 		return 0

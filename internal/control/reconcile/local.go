@@ -20,24 +20,26 @@ type LocalReconciler struct {
 	Host interface {
 		// Has reports whether this node has a replica of the partition.
 		Has(id topology.PartitionID) bool
-		// Member returns the ID of the replica of a partition on this node, or 0 if it belongs to no replica set.
+		// Member returns the ID of the local replica of a partition, or 0 if the replica does not belong to a replica
+		// set.
 		Member(id topology.PartitionID) topology.ReplicaID
 		Create(ps ...*topology.Partition) error
 		Join(id topology.PartitionID, replica topology.ReplicaID) error
 		Drop(ids ...topology.PartitionID) error
-		// IDs returns the partitions of all replicas on this node. TableOf returns the table of a replica, or 0 if it
+		// IDs returns the partitions of all local replicas. TableOf returns the table of a replica, or 0 if the replica
 		// waits for its first snapshot.
 		IDs() []topology.PartitionID
 		TableOf(id topology.PartitionID) uint32
-		// Absorber returns the partition of a local replica that may still take over the span of a frozen replica, and
-		// the epoch of that partition. It returns 0 if no such partition exists.
+		// Absorber returns the partition whose local replica may still take over the span of a frozen local replica,
+		// and the epoch of this partition. It returns 0 if no such partition exists.
 		Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64)
 		// Holds reports whether a local replica holds a part of a table's span.
 		Holds(table uint32, span topology.Span) bool
 	}
 
 	mu sync.Mutex // serializes the exported methods
-	// current is the latest topology passed to Create. waiting holds the partitions of current that wait for a split.
+	// current is the last topology that was passed to Create. waiting holds the partitions of current that wait for a
+	// split.
 	current *topology.Snapshot
 	waiting map[topology.PartitionID]bool
 }
@@ -53,9 +55,9 @@ type hostReplicas struct{ *partition.Host }
 // Has implements LocalReconciler.Host.
 func (r hostReplicas) Has(id topology.PartitionID) bool { return r.Replica(id) != nil }
 
-// Create creates the replicas that the topology assigns to this node and that do not exist yet. Existing replicas are
-// unchanged (RC1). An existing replica with another ID is replaced: it left the set in a topology version that this
-// node skipped.
+// Create creates the missing replicas that the topology assigns to this node. It does not change existing replicas
+// (RC1). It replaces an existing replica that has another ID, because that replica left the set in a topology version
+// that this node skipped.
 func (l *LocalReconciler) Create(old, next *topology.Snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +81,8 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 		switch {
 		case m == nil || l.Host.Has(p.ID):
 		case l.Host.Holds(p.Table, p.Span):
-			// A local ancestor has not been split yet: its log creates this replica, or a snapshot replaces the
-			// ancestor. Or a neighbor has taken over the span, and the topology does not know it yet.
+			// Either a local ancestor has not been split yet, and its log or a snapshot will create this replica. Or a
+			// neighbor has taken over the span, and the topology does not contain the merge yet.
 			if l.waiting == nil {
 				l.waiting = map[topology.PartitionID]bool{}
 			}
@@ -90,7 +92,7 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 				births = append(births, first)
 				continue
 			}
-			// The replica joins later than the others, or was offline while they changed: it gets the leader's
+			// The replica joins later than the other replicas or was offline during a change. It needs the leader's
 			// snapshot.
 			if err := l.Host.Join(p.ID, m.ID); err != nil {
 				errs = append(errs, fmt.Errorf("cannot create replica %d of partition %d: %w", m.ID, p.ID, err))
@@ -103,14 +105,14 @@ func (l *LocalReconciler) create(ps func(yield func(*topology.Partition) bool)) 
 	return errors.Join(errs...)
 }
 
-// initial returns the partition with its initial members if m, which does not exist on its node, is certainly one of
-// them. Otherwise it returns nil.
+// initial returns the partition with its initial members if the missing replica m is certainly one of these members.
+// Otherwise, it returns nil.
 //
-// A partition that was created by a split, or has been split, must not be created from the topology. Its replica would
-// start empty at the wrong position of its log (RC4). A partition whose members have changed may have other initial
-// members than the topology contains. The only voter of a set is an exception, because a set with several voters never
-// has one voter again (PL2), and a replica becomes a voter only after it exists. The topology version with the new
-// partition did not reach the node of such a voter in time, and no other replica could lead the partition.
+// A replica that was created by a split or has been split must not be created from the topology, because it would start
+// empty at the wrong log position (RC4). A partition whose members have changed may have other initial members than the
+// topology contains. The only voter of a set is an exception. A set with several voters never has one voter again
+// (PL2), and a replica becomes a voter only after it exists. The only voter must be created, because no other replica
+// can lead the partition.
 func initial(p *topology.Partition, m *topology.Replica) *topology.Partition {
 	switch {
 	case p.Parent != 0 || p.Epoch != keys.InitialEpoch || m.State != topology.Voter:
@@ -128,9 +130,9 @@ func initial(p *topology.Partition, m *topology.Replica) *topology.Partition {
 	return &first
 }
 
-// CheckPending repeats checks that depend on logs instead of the topology. It creates replicas that waited for the
-// split of an ancestor, and removes replicas that a split created after this node had left the replica set. It is
-// called periodically.
+// CheckPending repeats checks that depend on logs instead of the topology. It creates the replicas that have waited for
+// the split of an ancestor. It removes replicas that a split created after this node had left the replica set. It must
+// be called periodically.
 func (l *LocalReconciler) CheckPending() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +151,7 @@ func (l *LocalReconciler) CheckPending() error {
 	var gone []topology.PartitionID
 	for _, id := range l.Host.IDs() {
 		if l.isOrphan(l.current, id) {
-			gone = append(gone, id) // the replica was needed until now
+			gone = append(gone, id) // no merge needs the replica now
 		}
 		if p := l.current.Partition(id); p != nil && p.Parent != 0 && l.member(p) == nil {
 			gone = append(gone, id)
@@ -167,13 +169,13 @@ func (l *LocalReconciler) hasOtherMember(id topology.PartitionID, m topology.Rep
 	return here != 0 && here != m
 }
 
-// Remove removes the replicas that are no longer members, with their data. The topology on a node's disk is never older
-// than its replicas, because both use the same log and the replicas are written later. So a replica that is not in the
-// topology has really been removed (RC2).
+// Remove removes the replicas that are no longer members, including their data. The topology on a node's disk is never
+// older than the node's replicas, because both use the same log and the replicas are written later. A replica that is
+// not in the topology has therefore been removed from the topology (RC2).
 //
-// The replica of the meta partition stays even if it is not a member. A node that was considered dead may receive its
-// own removal, and only this replica lets it learn that it has been given a new one (Rejoin). It also keeps the node
-// from recreating a replica with an earlier ID, whose votes it has forgotten.
+// Remove keeps the replica of the meta partition even after its removal from the topology. A node that was considered
+// dead may receive its own removal. Without this replica, the node could not learn the ID of its new replica (see
+// Rejoin). The replica also prevents the node from recreating a replica with an earlier ID, whose votes would be lost.
 func (l *LocalReconciler) Remove(old, next *topology.Snapshot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,8 +197,8 @@ func (l *LocalReconciler) Remove(old, next *topology.Snapshot) error {
 	return l.dropTables(old, next)
 }
 
-// dropTables removes the remaining replicas of dropped tables: replicas created by splits that are in no topology
-// version this node has seen.
+// dropTables removes the remaining replicas of dropped tables. Splits that this node has not seen in the topology may
+// have created them.
 func (l *LocalReconciler) dropTables(old, next *topology.Snapshot) error {
 	dropped := next.Dropped(old)
 	if len(dropped) == 0 {
@@ -214,9 +216,9 @@ func (l *LocalReconciler) dropTables(old, next *topology.Snapshot) error {
 	return l.Host.Drop(gone...)
 }
 
-// Rejoin makes the node a member of the meta partition again. While the node was away, its replica was removed, and it
-// has been given a new one. The known metadata stays in force until the snapshot of the new replica arrives. Rejoin is
-// idempotent; done reports whether it changed anything.
+// Rejoin makes the node a member of the meta partition again. It must be called if the node's replica was removed and
+// replaced with a new replica while the node was unavailable. The node uses the known metadata until the snapshot of
+// the new replica arrives. Rejoin is idempotent. done reports whether Rejoin had an effect.
 func (l *LocalReconciler) Rejoin(replica topology.ReplicaID) (done bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,9 +234,9 @@ func (l *LocalReconciler) Rejoin(replica topology.ReplicaID) (done bool, err err
 	return true, nil
 }
 
-// RemoveOrphans removes local replicas left behind by a crash, which the topology does not contain (RC2). The replica
-// of the meta partition stays. So do children of pending or still unknown splits, because the parent's log may be ahead
-// of the metadata, and replicas needed for a merge.
+// RemoveOrphans removes the local replicas that remain after a crash and are not in the topology (RC2). It keeps the
+// replica of the meta partition and replicas that are needed for a merge. It also keeps the children of pending and
+// unknown splits, because the parent's log may be ahead of the metadata.
 func (l *LocalReconciler) RemoveOrphans(m *topology.Snapshot, here []topology.PartitionID) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,13 +255,14 @@ func (l *LocalReconciler) RemoveOrphans(m *topology.Snapshot, here []topology.Pa
 	return l.Host.Drop(orphans...)
 }
 
-// isOrphan reports whether a replica belongs to a partition that the topology contained earlier, of an existing table.
+// isOrphan reports whether a replica belongs to an existing table and to a partition that the topology contained
+// earlier.
 func (l *LocalReconciler) isOrphan(m *topology.Snapshot, id topology.PartitionID) bool {
 	return m.Partition(id) == nil && id < m.NextPartition() && m.Partitions(l.Host.TableOf(id)) != nil &&
 		parentOf(m, id) == nil && !l.neededForMerge(m, id)
 }
 
-// parentOf returns the partition whose pending split creates child, or nil if none exists.
+// parentOf returns the partition whose pending split creates child, or nil if no such partition exists.
 func parentOf(m *topology.Snapshot, child topology.PartitionID) *topology.Partition {
 	for p := range m.InMotion() {
 		if p.Split != nil && p.Split.Child == child {
@@ -269,9 +272,9 @@ func parentOf(m *topology.Snapshot, child topology.PartitionID) *topology.Partit
 	return nil
 }
 
-// neededForMerge reports whether a replica that is not in the topology must stay. It was frozen for a merge, and the
-// local left neighbor has not reached the merge in its log, so its epoch is lower than in the topology. The rows are
-// available nowhere else.
+// neededForMerge reports whether a merge still needs a replica that is not in the topology. It returns true if the
+// replica is frozen and the log of the local left neighbor has not reached the merge. The epoch of this neighbor is
+// then lower than its epoch in the topology.
 func (l *LocalReconciler) neededForMerge(m *topology.Snapshot, id topology.PartitionID) bool {
 	left, epoch := l.Host.Absorber(id)
 	if left == 0 || m.Partitions(l.Host.TableOf(id)) == nil {

@@ -97,8 +97,8 @@ func TestLateInitialVoter(t *testing.T) {
 }
 
 // TestOwnRemovalIsHeard checks a node that was considered dead and receives its own removal from the meta partition.
-// The node keeps its replica of the meta partition until another node addresses it by a newer replica ID. It then
-// joins with the new ID, once. Otherwise, the node would never receive another update.
+// The node keeps its replica of the meta partition until another node addresses it by a newer replica ID. It must then
+// join once with the new ID. Otherwise, the node would never receive another update.
 func TestOwnRemovalIsHeard(t *testing.T) {
 	self, other := topology.NodeID{1}, topology.NodeID{2}
 	with, err := topology.New().AddMeta([]topology.Place{{Region: "eu", Nodes: []topology.NodeID{other}}})

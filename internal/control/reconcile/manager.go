@@ -16,7 +16,7 @@ import (
 
 // Member is this node in the cluster. It is a *membership.Member.
 type Member interface {
-	// View returns this node's view of the others.
+	// View returns this node's view of the other nodes.
 	View() placement.View
 	// LeadsMeta reports whether this node leads the meta partition.
 	LeadsMeta() bool
@@ -28,8 +28,8 @@ type Replicas interface {
 	Replica(id topology.PartitionID) Replica
 }
 
-// Manager runs a MembershipReconciler, LeaderBalancer, and PlacementReconciler for the replicas of one node. Set its
-// fields before use.
+// Manager runs a MembershipReconciler, a LeaderBalancer, and a PlacementReconciler for the replicas of one node. The
+// caller must set the exported fields before use.
 type Manager struct {
 	Node topology.NodeID
 	// Region is the region of the node.
@@ -40,7 +40,7 @@ type Manager struct {
 	Log    *slog.Logger
 	// Store may be nil.
 	Store Store
-	// Local is called periodically to check for effects of logs.
+	// Local is called periodically to check for the effects of logs.
 	Local interface{ CheckPending() error }
 	// Replicas replaces the replicas of Host in simulations. It is nil otherwise.
 	Replicas Replicas
@@ -50,13 +50,13 @@ type Manager struct {
 	members MembershipReconciler
 }
 
-// Enqueue schedules partitions for reconciliation, for example because this node has become their leader.
+// Enqueue schedules partitions for reconciliation, for example if this node has become their leader.
 func (l *Manager) Enqueue(ids ...topology.PartitionID) { l.members.Enqueue(ids...) }
 
 // MetadataChanged schedules partitions that have changed in the metadata.
 func (l *Manager) MetadataChanged(old, next *meta.State) { l.members.MetadataChanged(old, next) }
 
-// Start starts the loops, which end with ctx. run must call each function on a new goroutine.
+// Start starts the loops. The loops end when ctx ends. run must call each function on a new goroutine.
 func (l *Manager) Start(ctx context.Context, run func(f func())) {
 	m := &l.members
 	m.Keeper, m.Sched, m.Replicas, m.Store, m.Log = l.Keeper, l.Sched, l.Replicas, l.Store, l.Log

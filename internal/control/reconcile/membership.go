@@ -17,26 +17,27 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// The intervals of the loops.
+// These are the intervals and the limits of the loops.
 const (
 	roundInterval = 100 * time.Millisecond
-	// urgentInterval is the interval while a local partition is being merged, because its requests may be waiting.
+	// urgentInterval is the interval while a local partition is being merged, because requests may be waiting for the
+	// merge.
 	urgentInterval  = 10 * time.Millisecond
 	balanceInterval = time.Second
-	// transfersMax bounds the leadership transfers in one round, to protect the other nodes.
+	// transfersMax is the maximum number of leadership transfers in one round. The limit protects the other nodes.
 	transfersMax = 64
-	// stepTimeout bounds one membership change.
+	// stepTimeout is the time limit of one membership change.
 	stepTimeout = 10 * time.Second
-	// concurrentSteps bounds the replica sets that change at the same time. A set that waits for a missing quorum or
-	// for the metadata must not block sets that could restore them.
+	// concurrentSteps is the maximum number of replica sets that change at the same time. It is greater than 1 so that
+	// a set that waits for a quorum or for the metadata does not block other sets.
 	concurrentSteps = 8
-	// concurrentUrgentSteps bounds the additional workers for partitions whose requests may be waiting. These are
-	// processed first.
+	// concurrentUrgentSteps is the maximum number of additional workers for partitions whose requests may be waiting.
+	// These partitions are processed first.
 	concurrentUrgentSteps = 4
 )
 
-// MembershipReconciler makes the replica sets that this node leads match the topology. Set its fields before calling
-// Run.
+// MembershipReconciler makes the replica sets that this node leads match the topology. The caller must set the exported
+// fields before it calls Run.
 type MembershipReconciler struct {
 	// Region is the region of this node.
 	Region   string
@@ -49,20 +50,20 @@ type MembershipReconciler struct {
 	Sched *sched.Scheduler
 
 	mu sync.Mutex
-	// dirty holds the partitions to reconcile from the next round on. queue holds the partitions of this round. taken
-	// holds the partitions that are in the queue or that a worker processes.
+	// dirty holds the partitions to reconcile in the next round. queue holds the partitions of this round. taken holds
+	// the partitions that are in the queue or being processed.
 	dirty, taken map[topology.PartitionID]bool
 	queue        []topology.PartitionID
 	workers      int
-	// urgent is the number of urgent partitions at the head of the queue. wake has a value when an urgent partition has
-	// changed in the metadata.
+	// urgent is the number of urgent partitions at the head of the queue. wake receives a value when an urgent
+	// partition has changed in the metadata.
 	urgent int
 	wake   chan struct{}
 	// waits holds the waits of merges.
 	waits map[topology.PartitionID]wait
 }
 
-// Enqueue schedules partitions for reconciliation, for example because this node has become their leader.
+// Enqueue schedules partitions for reconciliation, for example if this node has become their leader.
 func (m *MembershipReconciler) Enqueue(ids ...topology.PartitionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +98,7 @@ func (m *MembershipReconciler) MetadataChanged(old, next *meta.State) {
 	}
 }
 
-// isUrgent reports whether requests may be waiting for the next step of a partition: it is being merged.
+// isUrgent reports whether a partition is being merged, because requests may be waiting for the merge.
 func isUrgent(p *topology.Partition) bool { return p != nil && p.Merge != nil }
 
 // runEvery calls f after each pause until ctx ends.
@@ -139,8 +140,8 @@ func (m *MembershipReconciler) wakeChannel() chan struct{} {
 	return m.wake
 }
 
-// round moves dirty partitions to the queue, except partitions that are being processed, and returns how many workers
-// to start. If all is false, it moves only urgent partitions. urgent reports whether there are urgent partitions.
+// round moves dirty partitions to the queue, except partitions that are being processed. It returns the number of
+// workers to start. If all is false, it moves only urgent partitions. press reports whether urgent partitions exist.
 func (m *MembershipReconciler) round(all bool) (workers int, press bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,7 +202,7 @@ func (m *MembershipReconciler) next() (id topology.PartitionID, ok bool) {
 	return id, true
 }
 
-// reconcile takes one step for a partition. It reports whether no steps remain.
+// reconcile performs one step for a partition. It reports whether no more steps are necessary.
 func (m *MembershipReconciler) reconcile(ctx context.Context, id topology.PartitionID) (converged bool) {
 	state := m.Keeper.State()
 	p := state.Topology.Partition(id)
@@ -219,9 +220,8 @@ func (m *MembershipReconciler) reconcile(ctx context.Context, id topology.Partit
 	return converged
 }
 
-// publish records the current voters in the topology. It does nothing if the members of the partition have changed in
-// the topology since p. Another leader has then recorded its voters, and a voter that is missing here would be
-// considered removed.
+// publish records the current voters in the topology. It has no effect if the members of the partition in the topology
+// have changed since p, because another leader has then recorded its voters.
 func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partition, region string,
 	voters []topology.ReplicaID) error {
 	size := sizeOf(m.Store, p)
@@ -240,7 +240,8 @@ func (m *MembershipReconciler) publish(ctx context.Context, p *topology.Partitio
 	return err
 }
 
-// LeaderBalancer transfers leaderships to the preferred nodes. Set its fields before calling Run.
+// LeaderBalancer transfers leaderships to the preferred nodes. The caller must set the exported fields before it calls
+// Run.
 type LeaderBalancer struct {
 	Node topology.NodeID
 	// Region is the region of this node.
@@ -278,7 +279,7 @@ func (b *LeaderBalancer) round() {
 		if m := set.Member(to); m == nil || m.Node == b.Node || m.State != topology.Voter {
 			continue
 		}
-		if r.Membership().Transfer(to) == nil { // the transfer to a lagging replica fails and is retried later
+		if r.Membership().Transfer(to) == nil { // a transfer to a lagging replica fails, and a later round retries it
 			given++
 		}
 	}

@@ -136,8 +136,8 @@ func (d disk) Drop(ids ...topology.PartitionID) error {
 }
 
 // TestLocal checks that a node has the replicas that the topology assigns to it. A replica is created with its
-// partition. The replica is created empty if the node is added later or if the members have changed in the meantime.
-// It is removed when the node is not a member.
+// partition. The replica is created empty if the node is added later or if the members have already changed. It is
+// removed when the node is no longer a member.
 func TestLocal(t *testing.T) {
 	a, b := topology.NodeID{1}, topology.NodeID{2}
 	must := func(s *topology.Snapshot, err error) *topology.Snapshot {
@@ -176,7 +176,7 @@ func TestLocal(t *testing.T) {
 	follow(m, joined, disk{1: "born", 2: empty})
 	follow(joined, converged, disk{1: "born", 2: empty})
 	delete(d, 2)
-	// A voter of a replica set that has changed in the meantime is not created with data.
+	// A voter of a replica set that has already changed is created without data.
 	follow(none, converged, disk{1: "born", 2: empty})
 	leaving := must(converged.Mark(2, replica, topology.Leaving))
 	follow(converged, leaving, disk{1: "born", 2: empty})

@@ -15,24 +15,23 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// The timeouts of merges. The right partition is unavailable while it is frozen.
+// These are the timeouts of merges. The right partition is unavailable while it is frozen.
 const (
 	// freezeTimeout is the time for which a partition may be frozen before the merge is canceled.
 	freezeTimeout = 500 * time.Millisecond
-	// inheritedWait is the wait that a new leader assumes for its predecessor if it finds the partition frozen. An
-	// election takes longer, and requests wait for up to two seconds.
+	// inheritedWait is the assumed time for which a partition has been frozen when a new leader takes over.
 	inheritedWait = 300 * time.Millisecond
 	// readyTimeout is the time for which the leader waits for all replicas to be ready before the freeze.
 	readyTimeout = 10 * time.Second
-	// requestAgeMax is the age of a merge request above which a new leader no longer waits for readyTimeout. So a merge
-	// ends even if its leader keeps changing.
+	// requestAgeMax is the age of a merge request above which a new leader does not wait for readyTimeout. A merge
+	// therefore ends even if its leader changes repeatedly.
 	requestAgeMax = 2 * readyTimeout
-	// freezeLag is the maximum number of missing log entries of a ready replica.
+	// freezeLag is the maximum number of log entries that a ready replica may lack.
 	freezeLag = 100
 )
 
-// MergeReconciler executes or cancels the merges recorded in the topology. Every leader can repeat every step: the
-// stage in the topology decides, and each log accepts one entry per epoch.
+// MergeReconciler executes or cancels the merges in the topology. Every leader can repeat every step, because the stage
+// in the topology determines the step and each log accepts one entry per epoch.
 type MergeReconciler struct {
 	Keeper *meta.Keeper
 	// Store may be nil.
@@ -53,8 +52,8 @@ type Mergeable interface {
 	Merge(ctx context.Context, epoch uint64, m *command.Merge) error
 }
 
-// MarkReady records that a replica of the right partition is frozen, once the local replica of the left partition has
-// reached the epoch in the topology.
+// MarkReady records that a replica of the right partition is frozen. The local replica of the left partition must have
+// reached its epoch in the topology.
 func (j *MergeReconciler) MarkReady(ctx context.Context, r, left Mergeable, p *topology.Partition) error {
 	if _, epoch := r.Span(); r.Frozen() == 0 || epoch != p.Epoch || left == nil {
 		return nil
@@ -73,13 +72,13 @@ func (j *MergeReconciler) MarkReady(ctx context.Context, r, left Mergeable, p *t
 	})
 }
 
-// update changes the metadata of a merge if the merge still exists.
+// update changes the metadata of a merge if the merge is still pending.
 func (j *MergeReconciler) update(ctx context.Context, p *topology.Partition,
 	f func(s *meta.State, left, right *topology.Partition) (*meta.State, error)) error {
 	_, err := j.Keeper.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		l, r := s.Topology.Partition(p.Merge.Left), s.Topology.Partition(p.Merge.Right)
 		if l == nil || r == nil || l.Merge == nil || r.Merge == nil || l.Merge.Right != r.ID {
-			return s, nil // another leader was faster, or the table was dropped
+			return s, nil // another leader has finished the merge, or the table was dropped
 		}
 		return f(s, l, r)
 	})
@@ -89,7 +88,7 @@ func (j *MergeReconciler) update(ctx context.Context, p *topology.Partition,
 	return nil
 }
 
-// Cancel cancels a merge if that is still possible.
+// Cancel cancels a merge if cancellation is still possible.
 func (j *MergeReconciler) Cancel(ctx context.Context, p *topology.Partition) error {
 	return j.update(ctx, p, func(s *meta.State, l, r *topology.Partition) (*meta.State, error) {
 		if r.Epoch != p.Epoch {
@@ -103,7 +102,7 @@ func (j *MergeReconciler) Cancel(ctx context.Context, p *topology.Partition) err
 	})
 }
 
-// Unfreeze completes the cancellation of a merge: the right partition, which this node leads, becomes available again.
+// Unfreeze completes the cancellation of a merge. It makes the right partition, which this node leads, available again.
 func (j *MergeReconciler) Unfreeze(ctx context.Context, r Mergeable, p *topology.Partition) error {
 	if _, epoch := r.Span(); epoch == p.Epoch {
 		if err := r.Unfreeze(ctx, epoch); err != nil {
@@ -131,8 +130,8 @@ func (j *MergeReconciler) Unfreeze(ctx context.Context, r Mergeable, p *topology
 	return err
 }
 
-// Merge makes the left partition, which this node leads, take over the span of the right one, and records the end of
-// the merge.
+// Merge makes the left partition, which this node leads, take over the span of the right partition. It then records the
+// end of the merge.
 func (j *MergeReconciler) Merge(ctx context.Context, l Mergeable, p, right *topology.Partition) error {
 	if _, epoch := l.Span(); epoch == p.Epoch {
 		m := &command.Merge{Right: uint64(right.ID), Frozen: p.Merge.Frozen, RightEpoch: right.Epoch}
@@ -160,7 +159,7 @@ func (j *MergeReconciler) Merge(ctx context.Context, l Mergeable, p, right *topo
 	return err
 }
 
-// event returns the event of a merge that ends now.
+// event returns the event of a completed or canceled merge.
 func (j *MergeReconciler) event(l, r *topology.Partition, at time.Time) meta.Event {
 	e := meta.Event{Kind: meta.Merge, Table: l.Table, Partition: l.ID, Other: r.ID, Reason: reasonOf(r, at),
 		Ended: at.UnixMilli()}
@@ -176,7 +175,7 @@ func (j *MergeReconciler) notify(done bool, p *topology.Partition, recalled bool
 	}
 }
 
-// stepMerge takes the next step of a merge for one of its partitions.
+// stepMerge performs the next step of a merge for one of its partitions.
 func (m *MembershipReconciler) stepMerge(ctx context.Context, r Replica, p *topology.Partition,
 	s *raftgroup.Status) error {
 	j := &MergeReconciler{Keeper: m.Keeper, Store: m.Store, Log: m.Log, Sched: m.Sched}
@@ -201,7 +200,8 @@ func (m *MembershipReconciler) stepMerge(ctx context.Context, r Replica, p *topo
 	return j.MarkReady(ctx, r, m.Replicas.Replica(p.Merge.Left), p)
 }
 
-// freeze freezes the right partition of a merge when all its replicas are ready, or cancels the merge after a timeout.
+// freeze freezes the right partition of a merge when all replicas of the partition are ready. It cancels the merge
+// after a timeout.
 func (m *MembershipReconciler) freeze(ctx context.Context, j *MergeReconciler, r Replica, p *topology.Partition,
 	s *raftgroup.Status) error {
 	now := m.Sched.Wall()
@@ -216,8 +216,8 @@ func (m *MembershipReconciler) freeze(ctx context.Context, j *MergeReconciler, r
 	case frozen || !allReplicasReady(s):
 		return nil
 	}
-	// Freezing at the epoch of the topology matters: an old request may have been canceled, and then nothing would
-	// unfreeze the partition.
+	// The freeze must use the epoch of the topology. If the merge has been canceled, no other step would unfreeze the
+	// partition.
 	if err := r.Freeze(ctx, p.Epoch); err != nil {
 		return fmt.Errorf("cannot freeze partition %d: %w", p.ID, err)
 	}
@@ -225,8 +225,8 @@ func (m *MembershipReconciler) freeze(ctx context.Context, j *MergeReconciler, r
 	return nil
 }
 
-// shouldCancel reports whether a leader must cancel a merge, given how long it has waited and how old the request is.
-// The age depends on the clocks of two nodes, so it only shortens the wait.
+// shouldCancel reports whether a leader must cancel a merge. waited is the time for which the leader has waited, and
+// ordered is the age of the request. The age can only shorten the wait, because it depends on the clocks of two nodes.
 func shouldCancel(frozen bool, waited, ordered time.Duration) bool {
 	if frozen || ordered > requestAgeMax {
 		return waited > freezeTimeout
@@ -234,7 +234,7 @@ func shouldCancel(frozen bool, waited, ordered time.Duration) bool {
 	return waited > readyTimeout
 }
 
-// allReplicasReady reports whether all members of a group are active and nearly caught up, as seen by the leader.
+// allReplicasReady reports whether all members of a group are active and have nearly caught up according to the leader.
 func allReplicasReady(s *raftgroup.Status) bool {
 	for i := range s.Peers {
 		if p := &s.Peers[i]; !p.Active || p.Match == 0 || p.Lag > freezeLag {
@@ -244,14 +244,14 @@ func allReplicasReady(s *raftgroup.Status) bool {
 	return true
 }
 
-// wait records the time since which this leader has waited for a freeze, or for the merge of a frozen partition.
+// wait records the time at which this leader started to wait for a freeze or for the merge of a frozen partition.
 type wait struct {
 	epoch  uint64
 	frozen bool
 	since  time.Time
 }
 
-// waited returns the length of the wait. A new wait starts with the time that other leaders have already waited.
+// waited returns the duration of the wait. It includes the assumed wait of previous leaders.
 func (m *MembershipReconciler) waited(id topology.PartitionID, epoch uint64, frozen bool,
 	before time.Duration) time.Duration {
 	m.mu.Lock()
@@ -273,8 +273,9 @@ func (m *MembershipReconciler) waited(id topology.PartitionID, epoch uint64, fro
 	return now.Sub(w.since)
 }
 
-// RunStandalone resumes the merge of a partition on a standalone node and completes or cancels it. right returns the
-// replica of the right partition. It is not called if the replicas have been merged and only the topology is outdated.
+// RunStandalone completes or cancels the merge of a partition on a standalone node. right returns the replica of the
+// right partition. RunStandalone does not call right if the replicas have already been merged and only the topology is
+// outdated.
 func (j *MergeReconciler) RunStandalone(ctx context.Context, l Mergeable, right func() (Mergeable, error),
 	p *topology.Partition) error {
 	now := j.Keeper.State().Topology.Partition(p.Merge.Right)

@@ -13,23 +13,23 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// lagMax is the maximum number of missing log entries with which a learner becomes a voter.
+// lagMax is the maximum number of log entries that a learner may lack to become a voter.
 const lagMax = 2000
 
-// Step is the next step of a partition's leader for its replica set. At most one field is set. If no field is set, no
-// step is due, or another event must happen first.
+// Step is the next step of a partition's leader for the replica set. Only one field can be set. If no field is set, no
+// step is possible now.
 type Step struct {
 	// Changes are made in one joint change.
 	Changes []raftgroup.Change
-	// Transfer is the replica that must become the leader first, because this replica will be removed.
+	// Transfer is the replica that must become the leader before this replica can be removed.
 	Transfer topology.ReplicaID
-	// Voters are the voters to record in the topology, if the status is from the leader: another leader may have
-	// changed them since.
+	// Voters are the voters to record in the topology. The caller must first confirm that the status is from the
+	// leader, because another leader may have changed the voters.
 	Voters []topology.ReplicaID
 }
 
-// NextStep returns the next step of a partition's leader, given the topology and the Raft status. At most one change of
-// voters is in progress, and the topology records each change before the next one.
+// NextStep returns the next step of a partition's leader. It returns no change of voters while another change is in
+// progress or has not been recorded in the topology.
 func NextStep(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 	if len(s.Members.GetVotersOutgoing()) > 0 || len(s.Members.GetLearnersNext()) > 0 {
 		return Step{} // a change is in progress
@@ -39,7 +39,7 @@ func NextStep(set *topology.ReplicaSet, s *raftgroup.Status) Step {
 		return Step{Voters: now.Voters}
 	}
 	plan := placement.Plan(set, now, func(id topology.ReplicaID) bool { return caughtUp(s, id) })
-	// A single voter has no other voter for the transfer.
+	// A single voter cannot transfer the leadership.
 	if slices.Contains(plan.Remove, topology.ReplicaID(s.Replica)) && len(now.Voters) > 1 {
 		return Step{Transfer: successor(plan.Remove, s)}
 	}
@@ -78,8 +78,8 @@ func outdated(set *topology.ReplicaSet, voters []topology.ReplicaID) bool {
 	})
 }
 
-// successor returns the remaining voter with the longest log, preferring replicas that do not abstain. It returns 0 if
-// no other voter is active.
+// successor returns the remaining voter with the longest log. It prefers voters that do not abstain. It returns 0 if no
+// other voter is active.
 func successor(leaving []topology.ReplicaID, s *raftgroup.Status) topology.ReplicaID {
 	var best *raftgroup.PeerStatus
 	for i := range s.Peers {
@@ -110,7 +110,7 @@ func caughtUp(s *raftgroup.Status, id topology.ReplicaID) bool {
 type Replica interface {
 	Leading() bool
 	Status() (raftgroup.Status, error)
-	// Confirm returns nil only if this replica was the leader at some time after the call.
+	// Confirm returns nil only if this replica was the leader at some time after the call of Confirm.
 	Confirm(ctx context.Context) error
 	ChangeMembers(ctx context.Context, changes []raftgroup.Change) error
 	Transfer(to topology.ReplicaID) error
@@ -120,8 +120,8 @@ type Replica interface {
 	Mergeable
 }
 
-// step takes the step that NextStep returns if the replica leads, then executes pending splits and raises the feature
-// level of the partition. It reports whether no steps remain.
+// step performs the result of NextStep if the replica leads. It then executes pending splits and raises the feature
+// level of the partition. It reports whether no more steps are necessary.
 func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.Partition,
 	level feature.Level) (converged bool,
 	err error) {
@@ -138,8 +138,7 @@ func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.
 		return false, m.stepMerge(ctx, r, p, &s)
 	}
 	if !r.Leading() {
-		// The topology may change before the new leader can act, and leadership may move to this replica while others
-		// have started changes that they cannot complete.
+		// The leadership may move to this replica while other replicas have started changes that they cannot complete.
 		return agreed && p.Split == nil && !s.Leading, nil
 	}
 	if r.Level() < level {
@@ -166,7 +165,7 @@ func (m *MembershipReconciler) step(ctx context.Context, r Replica, p *topology.
 	return agreed && p.Split == nil, nil
 }
 
-// confirm returns nil only if a replica has been the leader since the beginning of a term.
+// confirm returns nil only if a replica has been the leader since the beginning of the given term.
 func confirm(ctx context.Context, r Replica, term uint64) error {
 	if err := r.Confirm(ctx); err != nil {
 		return err

@@ -123,8 +123,8 @@ func TestStuckChangeHoldsUpNoOther(t *testing.T) {
 }
 
 // TestMembersAreNotForgotten checks that every node that may become the leader examines a changing replica set until
-// the change is complete. A new leader learns that it leads before it may act. From then on the previous leader may
-// not act.
+// the change is complete. A new leader is notified of its leadership before it may act. The previous leader may then no
+// longer act.
 func TestMembersAreNotForgotten(t *testing.T) {
 	p := &topology.Partition{ID: 1, Sets: []topology.ReplicaSet{{Replicas: []topology.Replica{
 		{ID: 1, Node: topology.NodeID{1}, State: topology.Voter},

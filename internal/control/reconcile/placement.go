@@ -16,13 +16,13 @@ import (
 
 const (
 	// placementInterval is the time between two checks for changes. placementIdleInterval is the time between two
-	// checks without changes, because sizes and free space change slowly.
+	// checks while the state does not change, because sizes and free space change slowly.
 	placementInterval     = 500 * time.Millisecond
 	placementIdleInterval = 5 * time.Second
 )
 
-// PlacementReconciler records the changes that package placement schedules, on the node that leads the meta partition.
-// Set its fields before calling Run.
+// PlacementReconciler records the changes that package placement schedules. It is active on the node that leads the
+// meta partition. The caller must set the exported fields before it calls Run.
 type PlacementReconciler struct {
 	Keeper *meta.Keeper
 	Member Member
@@ -31,7 +31,8 @@ type PlacementReconciler struct {
 	Sched *sched.Scheduler
 
 	planner placement.Planner
-	// idleState is the state in which no change was needed at idleSince, with the nodes in down.
+	// idleState is the state in which no change was necessary at idleSince. down holds the nodes that were down at that
+	// time.
 	idleState *meta.State
 	idleSince time.Time
 	down      map[topology.NodeID]time.Time

@@ -52,8 +52,8 @@ func want(t *testing.T, k *meta.Keeper, m *topology.Snapshot) {
 }
 
 // TestLatePublication checks that a leader's report about its voters applies only to the topology for which it was
-// made. A report may be late. In the meantime, another leader may have published its voters, and the topology may
-// request another change. The late report would then make a voter that must still be removed appear to be removed.
+// made. Before a late report arrives, another leader may have published its voters, and the topology may request
+// another change. The late report could then hide a voter that must still be removed.
 func TestLatePublication(t *testing.T) {
 	must := func(m *topology.Snapshot, err error) *topology.Snapshot {
 		t.Helper()

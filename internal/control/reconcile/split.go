@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// SplitReconciler executes or cancels the splits recorded in the topology. Every leader can repeat every step. The log
-// accepts one entry at the epoch of the topology: the split or its cancellation. The topology records the result once
-// the replica has reached the next epoch.
+// SplitReconciler executes or cancels the splits in the topology. Every leader can repeat every step. The log accepts
+// only one entry at the epoch of the topology, which is either the split or its cancellation. The topology records the
+// result after the replica has reached the next epoch.
 type SplitReconciler struct {
 	// Region is the region of this node.
 	Region string
@@ -43,7 +43,7 @@ type Splittable interface {
 // Run executes or cancels the pending split of a partition that this node leads, and records the result.
 func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Partition) error {
 	var ceded time.Time
-	size := sizeOf(s.Store, p) // called before the right half waits for the topology
+	size := sizeOf(s.Store, p) // estimate the size before the right half must wait for the topology
 	switch _, epoch := r.Span(); {
 	case epoch < p.Epoch:
 		return fmt.Errorf("cannot split partition %d: its epoch is %d, but the topology has %d", p.ID, epoch, p.Epoch)
@@ -57,14 +57,14 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 			return fmt.Errorf("cannot split partition %d: %w", p.ID, err)
 		}
 	}
-	// The epoch alone does not identify the accepted log entry: another leader may have canceled the split.
+	// The epoch alone does not identify the accepted log entry, because another leader may have canceled the split.
 	span, _ := r.Span()
 	recalled := span.Limit.Compare(p.Split.At) != 0
 	done := false
 	_, err := s.Keeper.Update(ctx, func(st *meta.State) (*meta.State, error) {
 		now := st.Topology.Partition(p.ID)
 		if done = now != nil && now.Split != nil && now.Epoch == p.Epoch; !done {
-			return st, nil // another leader was faster, or the table was dropped
+			return st, nil // another leader has recorded the result, or the table was dropped
 		}
 		at, end := s.Sched.Wall(), st.Topology.EndSplit
 		if recalled {
@@ -76,8 +76,8 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 		}
 		e := meta.Event{Kind: meta.Split, Table: p.Table, Partition: p.ID, Other: now.Split.Child,
 			Reason: reasonOf(now, at), Ended: at.UnixMilli(), Bytes: size, Abandoned: recalled}
-		if !ceded.IsZero() && !recalled { // otherwise another leader or process started it
-			e.Pause = max(s.Sched.Since(ceded), time.Microsecond) // 0 means unknown
+		if !ceded.IsZero() && !recalled { // otherwise, another leader or process has started the split
+			e.Pause = max(s.Sched.Since(ceded), time.Microsecond) // not 0, because 0 means unknown
 		}
 		return st.WithTopology(next).WithEvent(e), nil
 	})
@@ -90,8 +90,8 @@ func (s *SplitReconciler) Run(ctx context.Context, r Splittable, p *topology.Par
 	return nil
 }
 
-// splitEntry returns the log entry of a pending split for the replica set in a region. It contains the child's members
-// in that region. A partition without replica sets has none.
+// splitEntry returns the log entry of a pending split for the replica set in a region. The entry contains the child's
+// members in this region, or no members if the partition has no replica sets.
 func splitEntry(p *topology.Partition, region string) *command.Split {
 	s := &command.Split{Child: uint64(p.Split.Child), At: p.Split.At.Boundary(p.Table)}
 	for _, set := range p.ChildSets() {
@@ -110,7 +110,7 @@ func splitEntry(p *topology.Partition, region string) *command.Split {
 	return s
 }
 
-// areMembers reports whether the members of a Raft group match the topology and no change is in progress.
+// areMembers reports whether the members of a Raft group match the topology and no membership change is in progress.
 func areMembers(set *topology.ReplicaSet, now *pb.ConfState) bool {
 	if len(now.GetVotersOutgoing()) > 0 || len(now.GetLearnersNext()) > 0 {
 		return false

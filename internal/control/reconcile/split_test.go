@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// held is a replica on a node. It has an ID, a table, and contents.
+// held is a replica on a node.
 type held struct {
 	replica topology.ReplicaID
 	table   uint32
@@ -106,9 +106,9 @@ func splitMaps(t *testing.T, node topology.NodeID) (whole, cut, halves *topology
 	return whole, cut, halves
 }
 
-// TestChildIsNotBorn checks that the topology never creates the child of a split with data (RC4). The child waits
-// while its parent on this node has not split yet. If a snapshot made the parent skip the split, the child is created
-// empty and receives its data by a snapshot.
+// TestChildIsNotBorn checks that the topology never creates the child of a split with data (RC4). The child waits while
+// its parent on this node has not split yet. If a snapshot has replaced the split in the parent's log, the child is
+// created empty and receives a snapshot.
 func TestChildIsNotBorn(t *testing.T) {
 	self := topology.NodeID{1}
 	whole, cut, halves := splitMaps(t, self)
@@ -189,7 +189,7 @@ func TestSplitIsTakenBackOrMade(t *testing.T) {
 	whole, cut, _ := splitMaps(t, topology.NodeID{1})
 	for _, c := range []struct {
 		name string
-		// stale makes the leader use the request from before the cancellation.
+		// stale makes the leader use the request that existed before the cancellation.
 		stale bool
 		// before and amid apply entries of another leader: before runs before the step, and amid runs during the step.
 		before, amid func(d *divided) error

@@ -17,11 +17,11 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// standaloneTimeout bounds the execution of the recorded operations of a standalone node.
+// standaloneTimeout is the time limit for executing the recorded operations of a standalone node.
 const standaloneTimeout = 10 * time.Second
 
 // Standalone executes the splits and merges of a standalone node, which has no Manager. Its methods are safe for
-// concurrent use. Set its fields before use.
+// concurrent use. The caller must set the exported fields before use.
 type Standalone struct {
 	Keeper *meta.Keeper
 	Host   *partition.Host
@@ -31,10 +31,10 @@ type Standalone struct {
 	mu sync.Mutex // held during an operation
 }
 
-// Require makes the replica of a partition reject mutations planned for an older revision of its table.
+// Require makes the replica of a partition reject mutations that were planned for an older revision of the table.
 func (s *Standalone) Require(id topology.PartitionID, revision uint64) {
 	if r := s.Host.Replica(id); r != nil {
-		// This fails only if nothing more is written: the replica is being dropped, or the store has stopped.
+		// The error is ignored, because Require fails only if the replica is being dropped or the store has stopped.
 		_ = r.Require(context.Background(), r.Extent(), revision)
 	}
 }
@@ -63,7 +63,7 @@ func (s *Standalone) ApplySplits(ctx context.Context) error {
 			return fmt.Errorf("partition %d has no replica on this node", p.ID)
 		}
 		for i := range p.Sets {
-			splitter.Region = p.Sets[i].Region // the node's region; there is one set
+			splitter.Region = p.Sets[i].Region // region of the node, because a standalone partition has one set
 		}
 		if err := splitter.Run(ctx, newLocalReplica(r), p); err != nil {
 			return err

@@ -25,22 +25,22 @@ import (
 // ErrDone means that the plan has already been applied to the directory.
 var ErrDone = errors.New("the plan has already been applied to this directory")
 
-// Files that Apply writes to a directory: the previous state, and the result.
+// These are the files that Apply writes to a directory, which contain the previous state and the result.
 const (
 	beforeFile = "before-recovery.survey"
 	doneFile   = "recovered.txt"
 )
 
-// unfinishedText is the refusal text of a directory while a plan is being applied. A node does not start while its
-// directory contains this text.
+// unfinishedText returns the rejection text of a directory while a plan is being applied. A node does not start while
+// its directory contains this text.
 func unfinishedText(digest string) string {
 	return "the recovery of this directory is incomplete: run \"ilion recover apply\" again with the same plan (" +
 		digest + ")"
 }
 
-// Apply applies a plan to the directory of a stopped node. After an interruption, it can be called again with the same
-// plan. It returns ErrDone if nothing remains to be done. An error before the first change explains why the plan is
-// rejected.
+// Apply applies a plan to the directory of a stopped node. After an interruption, the caller can call Apply again with
+// the same plan. It returns ErrDone if the plan has already been applied. It returns an error without changing the
+// directory if the plan is rejected.
 func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
 	d, err := open(dir, false)
 	if err != nil {
@@ -109,20 +109,20 @@ func (p *Plan) begin(d *directory, digest, dir string) error {
 	return d.line.Reject(unfinishedText(digest))
 }
 
-// applier changes one directory. All its steps can be repeated.
+// applier changes one directory. All steps can be repeated.
 type applier struct {
 	*Plan
 	*directory
 	node ID
 }
 
-// here reports whether this node is a member of a set with new members.
+// here reports whether this node is a new member of a set.
 func (a *applier) here(g *Group) bool {
 	on := func(m Member) bool { return m.Node == a.node }
 	return g.Forced && (slices.ContainsFunc(g.Votes, on) || slices.ContainsFunc(g.Learns, on))
 }
 
-// changeLogs gives the logs their new members, atomically and durably.
+// changeLogs atomically and durably changes the members in the logs.
 func (a *applier) changeLogs() error {
 	b := a.log.NewBatch()
 	for i := range a.Groups {
@@ -157,7 +157,7 @@ func (g *Group) conf() *pb.ConfState {
 	return c
 }
 
-// changeLog changes the log of a replica. A log that was never opened is created when it is opened.
+// changeLog changes the log of a replica.
 func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 	m, ok, err := a.store.Meta(g.Partition)
 	if err != nil || !ok {
@@ -171,7 +171,7 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 	if err != nil {
 		return err
 	}
-	if last < m.Applied { // a snapshot was installed but the log not yet emptied: see inspect
+	if last < m.Applied { // a snapshot was installed, but the log was not emptied; see inspect
 		if err := b.Reset(g.Partition, m.Applied, m.Term, g.conf()); err != nil {
 			return err
 		}
@@ -189,9 +189,9 @@ func (a *applier) changeLog(b *raftlog.Batch, g *Group) error {
 	return b.SetConfState(g.Partition, g.conf())
 }
 
-// rewriteMembers removes the old members from the entries of a log: membership changes become no-ops, and the child of
-// a split gets the members in the plan. Every survivor makes the same changes to equal entries, so equal logs stay
-// equal. The log keeps its length.
+// rewriteMembers removes the old members from the entries of a log. It replaces membership changes with no-ops, and
+// sets the members of a split's child to the members in the plan. Every survivor makes the same changes to equal
+// entries, so equal logs remain equal. The log keeps its length.
 func (a *applier) rewriteMembers(b *raftlog.Batch, g *Group, log *raftlog.Group, last uint64) error {
 	first, err := log.FirstIndex()
 	if err != nil {
@@ -211,7 +211,7 @@ func (a *applier) rewriteMembers(b *raftlog.Batch, g *Group, log *raftlog.Group,
 	return b.Append(g.Partition, changed)
 }
 
-// rewritten returns an entry without old members, or e itself if it contains no such members.
+// rewritten returns an entry without old members. It returns e if e contains no old members.
 func (a *applier) rewritten(g *Group, e *pb.Entry) (*pb.Entry, error) {
 	with := func(data []byte) *pb.Entry {
 		return &pb.Entry{Index: new(e.GetIndex()), Term: new(e.GetTerm()), Type: new(pb.EntryNormal), Data: data}
@@ -248,8 +248,8 @@ func (a *applier) rewritten(g *Group, e *pb.Entry) (*pb.Entry, error) {
 	return with(raftgroup.EncodeCommands(sequence, commands)), nil
 }
 
-// rewriteSplit keeps the members of a child that are in the plan. If the plan does not contain the child, it keeps the
-// members on survivors.
+// rewriteSplit keeps the members of a child that are in the plan. If the plan does not contain the child, rewriteSplit
+// keeps the members on survivors.
 func (a *applier) rewriteSplit(s *command.Split) {
 	stays := func(m keys.Member) bool {
 		return slices.ContainsFunc(a.Nodes, func(n Survivor) bool { return n.Node.Node == ID(m.Node) })
@@ -267,8 +267,8 @@ func (a *applier) rewriteSplit(s *command.Split) {
 	s.Voters, s.Learners = slices.DeleteFunc(s.Voters, goes), slices.DeleteFunc(s.Learners, goes)
 }
 
-// schema returns a table revision that the metadata knows. If the metadata is old, mutations must not require a newer
-// revision.
+// schema returns a table revision that does not exceed the revision in the metadata, because mutations must not require
+// a newer revision.
 func (g *Group) schema(revision uint64) uint64 {
 	if g.Schema == 0 {
 		return revision
@@ -276,7 +276,7 @@ func (g *Group) schema(revision uint64) uint64 {
 	return min(revision, g.Schema)
 }
 
-// changeState gives the replicas their new members, and the meta partition its new records, atomically and durably.
+// changeState atomically and durably changes the members of the replicas and the records of the meta partition.
 func (a *applier) changeState() error {
 	b := a.store.NewBatch()
 	defer b.Close()
@@ -296,7 +296,7 @@ func (a *applier) changeState() error {
 			}
 			m.Applied, m.Term = a.Index, a.Term
 		case !ok:
-			continue // the parent's log will create it
+			continue // the parent's log will create the replica
 		}
 		m.SchemaVersion = g.schema(m.SchemaVersion)
 		m.Voters, m.Learners = members(g.Votes), members(g.Learns)

@@ -10,21 +10,23 @@ import (
 	"os"
 )
 
-// Node states and plans are files of two lines: a header with a digest, and JSON. A file that was edited is rejected.
+// A file with a node state or a plan has two lines, which are a header with a digest and a JSON text. An edited file is
+// rejected.
 const (
 	stateHead = "ilion survey 1 "
 	planHead  = "ilion recovery plan 1 "
-	// fileMax bounds the size of a file.
+	// fileMax is the maximum size of a file.
 	fileMax = 1 << 30
 )
 
-// WriteNodeState writes a node state to a file. Only its owner can read it, because it contains the cluster's roles.
+// WriteNodeState writes a node state to a file. Only the owner of the file can read it, because it contains the
+// cluster's roles.
 func WriteNodeState(name string, s *NodeState) error {
 	_, err := write(name, stateHead, s)
 	return err
 }
 
-// ReadNodeState reads a file written by WriteNodeState.
+// ReadNodeState reads a file that WriteNodeState has written.
 func ReadNodeState(name string) (*NodeState, error) {
 	s := &NodeState{}
 	_, err := read(name, stateHead, "a survey", s)
@@ -34,7 +36,7 @@ func ReadNodeState(name string) (*NodeState, error) {
 // WritePlan writes a plan and returns its digest.
 func WritePlan(name string, p *Plan) (string, error) { return write(name, planHead, p) }
 
-// ReadPlan reads a file written by WritePlan.
+// ReadPlan reads a file that WritePlan has written, and returns the digest.
 func ReadPlan(name string) (*Plan, string, error) {
 	p := &Plan{}
 	sum, err := read(name, planHead, "a recovery plan", p)

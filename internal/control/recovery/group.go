@@ -43,15 +43,14 @@ func (p *planner) left(f *found, members []keys.Member) (n int) {
 
 // lossOf determines the loss of a replica set with at least one remaining replica.
 //
-// An entry is acknowledged when a quorum of the voters has it in a synced log. If fewer voters than a quorum are lost,
-// every quorum contains a survivor, so every acknowledged entry is on a survivor. The survivor with the longest log in
-// Raft's order (first by the term of the last entry, then by its index) has all these entries. A committed entry is in
-// the log of every leader of a later term. So it is in every log that ends in a later term, and in every log of the
-// same term that is long enough.
+// An entry is acknowledged when the synced logs of a quorum of the voters contain the entry. If less than a quorum of
+// the voters is lost, every quorum contains a survivor, so every acknowledged entry is on a survivor. The survivor with
+// the longest log in Raft's order (first by the term of the last entry, and then by the index of the last entry) has
+// all these entries. A committed entry is in the log of every leader of a later term. It is therefore in every log that
+// ends in a later term, and in every log of the same term that is long enough.
 //
-// The voters are taken from the applied entries of the longest log. A later change of voters that no survivor has
-// applied was acknowledged by a quorum of the earlier voters, so it is in the longest log; if such a change exists,
-// nothing is certain. Under a joint configuration, both halves must agree.
+// The applied entries of the longest log determine the voters. If the longest log contains an unapplied change of
+// voters, the loss is uncertain. In a joint configuration, both halves must have a quorum.
 func (p *planner) lossOf(f *found) Loss {
 	longest := f.holders[0].replica
 	m := &longest.meta
@@ -77,10 +76,10 @@ func (p *planner) lossOf(f *found) Loss {
 	return loss
 }
 
-// forceOf chooses the voters of a replica set that has lost its quorum: the survivor with the longest log and one more
-// voter, so that new writes are on two disks. With more voters, two of three could elect a leader without the longest
-// log and lose entries. If the survivors are a quorum, all of them may vote: every majority of them has all committed
-// entries.
+// forceOf chooses the voters of a replica set that has lost its quorum. The voters are the survivor with the longest
+// log and one more survivor, so that new writes are on two disks. With three voters, two voters could elect a leader
+// without the longest log and lose entries. If the survivors are a quorum, all survivors may vote, because every
+// majority of the survivors has all committed entries.
 func (p *planner) forceOf(id uint64, f *found) {
 	g := f.group
 	g.Forced = id == keys.MetaPartition || g.Loss != Whole || p.force || p.joined(id)
@@ -122,11 +121,11 @@ func learns(m *keys.Meta, replica uint64) bool {
 	})
 }
 
-// votersMax is the number of voters of a replica set.
+// votersMax is the maximum number of voters of a replica set.
 const votersMax = 4
 
-// forceRecords makes all survivors members of the meta partition. They restart with the same records. Survivors in the
-// region of the meta partition vote, or all survivors if none is in the region.
+// forceRecords makes all survivors members of the meta partition. All survivors restart with the same records.
+// Survivors in the region of the meta partition are voters. If the region has no survivors, all survivors are voters.
 func (p *planner) forceRecords(g *Group) {
 	region := topology.MetaSet(p.base.Topology).Region
 	inside := func(s *NodeState) bool {
@@ -147,8 +146,8 @@ func (p *planner) forceRecords(g *Group) {
 	}
 }
 
-// joined reports whether a partition is being merged with a partition that has lost its quorum. Both then get new
-// members.
+// joined reports whether a partition is being merged with a partition that has lost its quorum. Both partitions then
+// get new members.
 func (p *planner) joined(id uint64) bool {
 	part := p.base.Topology.Partition(topology.PartitionID(id))
 	if part == nil || part.Merge == nil {

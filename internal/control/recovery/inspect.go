@@ -48,10 +48,10 @@ type NodeState struct {
 	CreationID    uint64 `json:"Birth"`
 	Level         feature.Level
 	Start         incarnation.Start
-	// Taken and Dir are for display.
+	// Taken and Dir are used only for display.
 	Taken time.Time
 	Dir   string
-	// Version and Records are the metadata after all entries in the node's log have been applied. Version is 0 if the
+	// Version and Records are the metadata after the application of all entries in the node's log. Version is 0 if the
 	// node has no metadata yet.
 	Version uint64
 	Records []Record
@@ -67,20 +67,21 @@ type Replica struct {
 	Partition, Replica uint64
 	// Meta is the encoded keys.Meta. It is empty for a replica that waits for its first snapshot.
 	Meta []byte
-	// Last and LastTerm describe the last entry of the log, or of the state if the log is empty. Term is the newest
-	// term that the replica has seen.
+	// Last and LastTerm are the index and the term of the last entry in the log, or of the state if the log is empty.
+	// Term is the newest term that the replica has seen.
 	Last, LastTerm, Term uint64
 	// Tail holds the unapplied commands that change the partition itself. Changes is the number of unapplied membership
 	// changes.
 	Tail    []Command
 	Changes int
-	// Newest is the highest timestamp of a write in the state or the log in microseconds, or 0.
+	// Newest is the highest timestamp of a write in the state or the log, in microseconds, or 0.
 	Newest int64
 
 	meta keys.Meta
 }
 
-// Command is an encoded command.Entry: the command number Place, counted from 1, in the log entry Index.
+// Command is an encoded command.Entry. It is the command with the number Place, counted from 1, in the log entry at
+// Index.
 type Command struct {
 	Index, Place uint64
 	Data         []byte
@@ -116,9 +117,8 @@ func (s *NodeState) decode() error {
 	return nil
 }
 
-// fingerprint returns a digest of the parts of a directory that a plan depends on: the metadata, and the states and
-// logs of the partitions that get new members. It does not change when the node is started, or when it votes for nodes
-// that are lost.
+// fingerprint returns a digest of the metadata and of the states and logs of the partitions that get new members. The
+// digest does not change if the node is started or votes for lost nodes.
 func (s *NodeState) fingerprint(forced map[uint64]bool) (string, error) {
 	same := NodeState{Cluster: s.Cluster, Node: s.Node, CreationID: s.CreationID, Version: s.Version,
 		Records: s.Records}
@@ -140,7 +140,7 @@ type directory struct {
 	line  *incarnation.Directory
 }
 
-// open opens the directory of a stopped node. The node must be a member of a cluster, and the directory must be intact.
+// open opens the intact directory of a stopped cluster node.
 func open(dir string, readOnly bool) (*directory, error) {
 	if id, err := storage.ReadIdentity(vfs.Default, dir); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (d *directory) close() error {
 	return errors.Join(err, d.store.Close())
 }
 
-// Inspect reads the state of a stopped node from its directory. It changes nothing.
+// Inspect reads the state of a stopped node from its directory without changing the directory.
 func Inspect(dir string, now time.Time) (*NodeState, error) {
 	d, err := open(dir, true)
 	if err != nil {

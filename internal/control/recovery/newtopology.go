@@ -16,12 +16,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// skipped is the number of IDs that are skipped because the metadata may have forgotten that they were assigned (RV5).
+// skipped is the number of skipped IDs, which may have been assigned and are missing from the metadata (RV5).
 const skipped = 1 << 20
 
-// buildTopology creates the metadata of the remaining cluster: its members, and a topology of the survivors'
-// partitions. Partitions with new members have no pending splits or merges: the spans reflect completed ones, and the
-// others are canceled.
+// buildTopology creates the metadata of the remaining cluster, which consists of the members and a topology of the
+// survivors' partitions. Partitions with new members have no pending splits or merges. The spans reflect completed
+// splits and merges, and all other splits and merges are canceled.
 func (p *planner) buildTopology() error {
 	p.nextPartition, p.nextReplica = p.firstIDs()
 	next := p.base
@@ -118,10 +118,11 @@ func setOf(region string, g *Group) topology.ReplicaSet {
 	return set
 }
 
-// buildTable returns the partitions of a table: those on survivors, and empty ones for the rest of the ring.
+// buildTable returns the partitions of a table, which are the partitions on survivors and empty partitions for the rest
+// of the ring.
 func (p *planner) buildTable(table uint32, next *meta.State) ([]*topology.Partition, error) {
 	var ps []*topology.Partition
-	skip := map[uint64]bool{} // partitions kept from the topology instead of the replicas
+	skip := map[uint64]bool{} // partitions that are taken from the topology instead of the replicas
 	for _, part := range p.base.Topology.Partitions(table) {
 		if p.keeps(part) {
 			ps = append(ps, part)
@@ -146,8 +147,8 @@ func (p *planner) buildTable(table uint32, next *meta.State) ([]*topology.Partit
 	return p.fill(table, ps, next)
 }
 
-// keeps reports whether a partition stays unchanged in the topology: its set has a quorum, and so has its merge
-// partner.
+// keeps reports whether a partition remains unchanged in the topology. The replica sets of the partition and its merge
+// partner must have a quorum.
 func (p *planner) keeps(part *topology.Partition) bool {
 	f := p.found[uint64(part.ID)]
 	if f == nil && p.absorbed[uint64(part.ID)] && part.Merge != nil { // the topology lacks the completed merge
@@ -195,9 +196,9 @@ func (p *planner) buildPartition(id topology.PartitionID, f *found) (*topology.P
 	return &part, nil
 }
 
-// placeChild chooses the members of a child whose split is in the parent's log but not applied: those on the nodes of
-// the parent's new members. It reports whether such members exist. The log will contain no other members: see
-// rewriteMembers.
+// placeChild chooses the members of a child whose split is in the parent's log but not applied. These are the members
+// on the nodes of the parent's new members. placeChild reports whether such members exist. The log will contain no
+// other members (see rewriteMembers).
 func (p *planner) placeChild(id uint64, f *found) bool {
 	of := p.found[f.meta.Parents[0].Partition]
 	if of == nil || of.group == nil {
@@ -292,7 +293,7 @@ func (p *planner) pieces(table uint32, gap topology.Span, next *meta.State) (out
 	return out, nil
 }
 
-// homes returns the nodes of an empty partition, in rotation: as many as for a new partition.
+// homes returns the nodes of an empty partition, in rotation. The number of nodes is the same as for a new partition.
 func (p *planner) homes(next *meta.State, region string, turn uint64) (out []topology.NodeID) {
 	var all []topology.NodeID
 	for _, n := range next.Nodes {
@@ -339,7 +340,7 @@ func (p *planner) newRecords(next *meta.State) error {
 	return nil
 }
 
-// addWarnings adds warnings about tables without groups.
+// addWarnings adds warnings about tables that have no groups.
 func (p *planner) addWarnings() {
 	unknown := map[uint32]bool{}
 	for id, f := range p.found {

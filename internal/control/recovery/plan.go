@@ -27,12 +27,12 @@ type Plan struct {
 	// Nodes are the survivors, and Lost are the lost members.
 	Nodes []Survivor
 	Lost  []Node
-	// Groups are the replica sets of all partitions, greatest loss first.
+	// Groups are the replica sets of all partitions, in descending order of loss.
 	Groups []Group
 	// Pieces are the spans whose rows are lost.
 	Pieces []Piece
-	// Records are the records of the meta partition at Version. The partition restarts with them after the entry Index
-	// in Term.
+	// Records are the records of the meta partition at Version. The meta partition restarts with these records after
+	// the entry at Index in Term.
 	Version     uint64
 	Records     []Record
 	Index, Term uint64
@@ -52,18 +52,18 @@ type Node struct {
 type Survivor struct {
 	Node
 	Dir string
-	// Survey is the fingerprint of the node state from which the plan was made.
+	// Survey is the fingerprint of the node state on which the plan is based.
 	Survey string
 }
 
 // Loss is the loss of a replica set.
 type Loss string
 
-// The losses, in ascending order of severity.
+// These are the losses in ascending order of severity.
 const (
-	// Whole means that the survivors have a quorum. Such a set is unchanged unless the metadata is Behind.
+	// Whole means that the survivors have a quorum. A Whole set is unchanged unless the metadata is Behind.
 	Whole Loss = "whole"
-	// Complete means that the quorum is lost but a survivor has every acknowledged write.
+	// Complete means that the quorum is lost, but a survivor has every acknowledged write.
 	Complete Loss = "complete"
 	// Behind means that acknowledged writes after the end of the longest log may be lost.
 	Behind Loss = "behind"
@@ -82,12 +82,12 @@ type Group struct {
 	Loss Loss
 	// Voters is the previous number of voters, and Left is the number of surviving voters.
 	Voters, Left int
-	// Longest is the node with the longest log, which ends at Last. Newest is the time of the newest write in it, in
-	// microseconds.
+	// Longest is the node with the longest log, which ends at Last. Newest is the time of the newest write in this log,
+	// in microseconds.
 	Longest ID
 	Last    uint64
 	Newest  int64
-	// Forced reports whether the set gets new members: Votes and Learns.
+	// Forced reports whether the set gets new members, which are Votes and Learns.
 	Forced        bool
 	Votes, Learns []Member
 	// Thaw is an entry that is appended to the longest log to unfreeze the partition, or nil.
@@ -110,7 +110,7 @@ type Piece struct {
 	Name      string
 	Partition uint64
 	Span      string
-	// Share is its fraction of the ring, from 0 to 1.
+	// Share is the fraction of the ring that the span covers, from 0 to 1.
 	Share float64
 }
 
@@ -126,23 +126,23 @@ type planner struct {
 	// taken over.
 	found    map[uint64]*found
 	absorbed map[uint64]bool
-	// force makes all sets get new members, because the metadata with their members may be old.
+	// force makes all sets get new members, because the members in the metadata may be outdated.
 	force         bool
 	nextPartition topology.PartitionID
 	nextReplica   topology.ReplicaID
 }
 
-// found is a partition of which replicas remain.
+// found is a partition that has remaining replicas.
 type found struct {
-	holders []holder // longest log first; empty for a partition that exists only in its parent's log
+	holders []holder // in descending order of log length; empty if newborn is true
 	outcome
 	// newborn reports whether the partition exists only in its parent's log.
 	newborn bool
 	group   *Group
 }
 
-// Make plans the recovery of a cluster from the states of all survivors. lost names the lost members by prefixes of
-// their IDs. stored holds the names of tables that every cluster has. Errors report missing information.
+// Make plans the recovery of a cluster from the states of all survivors. lost contains ID prefixes of the lost members.
+// stored holds the names of tables that every cluster has. Make returns an error if information is missing.
 func Make(surveys []*NodeState, lost []string, stored map[uint32]string, now time.Time) (*Plan, error) {
 	p := &planner{states: slices.Clone(surveys), stored: stored, lost: map[topology.NodeID]bool{},
 		found:    map[uint64]*found{},
@@ -180,7 +180,7 @@ func (p *planner) checkStates() error {
 	return nil
 }
 
-// find collects the replicas of each partition and evaluates the longest log of each.
+// find collects the replicas of each partition and evaluates the longest log of each partition.
 func (p *planner) find() error {
 	for _, s := range p.states {
 		for i := range s.Replicas {
@@ -244,7 +244,7 @@ func (p *planner) readRecords() error {
 	return nil
 }
 
-// checkMembers requires that every member was inspected or is named as lost.
+// checkMembers returns an error unless every member has been inspected or is named as lost.
 func (p *planner) checkMembers(lost []string) error {
 	surveyed := map[topology.NodeID]*NodeState{}
 	for _, s := range p.states {

@@ -43,7 +43,7 @@ func (s *NodeState) Print(w io.Writer) {
 	_ = t.Flush()
 }
 
-// Print prints a plan and its losses, greatest loss first.
+// Print prints a plan and its losses, in descending order of loss.
 func (p *Plan) Print(w io.Writer) {
 	p.printNodes(w)
 	count := map[Loss]int{}

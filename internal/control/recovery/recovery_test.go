@@ -33,7 +33,7 @@ func membersOn(part *topology.Partition) (out []keys.Member) {
 	return out
 }
 
-// testCluster is a cluster with one table, as its topology describes it.
+// testCluster is the topology of a cluster with one table.
 type testCluster struct {
 	t     testing.TB
 	state *meta.State
@@ -168,7 +168,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 }
 
 // TestSettle checks that replayTail interprets the end of a log in the same way as package partition. Of several
-// commands at one epoch, the first one takes effect.
+// commands at one epoch, only the first command may take effect.
 func TestSettle(t *testing.T) {
 	at := func(ring uint64) []byte { return topology.Position{Ring: ring}.Boundary(testTable) }
 	split := func(epoch, child, ring uint64) command.Entry {

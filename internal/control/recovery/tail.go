@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// pageBytes bounds the log entries in memory at a time.
+// pageBytes is the maximum size of the log entries in memory.
 const pageBytes = 8 << 20
 
 // eachEntry calls fn for the entries of a log from index lo to hi.
@@ -148,12 +148,12 @@ func (r *records) list() []Record {
 // outcome is the state of a partition after the whole log has been applied.
 type outcome struct {
 	meta keys.Meta
-	// born are the children of unapplied splits.
+	// born holds the children of unapplied splits.
 	born []keys.Meta
 }
 
-// replayTail applies a replica's log to its partition by the rules of package partition, as the node would at its next
-// start. An entry takes effect at the epoch for which it was proposed, and is rejected at any other epoch.
+// replayTail applies a replica's log to its partition by the rules of package partition. An entry takes effect only at
+// the epoch for which it was proposed.
 func replayTail(s *NodeState, r *Replica) (*outcome, error) {
 	o := &outcome{meta: r.meta}
 	m := &o.meta
@@ -206,7 +206,7 @@ func (o *outcome) split(s *command.Split, index uint64) {
 	m.Epoch++
 }
 
-// longestFirst orders replicas by their logs, longest first.
+// longestFirst orders replicas by their logs in descending order.
 func longestFirst(a, b holder) int {
 	return cmp.Or(-a.replica.longer(b.replica), bytes.Compare(a.survey.Node[:], b.survey.Node[:]))
 }

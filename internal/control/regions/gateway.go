@@ -11,13 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/remote"
 )
 
-// Gateway decides how a node reaches replicas in other regions. Set its fields before use.
+// Gateway determines how a node reaches replicas in other regions. The caller must set the exported fields before use.
 type Gateway struct {
 	// Region is the region of this node.
 	Region string
 	// Metadata returns the cluster metadata, or nil if it is not loaded yet.
 	Metadata func() *meta.State
-	// Peers knows the dedupe epochs of other nodes. It is a *peers.Peers.
+	// Peers returns the dedupe epochs of other nodes. *peers.Peers implements it.
 	Peers interface {
 		Memory(node topology.NodeID, before time.Time) uint64
 	}
@@ -25,7 +25,8 @@ type Gateway struct {
 	Sched *sched.Scheduler
 }
 
-// Replica returns the replica of a partition on a node. A node in another region forwards requests to the leader.
+// Replica returns the replica of a partition on a node. If the node is in another region, it forwards requests to the
+// leader.
 func (g *Gateway) Replica(c *remote.Client, node topology.NodeID, id topology.PartitionID) *remote.Replica {
 	r := c.Replica(node, id)
 	if s := g.Metadata(); s != nil {

@@ -4,7 +4,7 @@
 //
 // Guarantees:
 //
-//   - (RN1) The number of a region is never used again, even if the region is removed and added again.
+//   - (RN1) The number of a region is never reused, even if the region is removed and added again.
 //   - (RN2) A region with members or replica sets cannot be removed.
 //
 // Start reading at Operations.
@@ -24,20 +24,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Operations adds and removes regions. Set its fields before use.
+// Operations adds and removes regions. The caller must set the exported fields before use.
 type Operations struct {
 	Metadata *meta.Keeper
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
 }
 
-// timeout bounds the wait for a metadata change.
+// timeout is the maximum wait for a metadata change.
 const timeout = 10 * time.Second
 
 // nameMax is the maximum length of a region name.
 const nameMax = 48
 
-// Add registers a region and returns a message. Nodes of the region can then join the cluster.
+// Add registers a region and returns a message for the operator. Nodes of the region can then join the cluster.
 func (o *Operations) Add(ctx context.Context, name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func (o *Operations) Add(ctx context.Context, name string) (string, error) {
 		o.update(ctx, func(s *meta.State) (*meta.State, error) { return add(s, name) })
 }
 
-// Remove removes a region without nodes and returns a message.
+// Remove removes a region without nodes and returns a message for the operator.
 func (o *Operations) Remove(ctx context.Context, name string) (string, error) {
 	return fmt.Sprintf("region %q was removed", name),
 		o.update(ctx, func(s *meta.State) (*meta.State, error) { return remove(s, name) })
@@ -102,7 +102,7 @@ func add(s *meta.State, name string) (*meta.State, error) {
 	return s.WithRegion(&meta.Region{Name: name, Number: number + 1}), nil
 }
 
-// ErrStandalone is the error of a standalone node.
+// ErrStandalone means that the node is standalone.
 var ErrStandalone = errors.New("this node does not belong to a cluster: start it with --bootstrap before you add a " +
 	"region")
 

@@ -33,8 +33,8 @@ func must(t *testing.T) func(s *meta.State, err error) *meta.State {
 	}
 }
 
-// TestNumbersAreNotReused checks that a region gets a number above all numbers that were ever assigned (RN1), also if
-// a region with the same name or with the highest number was removed.
+// TestNumbersAreNotReused checks that a region gets a number above all previously assigned numbers (RN1). The test
+// includes the removal of a region with the same name and of the region with the highest number.
 func TestNumbersAreNotReused(t *testing.T) {
 	s := cluster(t, feature.Regions)
 	ok := must(t)

@@ -26,8 +26,8 @@ import (
 // Timeout is the default of Changer.Timeout.
 const Timeout = 10 * time.Second
 
-// Changer changes the schema and the roles: it computes the next state and records the difference. The Installer
-// applies the consequences on every node. Set its fields before use.
+// Changer changes the schema and the roles. It computes the next state and records the difference. The Installer
+// applies the change on every node. The caller must set the exported fields before use.
 type Changer struct {
 	Metadata *meta.Keeper
 	// Catalog holds the schema with which this node plans statements. It is a *catalog.Catalog.
@@ -43,23 +43,22 @@ type Changer struct {
 		// Place returns the partitions of a new table and their nodes.
 		Place(s *meta.State, t *schema.Table) ([]topology.Piece, error)
 	}
-	// Partitions reaches the leaders of partitions. It is a *coordinator.Coordinator.
+	// Partitions sends requests to the leaders of partitions. *coordinator.Coordinator implements it.
 	Partitions interface {
-		// Require makes all partitions of a table reject mutations planned for an older revision.
+		// Require makes all partitions of a table reject mutations that were planned for an older revision.
 		Require(ctx context.Context, table uint32, revision uint64, limit time.Duration) error
-		// Newest returns a timestamp that is at least as high as every timestamp that the partitions of a table
-		// have assigned before.
+		// Newest returns a timestamp that is not lower than any previous timestamp of the table's partitions.
 		Newest(ctx context.Context, table uint32, limit time.Duration) (stamp int64, err error)
 	}
 	Builder *backfill.Builder
-	// Member is nil on a standalone node, where the Installer makes partitions require a revision.
+	// Member is nil on a standalone node. The Installer of a standalone node makes partitions require a revision.
 	Member  *membership.Member
 	Release *compat.Release
 	// Users are the users of this node's configuration.
 	Users access.ConfiguredUsers
 	// Levels determines the feature level with which nodes write.
 	Levels membership.Levels
-	// Timeout bounds a change; 10 s if 0.
+	// Timeout is the time limit of a change. The default is 10 s.
 	Timeout time.Duration
 	// Sched provides waits. It is nil outside simulations.
 	Sched *sched.Scheduler
@@ -68,10 +67,10 @@ type Changer struct {
 // timeout returns the timeout of a change.
 func (c *Changer) timeout() time.Duration { return cmp.Or(c.Timeout, Timeout) }
 
-// Apply makes a schema change for a role; role is empty if authentication is off. The role gets all permissions on
-// created objects. All permissions on dropped objects are revoked. Rejections and no-ops are decided with a schema that
-// contains every change acknowledged before the call (SC4). When Apply returns, the change is durable and every later
-// statement sees it, on all live nodes.
+// Apply makes a schema change for a role. role is empty if authentication is off. The role gets all permissions on
+// created objects, and all permissions on dropped objects are revoked. Apply rejects a change, or treats it as a no-op,
+// based on a schema that contains every change acknowledged before the call (SC4). When Apply returns, the change is
+// durable, and every later statement on a live node sees the change.
 func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) (*schema.Schema, []schema.Event,
 	error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, c.timeout())
@@ -122,7 +121,7 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 	}
 	if c.Builder.Await(ctx, fresh); c.Member != nil && len(fresh) > 0 {
 		c.Member.AwaitAgreement(ctx,
-			c.Metadata.State().Version) // other nodes must know that an index is complete
+			c.Metadata.State().Version) // the other nodes must know that the index is complete
 	}
 	return c.Catalog.Snapshot(), events, nil
 }
@@ -137,9 +136,7 @@ func (c *Changer) SetLists(ctx context.Context, lists *schema.SetLists) error {
 // SupportsLists reports whether all nodes support lists of vectors.
 func (c *Changer) SupportsLists() bool { return c.Levels.Current() >= listsLevel }
 
-// The feature levels required by containers, vectors, change logs, masks, change logs of CQL tables, views,
-// user-defined functions, storage-attached indexes, and vector lists. Older versions cannot read these objects in the
-// metadata.
+// These are the feature levels that schema objects require. Older versions cannot read these objects in the metadata.
 const (
 	containersLevel      = 3
 	vectorsLevel         = 4
@@ -152,7 +149,7 @@ const (
 	listsLevel           = 6
 )
 
-// allowed rejects changes that nodes of older versions cannot follow.
+// allowed rejects changes that nodes of older versions do not support.
 func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 	without := c.Levels.Of(s) < tableChangeLogsLevel
 	switch table := change.(type) {
@@ -180,8 +177,8 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 		"run \"ilion upgrade\"", containersLevel)
 }
 
-// understood rejects schemas that nodes of older versions cannot handle: they cannot read schemas with vectors or
-// functions, would ignore masks, would write entries of storage-attached indexes in another format, and would write no
+// understood rejects schemas that nodes of older versions do not support. Older versions cannot read schemas with
+// vectors or functions. They ignore masks, write entries of storage-attached indexes in another format, and write no
 // entries for vector lists.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
@@ -204,7 +201,7 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		"\"ilion upgrade\"", what, least)
 }
 
-// next returns the state with another schema, a matching topology, and the indexes to build.
+// next returns the state with the schema next, a matching topology, and the indexes to build.
 func (c *Changer) next(s *meta.State, next *schema.Schema, tables []tableChange, fresh []*schema.Index) (*meta.State,
 	error) {
 	out := *s
@@ -270,7 +267,7 @@ func (c *Changer) Ensure(ctx context.Context) error {
 	return err
 }
 
-// changeError returns the client's error for a change that failed or whose outcome is unknown.
+// changeError returns the client's error for a change that has failed or has an unknown outcome.
 func changeError(what string, err error) error {
 	switch {
 	case errors.Is(err, meta.ErrUncertain), errors.Is(err, meta.ErrNotVisible):

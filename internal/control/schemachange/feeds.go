@@ -14,10 +14,11 @@ import (
 )
 
 // A change feed that is enabled again has a new generation (RFC 0024). All entries of the previous generation have
-// lower timestamps. Before the feed is enabled, every partition rejects writes planned for the previous generation, and
-// reports the highest timestamp that it has assigned. Afterward, leaders assign timestamps above the maximum.
+// lower timestamps than the entries of the new generation. Before the feed is enabled, every partition rejects writes
+// that were planned for the previous generation, and reports its highest timestamp. Leaders then assign timestamps
+// above the maximum.
 
-// newest holds, for revisions of tables, a timestamp that no partition had exceeded when the feed was off.
+// newest maps revisions of tables to a timestamp that no partition exceeded while the feed was disabled.
 type newest map[tableAt]int64
 
 type tableAt struct {
@@ -30,7 +31,7 @@ type unknownNewest struct{ table *schema.Table }
 
 func (u *unknownNewest) Error() string { return "the stamps of " + u.table.String() + " are not known" }
 
-// beginFeeds sets the timestamps above which the feeds enabled by a change begin. The error is *unknownNewest.
+// beginFeeds sets the timestamps above which enabled feeds begin. The error is *unknownNewest.
 func (c *Changer) beginFeeds(s *meta.State, tables []tableChange, above newest) error {
 	for _, t := range tables {
 		if t.was == nil || t.is == nil || !t.feedBegins() {
@@ -49,7 +50,7 @@ func (c *Changer) beginFeeds(s *meta.State, tables []tableChange, above newest) 
 	return nil
 }
 
-// feedBegins reports whether the change started a generation of the table's change feed.
+// feedBegins reports whether the change starts a generation of the table's change feed.
 func (t *tableChange) feedBegins() bool {
 	begins := func(kept bool) bool {
 		g := t.is.FeedGeneration(kept)
@@ -58,8 +59,8 @@ func (t *tableChange) feedBegins() bool {
 	return begins(false) || begins(true)
 }
 
-// withoutGenerations removes the generation from a feed that the change has enabled, because builds below feature level
-// 8 do not support generations. The new table must not be shared.
+// withoutGenerations removes the generation from a feed that the change enables, because builds below feature level 8
+// do not support generations. The new table must not be shared.
 func (t *tableChange) withoutGenerations() {
 	if f := t.is.Feed; f != nil {
 		f.Generation, f.KeptGeneration = t.was.FeedGeneration(false), t.was.FeedGeneration(true)
@@ -69,8 +70,7 @@ func (t *tableChange) withoutGenerations() {
 	}
 }
 
-// setFeedAbove sets the timestamp that all entries of the generations started by the change exceed. The new table must
-// not be shared.
+// setFeedAbove sets the timestamp that all entries of new generations exceed. The new table must not be shared.
 func (t *tableChange) setFeedAbove(stamp int64) {
 	if f := t.is.Feed; f != nil && f.Generation != t.was.FeedGeneration(false) {
 		f.Above = stamp
@@ -83,11 +83,11 @@ func (t *tableChange) setFeedAbove(stamp int64) {
 	}
 }
 
-// newestPause is the pause before a request to partitions that have used up their throughput is retried.
+// newestPause is the pause before the retry of a throttled request.
 const newestPause = 50 * time.Millisecond
 
-// askNewest requests the highest timestamp that the partitions of a table have assigned, after they have started to
-// reject writes planned for an older revision.
+// askNewest makes the partitions of a table reject writes that were planned for an older revision, and then requests
+// their highest timestamp.
 func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) error {
 	var err error
 	if c.Member != nil {
@@ -108,7 +108,7 @@ func (c *Changer) askNewest(ctx context.Context, t *schema.Table, above newest) 
 		"responds (%v). Repeat the statement when all partitions have a leader", t, err)
 }
 
-// newlyLogged returns the tables whose change logs or feeds are being enabled.
+// newlyLogged returns the tables whose change logs or feeds the change enables.
 func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	for _, t := range tables {
 		if t.was != nil && t.is != nil && (!t.was.Logged() && t.is.Logged() || t.feedBegins()) {
@@ -118,7 +118,7 @@ func newlyLogged(tables []tableChange) (out []*schema.Table) {
 	return out
 }
 
-// requireLogged returns when no write that was planned before the tables' change logs were enabled is in progress.
+// requireLogged waits until all writes that were planned without the change logs of the tables have ended.
 func (c *Changer) requireLogged(ctx context.Context, tables []*schema.Table) error {
 	if c.Member == nil {
 		return nil

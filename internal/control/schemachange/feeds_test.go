@@ -39,8 +39,8 @@ func (p *partitions) Newest(context.Context, uint32, time.Duration) (int64, erro
 }
 
 // TestFeedsBegin checks that a feed is enabled only with the newest timestamps of exactly the previous revision. The
-// timestamps are read after the partitions require that revision. The request to a partition that has used up its
-// throughput is repeated. Feeds have no generation below feature level 8.
+// timestamps are read after the partitions require that revision. A throttled request must be repeated. Below feature
+// level 8, feeds must have no generation.
 func TestFeedsBegin(t *testing.T) {
 	atLevel := func(level feature.Level) *meta.State {
 		return meta.Empty().WithTopology(topology.New().WithLevel(level))

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Installer applies changes of the metadata on this node. Set its fields before use.
+// Installer applies changes of the metadata on this node. The caller must set the exported fields before use.
 type Installer struct {
 	Store interface {
 		InstallTable(storage.Table)
@@ -25,7 +25,7 @@ type Installer struct {
 		DropIndex(id uint32) error
 		Indexes() ([]uint32, error)
 	}
-	// Replicas manages the replicas on this node; reconcile.LocalReconciler makes them match the topology.
+	// Replicas makes the replicas on this node match the topology. *reconcile.LocalReconciler implements it.
 	Replicas interface {
 		Create(old, next *topology.Snapshot) error
 		Remove(old, next *topology.Snapshot) error
@@ -34,22 +34,22 @@ type Installer struct {
 	Catalog interface {
 		// WithSystem adds the system keyspaces to a schema from the metadata.
 		WithSystem(s *schema.Schema) *schema.Schema
-		// Publish plans statements with a new schema.
+		// Publish makes this node plan statements with a new schema.
 		Publish(s *schema.Schema, events ...schema.Event)
 	}
 	// Indexes describes indexes. It is a *container.Definitions.
 	Indexes interface {
 		// IndexValues returns the values under which an index contains a row.
 		IndexValues(t *schema.Table, ix *schema.Index, key, clustering []byte, r *row.Row) ([][]byte, error)
-		// Index returns the store's description of an index of container items.
+		// Index returns the store's description of a container's index.
 		Index(t *schema.Table, ix *schema.Index) storage.Index
 	}
 	// Router routes requests. It is a *coordinator.Coordinator.
 	Router interface {
 		SetTopology(s *topology.Snapshot)
 	}
-	// Standalone makes local partitions reject mutations planned for an older revision of their table. It is nil in a
-	// cluster, where the index builder does this through the log of each partition.
+	// Standalone makes local partitions reject mutations that were planned for an older revision of their table. It is
+	// nil in a cluster, because the index builder uses the log of each partition for this purpose.
 	Standalone interface {
 		Require(id topology.PartitionID, revision uint64)
 	}
@@ -61,8 +61,8 @@ func (i *Installer) Begin() {
 	i.installTables(whole, tableChanges(schema.New(), whole))
 }
 
-// Install applies the difference between two states on this node, in the order required by SC1 to SC3. It continues
-// after errors. Disk failures stop the node on their own. The next start repairs the effects of other errors.
+// Install applies the difference between two states on this node in the order that SC1 to SC3 require. It continues
+// after errors. The next start repairs the effects of errors.
 func (i *Installer) Install(old, next *meta.State) error {
 	var tables []tableChange
 	if old.Schema != next.Schema {
@@ -79,15 +79,14 @@ func (i *Installer) Install(old, next *meta.State) error {
 	return errors.Join(created, i.Replicas.Remove(old.Topology, next.Topology), i.removeDropped(tables))
 }
 
-// events returns the events for clients. It omits the system keyspaces, which become part of the metadata with the
-// first change but have always existed.
+// events returns the events for clients. It omits the system keyspaces.
 func (i *Installer) events(old, next *schema.Schema) []schema.Event {
 	return schema.Compare(i.Catalog.WithSystem(old), i.Catalog.WithSystem(next))
 }
 
-// require makes the replicas of changed tables reject mutations planned for an earlier revision; sessions then plan
-// them again. Otherwise, a write planned before a new index existed could be applied after the index was built, and the
-// index would miss it.
+// require makes the replicas of changed tables reject mutations that were planned for an earlier revision. Sessions
+// then plan these mutations again. Otherwise, a write that was planned without a new index could be applied after the
+// build of the index, and the index would lack the row.
 func (i *Installer) require(tables []tableChange, m *topology.Snapshot) {
 	if i.Standalone == nil {
 		return
@@ -139,11 +138,11 @@ func (i *Installer) storedTable(s *schema.Schema, t *schema.Table) storage.Table
 	return st
 }
 
-// viewGrace is the minimum time in seconds for which deletions in a view are kept, because earlier updates may arrive
-// later.
+// viewGrace is the minimum time, in seconds, for which deletions in a view are kept. It is necessary because earlier
+// updates may arrive later.
 const viewGrace = 3600
 
-// holds returns a function that reports to a sweep whether an entry is valid: the row has the value.
+// holds returns a function that reports whether the row of an index entry has the entry's value.
 func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
 	if c := t.Column(ix.Column); c != nil && c.Kind.IsKey() {
 		return func(r *row.Row, _ []byte) bool { return r.Exists() } // a key column never changes
@@ -154,9 +153,9 @@ func (i *Installer) holds(t *schema.Table, ix *schema.Index) func(r *row.Row, va
 	}
 }
 
-// viewRowExists returns a function that reports to a sweep whether a view may have a row for a hint entry. The row must
-// have the value in the view's key column that is not in the base table's key. If the view has no such column, the row
-// must exist.
+// viewRowExists returns a function that reports whether a view may have a row for a hint entry. If the view's key has a
+// column that is not in the base table's key, the base row must have the entry's value in this column. Otherwise, the
+// base row must exist.
 func viewRowExists(s *schema.Schema, base *schema.Table, ix *schema.Index) func(r *row.Row, value []byte) bool {
 	ks := s.Keyspaces[base.Keyspace]
 	if ks == nil || ks.Tables[ix.View()] == nil {
@@ -172,8 +171,8 @@ func viewRowExists(s *schema.Schema, base *schema.Table, ix *schema.Index) func(
 	}
 }
 
-// vectorIndex returns the store's description of a vector index. Entries of lists that are newer than the schema are
-// valid, because the node may apply entries before it receives the schema with which they were written.
+// vectorIndex returns the store's description of a vector index. Entries of newer lists are valid, because the node may
+// apply entries before it receives the schema with which the entries were written.
 func vectorIndex(ix *schema.Index, c *schema.Column) storage.Index {
 	lists := ix.ListsOf(c)
 	return storage.Index{ID: ix.ID, Lists: lists, Column: c.ID, Holds: func(r *row.Row, value []byte) bool {
@@ -209,7 +208,7 @@ func (i *Installer) removeDropped(tables []tableChange) error {
 	return errors.Join(errs...)
 }
 
-// RemoveOrphans removes the entries of indexes that are not in the schema, which a crash has left behind.
+// RemoveOrphans removes the entries of indexes that are not in the schema. These entries may remain after a crash.
 func (i *Installer) RemoveOrphans(s *schema.Schema) error {
 	known := indexIDs(s)
 	found, err := i.Store.Indexes()

@@ -13,7 +13,7 @@ import (
 )
 
 // ApplyRoles makes a change of roles for actor and returns warnings for the client. When it returns, the change is
-// durable and in force on all live nodes.
+// durable and effective on all live nodes.
 func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor string) ([]string, error) {
 	ctx, cancel := c.Sched.WithTimeout(ctx, c.timeout())
 	defer cancel()
@@ -37,8 +37,8 @@ func (c *Changer) ApplyRoles(ctx context.Context, change access.Change, actor st
 	return warnings, nil
 }
 
-// EnsureRoles creates a record for every user in the configuration, without a password, which stays in the
-// configuration. Existing records are unchanged.
+// EnsureRoles creates a record without a password for every user in the configuration. It does not change existing
+// records.
 func (c *Changer) EnsureRoles(ctx context.Context, users []string) error {
 	_, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		roles := s.Roles
@@ -63,7 +63,7 @@ func (c *Changer) RetryEnsureRoles(ctx context.Context, users []string, log *slo
 	})
 }
 
-// world returns the parts of the state, other than the roles, that a change of roles depends on.
+// world returns the parts of the state on which a change of roles depends, except the roles.
 func (c *Changer) world(s *meta.State, actor string) *access.Environment {
 	whole := c.Catalog.WithSystem(s.Schema)
 	return &access.Environment{
@@ -86,14 +86,14 @@ func (c *Changer) world(s *meta.State, actor string) *access.Environment {
 	}
 }
 
-// procedureExists reports whether a container has the procedure r. Containers have no other functions.
+// procedureExists reports whether a container has the procedure r.
 func procedureExists(s *schema.Schema, r access.Resource) bool {
 	table, id, ok := r.Procedure()
 	t := s.Table(r.Keyspace, table)
 	return ok && t != nil && t.Container != nil && len(t.Container.Procedures(id, true)) > 0
 }
 
-// granted returns the permissions after schema events: role gets all permissions on created objects, and permissions on
+// granted returns the permissions after schema events. role gets all permissions on created objects, and permissions on
 // dropped objects are revoked.
 func granted(roles *access.State, next *schema.Schema, events []schema.Event, role string) *access.State {
 	for _, e := range events {

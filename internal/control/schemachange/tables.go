@@ -31,12 +31,12 @@ func sortedTables(s *schema.Schema) []*schema.Table {
 	})
 }
 
-// tableChange is a stored table before and after a schema change. was is nil for a new table, and is is nil for a
-// dropped table.
+// tableChange is a stored table before and after a schema change. The field was is nil for a new table. The field is is
+// nil for a dropped table.
 type tableChange struct{ was, is *schema.Table }
 
 // tableChanges returns the stored tables that differ, in order of their IDs. It skips objects that both schemas share,
-// so that a change of one table among thousands is cheap.
+// so that a change of a single table is cheap.
 func tableChanges(old, next *schema.Schema) []tableChange {
 	var out []tableChange
 	add := func(was, is *schema.Table) {
@@ -48,7 +48,7 @@ func tableChanges(old, next *schema.Schema) []tableChange {
 		}
 		switch {
 		case was == is:
-		case was != nil && is != nil && was.ID != is.ID: // a table with the same name replaced it
+		case was != nil && is != nil && was.ID != is.ID: // another table has replaced a table with the same name
 			out = append(out, tableChange{was: was}, tableChange{is: is})
 		default:
 			out = append(out, tableChange{was, is})
@@ -101,7 +101,7 @@ func indexIDs(s *schema.Schema) map[uint32]bool {
 	return out
 }
 
-// newIndexes returns the indexes that a change added to existing tables, or whose policy it changed.
+// newIndexes returns the indexes that a change has added to existing tables and the indexes whose policy has changed.
 func newIndexes(changes []tableChange) []*schema.Index {
 	var out []*schema.Index
 	for _, c := range changes {
@@ -121,7 +121,7 @@ func newIndexes(changes []tableChange) []*schema.Index {
 	return out
 }
 
-// idsOf returns the IDs of a table's indexes, or none if t is nil.
+// idsOf returns the IDs of a table's indexes. It returns no IDs if t is nil.
 func idsOf(t *schema.Table) map[uint32]bool {
 	if t == nil || len(t.Indexes) == 0 {
 		return nil
@@ -133,9 +133,8 @@ func idsOf(t *schema.Table) map[uint32]bool {
 	return out
 }
 
-// withoutRestores returns a state in which dropped tables are no longer being restored. The same applies to created
-// tables, unless the change is part of a restore, because a table that a client creates under the same name belongs to
-// the client.
+// withoutRestores returns a state in which dropped tables are not being restored. If restores is false, created tables
+// are not being restored either, because a client has created these tables.
 func withoutRestores(s *meta.State, tables []tableChange, restores bool) *meta.State {
 	for _, t := range tables {
 		of := t.was

@@ -10,24 +10,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The limits of hot key detection. A hot key is detected by its token: keys that share a token are never separated.
+// These are the limits of hot key detection. Tokens identify hot keys, because keys with the same token are never
+// separated.
 const (
-	// hotAfter is the time for which a token must cause most of a saturated partition's load before it is hot.
-	// coolAfter is the time for which a token's share must be lower before the token stops being hot.
+	// hotAfter is the time after which a token that causes most of a saturated partition's load becomes hot. coolAfter
+	// is the time after which a hot token with a lower share stops being hot.
 	hotAfter  = time.Second
 	coolAfter = 10 * time.Second
-	// hotShare is the share of the load at which a token becomes hot, and coolShare is the share at which it stays hot.
+	// hotShare is the share of the load at which a token becomes hot. coolShare is the minimum share at which a hot
+	// token remains hot.
 	hotShare  = 0.5
 	coolShare = 0.4
 	// saturatedShare is the fraction of its throughput at which a partition is saturated.
 	saturatedShare = 0.9
-	// minSiblingShare is the minimum share of the load on one side of a hot token for a split on that side. Each side
-	// of a split gets only part of the throughput, so a split has no benefit if the other side has no load.
+	// minSiblingShare is the minimum share of the load on one side of a hot token for a split on this side. A split has
+	// no benefit if the other side has no load, because each side gets only a part of the throughput.
 	minSiblingShare = 0.01
 )
 
-// Saturated reports whether a partition's load, in request units per second, reaches its throughput, or exceeds limit
-// if it has no throughput. A partition with a throughput that has throttled requests is saturated.
+// Saturated reports whether a partition is saturated. A partition with a throughput is saturated if its load reaches
+// the throughput or if it has throttled requests. A partition without a throughput is saturated if its load exceeds
+// limit. All values are in request units per second.
 func Saturated(load, throughput, limit float64, throttled bool) bool {
 	if throughput > 0 {
 		return throttled || load >= saturatedShare*throughput
@@ -35,18 +38,18 @@ func Saturated(load, throughput, limit float64, throttled bool) bool {
 	return Exceeds(load, limit)
 }
 
-// Hotspot tracks whether one token causes most of a saturated partition's load. The zero value has no hot token.
+// Hotspot tracks whether a single token causes most of a saturated partition's load. The zero value has no hot token.
 type Hotspot struct {
 	token uint64
 	share float64
-	// since is the time at which the token was first seen, and lastHot is the last time at which its share was high
-	// enough.
+	// since is the time at which the token was first observed. lastHot is the last time at which the token's share was
+	// high enough.
 	since, lastHot time.Time
 	hot            bool
 }
 
-// Observe records whether the partition is saturated now, and samples of the tokens that its requests read and write.
-// It sorts the samples.
+// Observe records whether the partition is saturated now. tokens contains samples of the tokens of requests. Observe
+// sorts the samples.
 func (h *Hotspot) Observe(now time.Time, saturated bool, tokens []uint64) {
 	token, share, most := uint64(0), 0.0, 0.0
 	if saturated && len(tokens) >= minSamples {
@@ -66,11 +69,11 @@ func (h *Hotspot) Observe(now time.Time, saturated bool, tokens []uint64) {
 	}
 }
 
-// Hot returns the hot token and its share of the load. ok is false if there is no hot token.
+// Hot returns the hot token and its share of the load. ok is false if no token is hot.
 func (h *Hotspot) Hot() (token uint64, share float64, ok bool) { return h.token, h.share, h.hot }
 
-// Isolate returns the next split point that separates a hot token from the other tokens with load. ok is false if no
-// further split is needed. tokens holds samples as in Observe.
+// Isolate returns the next split point that separates a hot token from other tokens with load. ok is false if no split
+// is necessary. tokens contains samples as in Observe.
 func Isolate(span topology.Span, hot uint64, tokens []uint64) (at topology.Position, ok bool) {
 	left, right := 0, 0
 	for _, p := range tokens {

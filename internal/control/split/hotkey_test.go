@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// asked draws n samples. The given fraction of the samples has the same token.
+// asked returns n samples. The given fraction of the samples has the same token.
 func asked(t *rapid.T, place uint64, part float64, n int) (places []uint64) {
 	for range int(part * float64(n)) {
 		places = append(places, place)
@@ -67,7 +67,7 @@ func TestHotspot(t *testing.T) {
 	})
 }
 
-// TestSaturated checks when a partition is saturated: at its throughput, or at the load limit if it has no throughput.
+// TestSaturated checks that a partition is saturated at its throughput or, if it has no throughput, at the load limit.
 func TestSaturated(t *testing.T) {
 	for _, c := range []struct {
 		load, given, limit float64

@@ -4,12 +4,12 @@
 //
 // Guarantees:
 //
-//   - (SP1) The partitions of a table always tile its ring.
-//   - (SP2) A partition whose span has changed is not split during Cooldown. Exceptions are requests with SkipCooldown
-//     and the second of two splits that isolate a hot key.
-//   - (SP3) At most MaxConcurrent splits are in progress in a cluster.
+//   - (SP1) The partitions of a table always cover the ring without gaps or overlaps.
+//   - (SP2) After a change of its span, a partition is not split during Cooldown. The exceptions are requests with
+//     SkipCooldown and the second of two splits that isolate a hot key.
+//   - (SP3) The number of splits in progress in a cluster does not exceed MaxConcurrent.
 //
-// Package reconcile executes the splits. Start reading at Request.Apply, then at Hotspot.
+// Package reconcile executes the splits. Start reading at Request.Apply, and then read Hotspot.
 package split
 
 import (
@@ -21,17 +21,17 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// The limits of splits.
+// These are the limits of splits.
 const (
 	// Cooldown is the time for which a partition is not split after its span has changed.
 	Cooldown = time.Minute
-	// MaxConcurrent bounds the splits in progress in a cluster.
+	// MaxConcurrent is the maximum number of splits in progress in a cluster.
 	MaxConcurrent = 8
 	// MinFeatureLevel is the feature level that splits require.
 	MinFeatureLevel feature.Level = 2
 )
 
-// Request asks for a partition to be split.
+// Request is a request to split a partition.
 type Request struct {
 	Table     uint32
 	Partition topology.PartitionID
@@ -39,7 +39,7 @@ type Request struct {
 	At topology.Position
 	// Level is the feature level of a standalone node, whose topology has no feature level.
 	Level feature.Level
-	// SkipCooldown ignores Cooldown.
+	// SkipCooldown makes the split ignore Cooldown.
 	SkipCooldown bool
 	// Cause is the reason for the split.
 	Cause topology.Cause
@@ -72,8 +72,8 @@ func (o *Request) Apply(s *meta.State, now time.Time) (*meta.State, error) {
 	return s.WithTopology(next), nil
 }
 
-// CooldownRemaining returns how long a partition must not be split or merged, or 0. A clock that was set back does not
-// prolong the cooldown.
+// CooldownRemaining returns the remaining time for which a partition must not be split or merged. A clock that moves
+// back does not prolong the cooldown.
 func CooldownRemaining(p *topology.Partition, now time.Time) time.Duration {
 	if p.Since == 0 {
 		return 0

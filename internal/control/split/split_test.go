@@ -14,9 +14,9 @@ import (
 
 const table = 600
 
-// TestOrders checks any sequence of splits that are completed or canceled at any time. A table tiles its ring after
-// every step (SP1). No span changes twice within Cooldown unless the request skips the cooldown (SP2). At most
-// MaxConcurrent splits are in progress (SP3). Every ID is new.
+// TestOrders checks any sequence of splits that are completed or canceled at any time. The partitions of a table must
+// cover the ring after every step (SP1). No span changes twice within Cooldown unless the request skips the cooldown
+// (SP2). The number of splits in progress must not exceed MaxConcurrent (SP3). Every ID must be new.
 func TestOrders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := topology.New().WithLevel(MinFeatureLevel).AddTable(table, rapid.IntRange(1, 12).Draw(t, "partitions"),

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// The limits of automatic splits.
+// These are the limits of automatic splits.
 const (
-	// HotDuration is the time for which the load of a partition must exceed its limit without interruption before it is
-	// split.
+	// HotDuration is the time for which the load of a partition must continuously exceed the limit before the partition
+	// is split.
 	HotDuration = 10 * time.Second
 	// minSideShare is the minimum share of the load on each side of a split. minSamples is the minimum number of
 	// samples for a decision.
@@ -18,17 +18,18 @@ const (
 	minSamples   = 100
 )
 
-// SizeThreshold returns the size in bytes at which a partition is split: 80 % of its size limit.
+// SizeThreshold returns the size, in bytes, at which a partition is split. It is 80 % of the size limit.
 func SizeThreshold(limit uint64) uint64 { return limit / 5 * 4 }
 
-// LargeEnough reports whether both sides of a split have at least 5 % of the size limit. If no split point satisfies
-// this, one logical partition usually holds most of the bytes, and splitting would not help.
+// LargeEnough reports whether both sides of a split have at least 5 % of the size limit. If no split point meets this
+// condition, one logical partition usually contains most of the bytes, and a split has no benefit.
 func LargeEnough(left, right, limit uint64) bool { return min(left, right) >= limit/20 }
 
-// Exceeds reports whether a load exceeds a limit, both in request units per second. A limit of 0 means unlimited.
+// Exceeds reports whether a load exceeds a limit. Both are in request units per second. If limit is 0, the load is
+// unlimited.
 func Exceeds(load, limit float64) bool { return limit > 0 && load > limit }
 
-// HotTimer measures how long a partition has been hot. The zero value means not hot.
+// HotTimer measures the time for which the load of a partition has exceeded its limit. The zero value is ready for use.
 type HotTimer struct {
 	since time.Time
 }
@@ -46,9 +47,9 @@ func (h *HotTimer) Due(now time.Time, above bool) bool {
 	return false
 }
 
-// SplitPoint returns the token that divides sampled tokens most evenly; it sorts them. ok reports whether each side has
-// at least a quarter of the load. ok is false if one token has more than half of the load, or if there are too few
-// samples.
+// SplitPoint returns the token that divides sampled tokens most evenly. It sorts the tokens. ok reports whether each
+// side has at least a quarter of the load. ok is false if one token has more than half of the load or if the number of
+// samples is too small.
 func SplitPoint(tokens []uint64) (at uint64, ok bool) {
 	if len(tokens) < minSamples {
 		return 0, false

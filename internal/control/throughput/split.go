@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Splits returns the splits that the throughputs in a state require, widest partitions first. Together they leave equal
-// shares of the tokens, because the current data of a table says little about its future load. The requests skip the
-// cooldown. Changing partitions are split later.
+// Splits returns the splits that the throughputs in a state require, starting with the widest partitions. The splits
+// divide the tokens evenly, because the current data of a table does not indicate its future load. The requests skip
+// the cooldown. Changing partitions are split later.
 func Splits(s *meta.State) (requests []split.Request) {
 	for _, n := range Requirements(s) {
 		segments := segmentsOf(s.Topology, n.Tables)
@@ -37,11 +37,11 @@ func Splits(s *meta.State) (requests []split.Request) {
 	return requests
 }
 
-// segment is a part of a table's ring that is one physical partition, or will be when pending changes have finished.
+// segment is a part of a table's ring that is or will be one physical partition after all pending changes.
 type segment struct {
 	// begin and last are the first and the last token.
 	begin, last uint64
-	// partition is nil if it cannot be split now.
+	// partition is the physical partition, or nil if the partition cannot be split now.
 	partition *topology.Partition
 	// parts is the number of partitions into which the segment will be split.
 	parts int
@@ -71,15 +71,16 @@ func segmentsOf(m *topology.Snapshot, tables []uint32) (out []*segment) {
 	return out
 }
 
-// lastBefore returns the last whole token before a position, or begin if that is greater. Boundaries may be inside a
-// token.
+// lastBefore returns the last whole token before a position, or begin if begin is greater than this token. A position
+// may be inside a token.
 func lastBefore(p topology.Position, begin uint64) uint64 { return max(p.Ring, begin+1) - 1 }
 
-// width returns the number of tokens; share returns the number of tokens per part.
+// width returns the number of tokens in the segment.
 func (x *segment) width() float64 { return float64(x.last-x.begin) + 1 }
 func (x *segment) share() float64 { return x.width() / float64(x.parts) }
 
-// splitPoint returns the position that leaves half of the parts on each side, rounded down on the left.
+// splitPoint returns the position that divides the parts of the segment in half. If the number of parts is odd, the
+// left side has one part less.
 func (x *segment) splitPoint() (at topology.Position, ok bool) {
 	if x.partition == nil || x.parts < 2 || x.last-x.begin < 2 {
 		return at, false

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package throughput computes how provisioned throughputs affect physical partitions: how much throughput each
-// partition gets, how many partitions are required, and which must be split. All functions are pure functions of the
-// cluster metadata.
+// Package throughput computes the effects of provisioned throughputs on physical partitions. It determines the
+// throughput of each partition, the required number of partitions, and the partitions to split. All functions are pure
+// functions of the cluster metadata.
 package throughput
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// unitsPerInitialPartition is the throughput, in request units per second, for which a new table gets one physical
-// partition.
+// unitsPerInitialPartition is the throughput, in request units per second, for each initial physical partition of a new
+// table.
 const unitsPerInitialPartition = 6_000
 
 // provision is a throughput in request units per second and the tables that own or share it.
@@ -59,7 +59,7 @@ func (p *provision) partitions(m *topology.Snapshot) (n int) {
 }
 
 // DividePerPartition divides each throughput evenly among physical partitions. During a split, each side gets half of
-// the partition's share. The shares of the other partitions change when the split has finished.
+// the partition's share. The shares of all other partitions change when the split has finished.
 func DividePerPartition(s *meta.State) partition.Throughputs {
 	out := partition.Throughputs{PerSecond: map[topology.PartitionID]int64{},
 		Children: map[topology.PartitionID]topology.PartitionID{}}
@@ -82,8 +82,8 @@ func DividePerPartition(s *meta.State) partition.Throughputs {
 	return out
 }
 
-// SharedTables returns all tables that share the throughput of a table, including itself, or nil if the table has no
-// throughput.
+// SharedTables returns all tables that share the throughput of a table, including this table. It returns nil if the
+// table has no throughput.
 func SharedTables(s *meta.State, table uint32) []uint32 {
 	for v := range provisions(s) {
 		if slices.Contains(v.tables, table) {
@@ -93,9 +93,9 @@ func SharedTables(s *meta.State, table uint32) []uint32 {
 	return nil
 }
 
-// InitialPartitions returns the number of physical partitions for a new table: one for every 6,000 request units per
-// second. A table that shares a keyspace's throughput gets the part of this number that the other tables do not have.
-// The result is at least 1 in this case. It returns 0 if the table has no throughput.
+// InitialPartitions returns the number of physical partitions for a new table, which is one for every 6,000 request
+// units per second. If the table shares a keyspace's throughput, the partitions of the other tables are subtracted, and
+// the result is at least 1. InitialPartitions returns 0 if the table has no throughput.
 func InitialPartitions(s *meta.State, t *schema.Table) int {
 	ks := s.Schema.Keyspace(t.Keyspace)
 	if ks == nil {
@@ -117,11 +117,12 @@ func InitialPartitions(s *meta.State, t *schema.Table) int {
 // divideUp returns units divided by size, rounded up.
 func divideUp(units, size int64) int { return int((units + size - 1) / size) }
 
-// Requirement is the number of physical partitions that tables need in total for the throughput they share.
+// Requirement is the total number of physical partitions that tables need for a shared throughput.
 type Requirement struct {
 	Tables []uint32
-	// MinPartitions is the minimum number of partitions with which the throughput can be used: a physical partition
-	// serves up to budget.MaxPerSecond. InitialPartitions is the number with which the tables would be created now.
+	// MinPartitions is the minimum number of partitions that can use the whole throughput, because a physical partition
+	// serves up to budget.MaxPerSecond. InitialPartitions is the number of partitions with which the tables would be
+	// created now.
 	MinPartitions, InitialPartitions int
 }
 

@@ -23,7 +23,7 @@ const firstTable = 100
 
 // state returns the state of a keyspace with a throughput. Tables without their own throughput share the throughput of
 // their keyspace. Each table has its initial number of partitions. Throughputs are in request units per second. The
-// value 0 means none.
+// value 0 means that no throughput is set.
 func state(t rapid.TB, shared int, own ...int) *meta.State {
 	option := func(units int) map[string]string {
 		if units == 0 {

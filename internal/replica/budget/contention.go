@@ -12,35 +12,34 @@ import (
 )
 
 const (
-	// debtMin and debtMax limit the debt at which the principal that has received least is admitted. The limit
-	// corresponds to the cost of a few requests. Without this limit, one expensive request would delay all principals
-	// by its full cost, and the principal that sends most requests would be admitted next.
+	// debtMin and debtMax limit the debt at which the principal with the lowest recent usage is admitted. The limit
+	// corresponds to the cost of a few requests. If the budget allowed no debt, one expensive request would delay all
+	// principals, and the principal with the most requests would be admitted next.
 	debtMin, debtMax = 50 * time.Millisecond, time.Second
 	owedRequests     = 4
-	// The debt limits of normal priority range from 0 to normalTo, and the debt limits of low priority range from
-	// normalTo to 1. lowAt is subtracted from the limits of low priority. Low priority therefore leaves between a
-	// quarter and three quarters of grain.
+	// Normal priority uses ranks from 0 to normalTo, and low priority uses ranks from normalTo to 1. lowAt is
+	// subtracted from the limits of low priority. Low priority therefore leaves between a quarter and three quarters of
+	// grain unused.
 	normalTo, lowAt = 0.5, 0.25
-	// contentionTTL is the time without a rejected request after which the recorded shares are dropped.
+	// contentionTTL is the time without a rejected request after which the budget drops the recorded shares.
 	contentionTTL = 10 * time.Second
 )
 
-// contention records how much of a budget each principal has received while the demand exceeds the budget.
+// contention records the units that each principal has received while the demand exceeds the budget.
 type contention struct {
 	shares fairshare.Shares
-	// mix makes principals hash differently in each period of contention. Two principals that collide in one period
-	// therefore do not collide in the next.
+	// mix changes the hashes of principals in each period of contention, so that two principals do not collide in
+	// consecutive periods.
 	mix uint64
-	// until is the time at which the record is dropped.
+	// until is the time at which the budget drops the record.
 	until atomic.Int64
-	// price is the recent average cost of requests in units, stored as the bits of a float64. Each request is weighted
-	// by its cost.
+	// price is the recent average cost of requests, weighted by cost. It is stored as the bits of a float64.
 	price atomic.Uint64
 }
 
-// waitFor returns how long a principal must wait if the balance becomes positive after wait. A principal with rivals
-// may go into debt. The less it has received, the larger is its debt limit. A principal of low priority leaves a part
-// of the balance unused.
+// waitFor returns the time for which a principal must wait if the balance becomes positive after wait. If principals
+// compete, a principal may go into debt. The debt limit is larger for a principal that has received less. A principal
+// of low priority leaves a part of the balance unused.
 func (b *Budget) waitFor(rt *rate, wait int64, who fairshare.Principal, now Instant) int64 {
 	s := b.contention.Load()
 	if s == nil {
@@ -78,7 +77,7 @@ func (s *contention) bucket(c fairshare.Principal) fairshare.Principal {
 func (s *contention) charge(who fairshare.Principal, u ru.Units, rt *rate) {
 	s.shares.Took(s.bucket(who), int64(u))
 	price := math.Float64frombits(s.price.Load())
-	weight := min(float64(u)*rt.each/float64(time.Second), 0.5) // weighted by the request's share of a second
+	weight := min(float64(u)*rt.each/float64(time.Second), 0.5) // weight by the request's share of a second
 	s.price.Store(math.Float64bits(price + weight*(float64(u)-price)))
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// loan records lending between partitions that share a throughput. A lender is charged before the borrower receives any
-// units. Together, lender and borrower therefore never spend more than they would without lending.
+// loan records loans between partitions that share a throughput. The lender is charged before the borrower receives
+// units, so loans do not increase the total throughput.
 type loan struct {
-	// lent is the instant up to which the balance has lent units. asked is the instant up to which the balance has
-	// borrowed its maximum.
+	// lent is the instant up to which the budget has lent units. asked is the instant up to which the budget has
+	// borrowed the maximum.
 	lent, asked atomic.Int64
 	// refused is the number of rejected requests at the last call of Shortfall.
 	refused atomic.Uint64
@@ -20,9 +20,9 @@ type loan struct {
 	lentAll, borrowedAll atomic.Int64
 }
 
-// Shortfall returns the units that a leader would borrow from other partitions. It returns 0 if the leader has rejected
-// no request since the last call. It is the difference between MaxPerSecond and the partition's own rate. Calls must
-// not be concurrent.
+// Shortfall returns the units that a leader needs to borrow from other partitions. The result is based on the
+// difference between MaxPerSecond and the partition's own rate. It is 0 if the leader has rejected no requests since
+// the previous call. Calls must not be concurrent.
 func (b *Budget) Shortfall(now Instant) ru.Units {
 	rt, throttled := b.rate.Load(), b.throttled.Load()
 	refused := b.loan.refused.Swap(throttled) != throttled
@@ -37,9 +37,9 @@ func (b *Budget) Shortfall(now Instant) ru.Units {
 	return ru.Units(float64((MaxPerSecond-own)*int64(ru.Unit)) * float64(since) / 1e9)
 }
 
-// LendIdle takes up to wanted units from a leader's balance for another partition. It takes at most the units refilled
-// since the last loan and at most half of the balance, so the next request is still admitted. Savings for bursts are
-// not lent. term has the same meaning as in Admit.
+// LendIdle takes up to wanted units from a leader's balance for another partition. It limits the loan to the units
+// refilled since the previous loan and to half of the balance, so that the next request is still admitted. It does not
+// lend savings for bursts. term has the same meaning as in Admit.
 func (b *Budget) LendIdle(term uint64, wanted ru.Units, now Instant) ru.Units {
 	rt := b.rate.Load()
 	if rt == nil || wanted <= 0 {
@@ -58,7 +58,7 @@ func (b *Budget) LendIdle(term uint64, wanted ru.Units, now Instant) ru.Units {
 	return lent
 }
 
-// Borrow adds units lent by other partitions, up to the maximum saving.
+// Borrow adds units that other partitions have lent, up to the maximum saving.
 func (b *Budget) Borrow(u ru.Units, now Instant) {
 	rt := b.rate.Load()
 	if rt == nil || u <= 0 {
@@ -71,7 +71,7 @@ func (b *Budget) Borrow(u ru.Units, now Instant) {
 	b.loan.borrowedAll.Add(int64(u))
 }
 
-// Loans returns the total units lent to and borrowed from other partitions.
+// Loans returns the total units that this budget has lent to and borrowed from other partitions.
 func (b *Budget) Loans() (lent, borrowed ru.Units) {
 	return ru.Units(b.loan.lentAll.Load()), ru.Units(b.loan.borrowedAll.Load())
 }

@@ -12,30 +12,29 @@ import (
 )
 
 const (
-	// window is the time for which a slice should last, according to the recent demand.
+	// window is the time for which a slice should suffice, according to the recent demand.
 	window = 100 * time.Millisecond
 	// sliceTTL is the time after which the unused rest of a slice expires.
 	sliceTTL = time.Second
 	// requestEvery is the minimum time between two requests for a slice while a response is pending.
 	requestEvery = 20 * time.Millisecond
-	// refuseMax limits the time for which a follower rejects requests after a rejection by its leader. Another replica
-	// may lead after that time.
+	// refuseMax is the maximum time for which a follower rejects requests after a rejection by its leader.
 	refuseMax = 100 * time.Millisecond
-	// sliceMin is the minimum size of a lent slice. If the slice would be smaller, every request goes to the leader.
+	// sliceMin is the minimum size of a slice. If the slice would be smaller, all requests are sent to the leader.
 	sliceMin = 2 * ru.Unit
 )
 
-// Slice is the part of its leader's balance that a follower may spend. The leader has lent the slice and charged it to
-// its own balance. When a slice is used up, the next read that the follower sends to the leader requests another slice.
-// The demand within window determines its size. A follower with little demand therefore has no slice, and no units
-// expire. A slice also allows debt. The follower requests its debt with the next slice, and serves no requests until it
-// receives the slice. The zero value is empty. Slice is safe for concurrent use.
+// Slice is the part of the leader's balance that a follower may spend. The leader charges the slice to its own balance.
+// When a slice is used up, the next read that the follower sends to the leader requests another slice. The demand
+// within window determines the size of the next slice. A follower with little demand therefore has no slice. A slice
+// also allows debt. The follower requests its debt with the next slice, and serves no requests until it receives this
+// slice. The zero value is empty. Slice is safe for concurrent use.
 type Slice struct {
 	left, until atomic.Int64
-	// refused holds the times until which the leader rejects principals. It is nil if the leader has not rejected any
+	// refused holds the times until which the leader rejects principals. It is nil if the leader has rejected no
 	// principal.
 	refused atomic.Pointer[refusals]
-	// spent is the number of units that reads through this follower have cost since began.
+	// spent is the cost of all reads through this follower since began.
 	spent atomic.Int64
 
 	mu           sync.Mutex
@@ -44,8 +43,8 @@ type Slice struct {
 	before ru.Units
 }
 
-// refusals holds the last rejections, indexed by a hash of the principal. If the hashes of two principals collide, only
-// the last rejection is stored.
+// refusals holds the last rejections, indexed by a hash of the principal. If the hashes of two principals collide,
+// refusals contains only the last rejection.
 type refusals [64]atomic.Pointer[refusal]
 
 type refusal struct {
@@ -57,8 +56,8 @@ func (r *refusals) of(c fairshare.Principal) *atomic.Pointer[refusal] {
 	return &r[(c.User^c.Connection)%uint32(len(r))]
 }
 
-// Admit reports whether the follower may serve a request itself. If it may not, wait is the time for which the leader
-// rejects the principal. If wait is 0, the request must go to the leader.
+// Admit reports whether the follower may serve a request. If ok is false, wait is the time for which the leader rejects
+// the principal, or 0 if the caller must send the request to the leader.
 func (s *Slice) Admit(who fairshare.Principal, now Instant) (wait time.Duration, ok bool) {
 	if s.left.Load() > 0 && int64(now) < s.until.Load() {
 		return 0, true
@@ -101,8 +100,8 @@ func (s *Slice) Request(now Instant) (owed, wanted ru.Units) {
 	return owed, wanted
 }
 
-// Lend adds the units that the leader has lent with the response to a read of the given price. The units include the
-// debt.
+// Lend adds the units that the leader has lent with the response to a read. The units include the debt of the follower.
+// price is the price of the read.
 func (s *Slice) Lend(lent, price ru.Units, now Instant) {
 	s.spent.Add(int64(price))
 	if lent <= 0 {
@@ -126,8 +125,8 @@ func (s *Slice) Refuse(who fairshare.Principal, wait time.Duration, now Instant)
 	all.of(who).Store(&refusal{who, now + Instant(min(wait, refuseMax))})
 }
 
-// Lend charges the debt of a follower and the wanted units. It leaves half of the balance, so that requests to the
-// leader itself are still admitted. It returns the total number of granted units, or 0 if the budget is unlimited.
+// Lend charges the debt of a follower and the wanted units. It leaves half of the balance, so that the leader can still
+// admit requests. It returns the total number of granted units, or 0 if the budget is unlimited.
 func (b *Budget) Lend(owed, wanted ru.Units) ru.Units {
 	rt := b.rate.Load()
 	if rt == nil {

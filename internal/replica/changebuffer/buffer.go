@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// IdleMax is the time after the last KeepAlive at which the buffer is emptied. An archiver that was stopped can
-	// resume within this time.
+	// IdleMax is the time after the last KeepAlive at which the buffer is emptied. A restarted archiver can resume
+	// within this time.
 	IdleMax = time.Minute
 	// blockSize is the minimum size of a block of memory for commands, unless the limit is smaller.
 	blockSize = 256 << 10
-	// overhead is the approximate memory used per command in addition to its bytes.
+	// overhead is the approximate memory for a command in addition to the command's bytes.
 	overhead = 64
-	// idleKeepAlivesMax is the number of KeepAlive calls after which an empty partition without new commands is
-	// removed.
+	// idleKeepAlivesMax is the number of KeepAlive calls after which the buffer removes an empty partition without new
+	// commands.
 	idleKeepAlivesMax = 1000
 )
 
-// ErrGone is the error for entries that are completely or partly missing from the buffer.
+// ErrGone means that the buffer does not contain all requested entries.
 var ErrGone = errors.New("the change buffer does not contain these entries")
 
-// Buffer keeps commands in memory. It is safe for concurrent use. A nil Buffer is never active.
+// Buffer stores commands in memory. It is safe for concurrent use. A nil Buffer is never active.
 type Buffer struct {
 	// limit is the approximate maximum memory for commands, in bytes.
 	limit int64
-	// run is 0 while the buffer is inactive. It gets a new value each time the buffer is activated.
+	// run is 0 while the buffer is inactive. It gets a new value whenever the buffer is activated.
 	run atomic.Uint64
 
 	mu         sync.Mutex
 	runs       uint64
 	keepAlives uint64
 	partitions map[uint64]*partitionBuffer
-	// blocks are in the order in which they were filled, and the entries of each partition are in the same order.
+	// blocks are in the order in which they were filled.
 	blocks []*block
 	bytes  int64
 	lost   uint64
@@ -46,7 +46,7 @@ type Buffer struct {
 	closed bool
 }
 
-// partitionBuffer holds all commands of a partition with indexes greater than after and up to upto, in order.
+// partitionBuffer holds, in order, all commands of a partition with indexes greater than after and up to upto.
 type partitionBuffer struct {
 	after, upto uint64
 	entries     []entry
@@ -59,14 +59,14 @@ type entry struct {
 	command []byte
 }
 
-// block is memory for commands, with the partitions that own them.
+// block is memory for commands. owners contains the partitions of these commands.
 type block struct {
 	data   []byte
 	owners []*partitionBuffer
 	bytes  int64
 }
 
-// New returns an inactive buffer with a memory limit in bytes.
+// New returns an inactive buffer. bound is the memory limit in bytes.
 func New(bound int64) *Buffer { return &Buffer{limit: bound} }
 
 // KeepAlive activates the buffer, or keeps it active, for another IdleMax.
@@ -119,7 +119,8 @@ func (j *Buffer) Close() error {
 	return nil
 }
 
-// Run returns the run to pass to Add and EndEntry for one entry. It returns 0 if they need not be called.
+// Run returns the run to pass to Add and EndEntry for one entry. If it returns 0, the caller need not call Add and
+// EndEntry.
 func (j *Buffer) Run() uint64 {
 	if j == nil {
 		return 0
@@ -127,8 +128,8 @@ func (j *Buffer) Run() uint64 {
 	return j.run.Load()
 }
 
-// Add copies a command of the entry at index of a partition's log. Entries must be added in order. EndEntry must follow
-// the last command of each entry.
+// Add copies a command of the entry at index in a partition's log. The caller must add entries in order, and must call
+// EndEntry after the last command of each entry.
 func (j *Buffer) Add(run, partition, index uint64, command []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -155,8 +156,8 @@ func (j *Buffer) EndEntry(run, partition, index uint64) {
 	}
 }
 
-// partition returns the buffer of the partition to which the entry at index belongs. If entries before index are
-// missing because a snapshot replaced them, the partition's buffer is reset.
+// partition returns the buffer of a partition for the entry at index. If previous entries are missing because a
+// snapshot has replaced them, partition resets the buffer.
 func (j *Buffer) partition(partition, index uint64) *partitionBuffer {
 	p := j.partitions[partition]
 	if p == nil || p.upto+1 != index {
@@ -175,7 +176,7 @@ func (j *Buffer) makeRoom(size int) {
 		j.blocks = j.blocks[1:]
 		j.bytes -= b.bytes
 		j.lost += uint64(len(b.owners))
-		// The block holds the oldest entries of each owner, because all earlier blocks have been dropped.
+		// All earlier blocks have been dropped, so this block holds the oldest entries of each owner.
 		for _, p := range b.owners {
 			p.after = p.entries[0].index
 			p.entries[0] = entry{}
@@ -196,9 +197,8 @@ func (j *Buffer) block(size int) *block {
 	return b
 }
 
-// Each passes the commands of a partition with indexes greater than after and up to upto to fn, in order, until fn
-// returns false. If some of the commands are missing, it returns ErrGone and passes none. fn must not modify the
-// commands.
+// Each calls fn, in order, for the commands of a partition with indexes greater than after and up to upto, until fn
+// returns false. If a command is missing, it returns ErrGone without calling fn. fn must not modify the commands.
 func (j *Buffer) Each(partition, after, upto uint64, fn func(index uint64, command []byte) bool) error {
 	if after >= upto {
 		return nil
@@ -212,7 +212,7 @@ func (j *Buffer) Each(partition, after, upto uint64, fn func(index uint64, comma
 	from, _ := slices.BinarySearchFunc(p.entries, after+1, func(k entry, index uint64) int {
 		return cmp.Compare(k.index, index)
 	})
-	list := slices.Clone(p.entries[from:]) // the memory of the commands remains valid while it is referenced
+	list := slices.Clone(p.entries[from:]) // the commands remain valid while list refers to them
 	j.mu.Unlock()
 	for _, k := range list {
 		if k.index > upto || !fn(k.index, k.command) {
@@ -226,8 +226,8 @@ func (j *Buffer) Each(partition, after, upto uint64, fn func(index uint64, comma
 type Stats struct {
 	// On reports whether the buffer is active.
 	On bool
-	// Bytes is the memory in use. Limit is the maximum memory. Lost is the number of commands dropped because the limit
-	// was reached.
+	// Bytes is the memory in use. Limit is the memory limit. Lost is the number of commands that were dropped because
+	// of the limit.
 	Bytes, Limit int64
 	Lost         uint64
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package diskfs is the file system between a Pebble store and a disk that is full or failing. Without it, Pebble ends
-// the process with a stack trace if its log cannot be written. It also retries a failed flush or compaction immediately
-// and indefinitely.
+// Package diskfs implements a file system that protects a Pebble store from a full or failing disk. Without diskfs,
+// Pebble ends the process with a stack trace if it cannot write its log, and retries a failed flush or compaction
+// immediately and indefinitely.
 //
 // Guarantees:
 //
-//   - (F1) If the write-ahead log cannot be written, the store stops. Its owner is notified once, with a one-line text.
-//     Writers block until the process ends.
+//   - (F1) If the write-ahead log cannot be written, the store stops. The owner of the store is notified once, with a
+//     one-line text. Writers block until the process ends.
 //   - (F2) A failed flush or compaction is not retried before RetryAfter has passed.
 //   - (F3) Compactions leave Options.KeepFree bytes free for logs and flushes, which cannot be postponed.
-//   - (F4) A checkpoint that cannot be written returns an error; the store continues to serve.
-//   - (F5) If no file descriptor is available, opening a file takes a descriptor from the Reserve, or waits until a
-//     descriptor is free.
+//   - (F4) If a checkpoint cannot be written, Checkpoint returns an error, and the store continues to serve requests.
+//   - (F5) If the process has no free file descriptor, opening a file uses a descriptor from the Reserve or waits for a
+//     free descriptor.
 //
 // Start reading at FS. CheckFreeSpace must be called before a store is opened.
 package diskfs
@@ -55,14 +55,15 @@ type UsageFunc func(dir string) (vfs.DiskUsage, error)
 
 // Options configure an FS.
 type Options struct {
-	// Usage, if not nil, replaces GetDiskUsage of the wrapped file system.
+	// Usage replaces GetDiskUsage of the wrapped file system if it is not nil.
 	Usage UsageFunc
-	// KeepFree returns the number of bytes that compactions leave free. If it is nil, compactions leave no space free.
+	// KeepFree returns the number of bytes that compactions leave free. If KeepFree is nil, compactions may fill the
+	// disk.
 	KeepFree func() uint64
-	// Logger is the logger of the store. Its Fatalf is called if the log cannot be written. Fatalf must not return,
-	// because Pebble must not see the error.
+	// Logger is the logger of the store. FS calls Fatalf if the log cannot be written. Fatalf must not return, because
+	// Pebble must not receive the error.
 	Logger pebble.Logger
-	// Reserve holds spare file descriptors of the process. If it is nil, the file system has no reserve.
+	// Reserve holds spare file descriptors of the process. It may be nil.
 	Reserve *Reserve
 }
 
@@ -82,7 +83,7 @@ type FS struct {
 	copyFailed error
 }
 
-// New returns the file system for a store that is about to be opened in dir.
+// New returns the file system for a store in dir. It must be called before the store is opened.
 func New(fs vfs.FS, dir string, o Options) *FS {
 	if o.Usage == nil {
 		o.Usage = fs.GetDiskUsage
@@ -92,10 +93,10 @@ func New(fs vfs.FS, dir string, o Options) *FS {
 	return g
 }
 
-// MarkOpen records that the store is open. Before this call, errors of the log are returned to Pebble.
+// MarkOpen records that the store is open. Before this call, FS returns errors of the log to Pebble.
 func (g *FS) MarkOpen() { g.open.Store(true) }
 
-// Close must be called before the store is closed. It ends the delays after failures.
+// Close ends the delays after failures. It must be called before the store is closed.
 func (g *FS) Close() { g.closeOnce.Do(func() { close(g.closing) }) }
 
 // Unwrap implements vfs.FS.
@@ -133,8 +134,8 @@ func (g *FS) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs.Fi
 	return g.wrap(name, file, err)
 }
 
-// OpenDir implements vfs.FS. It wraps the store's own directory, because a new log is durable only after its directory
-// has been synced.
+// OpenDir implements vfs.FS. It wraps the store's own directory, because a new log is durable only after a sync of this
+// directory.
 func (g *FS) OpenDir(name string) (vfs.File, error) {
 	dir, err := g.FS.OpenDir(name)
 	switch own := g.isStoreDir(name); {
@@ -155,12 +156,12 @@ func (g *FS) wrap(name string, file vfs.File, err error) (vfs.File, error) {
 	return walFile{file, g}, nil
 }
 
-// isStoreDir reports whether dir is the store's own directory. Other directories belong to checkpoints, which may be on
-// other disks. Errors of other directories must not stop the store.
+// isStoreDir reports whether dir is the store's own directory. All other directories belong to checkpoints, whose
+// errors must not stop the store.
 func (g *FS) isStoreDir(dir string) bool { return filepath.Clean(dir) == filepath.Clean(g.dir) }
 
-// Checkpoint writes a copy of the store, including all of its log, to dir, which must not exist. If the copy fails, dir
-// is removed.
+// Checkpoint writes a copy of the store, including the whole log, to dir. dir must not exist. If the copy fails,
+// Checkpoint removes dir.
 func (g *FS) Checkpoint(db *pebble.DB, dir string) error {
 	g.copyMu.Lock()
 	defer g.copyMu.Unlock()
@@ -174,8 +175,8 @@ func (g *FS) Checkpoint(db *pebble.DB, dir string) error {
 	return nil
 }
 
-// checkFree returns an error if there is too little space for a compaction to write another checkEvery bytes. If a file
-// system does not report its usage, checkFree assumes enough space.
+// checkFree returns an error if the disk has too little space for a compaction to write checkEvery more bytes. If the
+// file system does not report its usage, checkFree assumes that enough space is free.
 func (g *FS) checkFree() error {
 	if g.o.KeepFree == nil {
 		return nil

@@ -37,8 +37,8 @@ func (f walFile) SyncTo(length int64) (bool, error) {
 // Close implements vfs.File.
 func (f walFile) Close() error { return f.fs.failIfOpen(f.File.Close()) }
 
-// copyDir is a directory of a checkpoint. Pebble panics if such a directory cannot be synced. The error is therefore
-// recorded here and returned after the checkpoint (F4).
+// copyDir is a directory of a checkpoint. It records the error of a sync, because Pebble panics if the sync of such a
+// directory fails. Checkpoint returns this error (F4).
 type copyDir struct {
 	vfs.File
 	fs *FS
@@ -52,12 +52,12 @@ func (d copyDir) Sync() error {
 	return nil
 }
 
-// tableFile is a file written by a flush or a compaction (F2).
+// tableFile is a file that a flush or a compaction writes (F2).
 type tableFile struct {
 	vfs.File
 	fs *FS
-	// yields is true for a compaction, which can be postponed (F3). left is the number of bytes until the next check of
-	// the free space.
+	// yields is true for a compaction, which can be postponed (F3). left is the number of bytes that may be written
+	// before the next check of the free space.
 	yields bool
 	left   int
 }

@@ -11,21 +11,21 @@ import (
 
 const (
 	// spareShare, spareMin, and spareMax determine the space that a store needs in addition to the contents of its log.
-	// The space is 1/128 of the disk, but between 1 and 256 MiB.
+	// The space is 1/128 of the disk, limited to between 1 and 256 MiB.
 	spareShare = 128
 	spareMin   = 1 << 20
 	spareMax   = 256 << 20
 )
 
-// memtableShare and memtableMin limit a memtable according to the size of the disk. Each of up to six memtables
-// reserves a log that is slightly larger than the memtable, and a flush writes the same amount again. A node that
-// belongs to a cluster has two stores. All of this must fit into the space that is kept free.
+// memtableShare and memtableMin limit the size of a memtable according to the size of the disk. The logs and the
+// flushes of up to six memtables in each of two stores must fit into the space that is kept free. Each log is slightly
+// larger than its memtable.
 const (
 	memtableShare = 256
 	memtableMin   = 1 << 20
 )
 
-// MemtableBytes returns the size of a memtable that is suitable for the disk of dir. The size is at most asked.
+// MemtableBytes returns the suitable size of a memtable for the disk of dir. The result does not exceed asked.
 func MemtableBytes(usage UsageFunc, dir string, asked int64) int64 {
 	u, err := usage(dir)
 	if err != nil || u.TotalBytes == 0 {
@@ -38,9 +38,9 @@ func MemtableBytes(usage UsageFunc, dir string, asked int64) int64 {
 // contents of its log.
 func SpareBytes(total uint64) uint64 { return min(max(total/spareShare, spareMin), spareMax) }
 
-// CheckFreeSpace returns an error if the disk does not have enough space to open the store in dir. Opening replays and
-// flushes the log, so its contents are written a second time before the log is removed. CheckFreeSpace does not modify
-// the disk. If a file system does not report its usage, CheckFreeSpace assumes enough space.
+// CheckFreeSpace returns an error if the disk does not have enough space to open the store in dir. Open must replay and
+// flush the log, and writes the contents of the log a second time before it removes the log. If the file system does
+// not report its usage, CheckFreeSpace assumes that enough space is free.
 func CheckFreeSpace(fs vfs.FS, dir string, usage UsageFunc) error {
 	if usage == nil {
 		usage = fs.GetDiskUsage

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// reserveFiles is the number of descriptors that a Reserve holds. They are sufficient for a flush, a compaction, a
-	// new log of two stores including directories, and reading some tables.
+	// reserveFiles is the number of descriptors that a Reserve holds. These descriptors are sufficient for a flush, a
+	// compaction, the new logs and directories of two stores, and reads of some tables.
 	reserveFiles = 32
 	// refillEvery is the delay between two attempts to refill the reserve.
 	refillEvery = 20 * time.Millisecond
 )
 
-// Reserve holds spare file descriptors for the stores of a process. The connection limits leave enough descriptors for
-// the stores. However, the limit of a running process can be lowered, and a machine can run out of descriptors. A store
-// then takes descriptors from the reserve, and listeners accept no connections until the reserve is full again (F5).
-// Reserve is safe for concurrent use.
+// Reserve holds spare file descriptors for the stores of a process. If the process or the machine has no free
+// descriptors, a store uses descriptors from the reserve. Listeners then accept no connections until the reserve is
+// full again (F5). Reserve is safe for concurrent use.
 type Reserve struct {
-	// open opens one more descriptor.
+	// open opens one descriptor.
 	open func() (io.Closer, error)
 	// onChange is called when the reserve is first used and when it is full again.
 	onChange func(low bool)
@@ -38,8 +37,8 @@ type Reserve struct {
 	wg      sync.WaitGroup
 }
 
-// NewReserve returns a filled reserve. It calls onChange with true when the reserve is first used and with false when
-// it is full again. onChange may be nil and must not block.
+// NewReserve returns a full reserve. The reserve calls its argument with true when stores start to use the reserve, and
+// with false when the reserve is full again. The argument may be nil and must not block.
 func NewReserve(told func(low bool)) *Reserve {
 	return newReserve(func() (io.Closer, error) { return os.Open(os.DevNull) }, told)
 }
@@ -55,7 +54,7 @@ func newReserve(open func() (io.Closer, error), told func(low bool)) *Reserve {
 	return r
 }
 
-// Close closes all descriptors. Stores must be closed first.
+// Close closes all descriptors. The stores must be closed first.
 func (r *Reserve) Close() error {
 	r.mu.Lock()
 	if r.closed {
@@ -73,11 +72,11 @@ func (r *Reserve) Close() error {
 	return nil
 }
 
-// Low reports whether stores are using the reserve. No other part of the process should open a descriptor while it is
-// low.
+// Low reports whether stores are using the reserve. Other parts of the process should not open descriptors while the
+// reserve is low.
 func (r *Reserve) Low() bool { return r.low.Load() }
 
-// release frees one descriptor for the caller. It returns false if none is left.
+// release closes one descriptor for the caller. It returns false if the reserve is empty.
 func (r *Reserve) release() bool {
 	if r == nil {
 		return false
@@ -138,8 +137,8 @@ func (r *Reserve) fill() bool {
 	return true
 }
 
-// Listener returns a listener that accepts no connections while the reserve is low. Connections wait in the operating
-// system's queue, and Accept returns the same error as in a process without free descriptors.
+// Listener returns a listener that accepts no connections while the reserve is low. Connections then wait in the
+// operating system's queue, and Accept returns the same error as in a process without free descriptors.
 func (r *Reserve) Listener(l net.Listener) net.Listener { return limitedListener{l, r} }
 
 type limitedListener struct {

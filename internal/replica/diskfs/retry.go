@@ -13,8 +13,8 @@ import (
 // descriptorRetry is the delay between two attempts to get a file descriptor when the reserve is empty.
 const descriptorRetry = 10 * time.Millisecond
 
-// retryFS takes a descriptor from the reserve, or waits for a descriptor, when the process or the machine has none
-// left. The shortage is temporary and must not stop an open store.
+// retryFS retries operations that fail for lack of file descriptors. It uses a descriptor from the reserve or waits for
+// a free descriptor, because a temporary shortage must not stop an open store.
 type retryFS struct {
 	vfs.FS
 	fs *FS
@@ -23,8 +23,8 @@ type retryFS struct {
 // Unwrap implements vfs.FS.
 func (p retryFS) Unwrap() vfs.FS { return p.FS }
 
-// retryDescriptors calls do until it no longer fails for lack of file descriptors, or until the store is closed. A
-// failed call of do must not prevent the next call from succeeding.
+// retryDescriptors calls do until do does not fail for lack of file descriptors or until the store is closed. A failed
+// call of do must not prevent the next call from succeeding.
 func retryDescriptors[T any](g *FS, do func() (T, error)) (T, error) {
 	out, err := do()
 	if !descriptorsOut(err) || !g.open.Load() {
@@ -80,7 +80,7 @@ func (p retryFS) RemoveAll(dir string) error {
 	return err
 }
 
-// ReuseForWrite implements vfs.FS. It renames the file and then opens it. Only opening can be retried.
+// ReuseForWrite implements vfs.FS. It renames the file and then opens it. It can retry only the second operation.
 func (p retryFS) ReuseForWrite(before, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := p.Rename(before, name); err != nil {
 		return nil, err

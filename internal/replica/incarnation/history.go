@@ -2,24 +2,23 @@
 
 // Package incarnation distinguishes the data directory of a node from its copies and from its own earlier states.
 //
-// Raft requires that a node remember its promises, such as its votes. A directory that was copied, restored to an
-// earlier state, or has lost its log has forgotten some of these promises and cannot detect that. Each start of a
-// directory therefore draws a random mark and stores it with the marks of the earlier starts:
+// Raft requires that a node store its promises, such as its votes. A copied directory, a directory restored to an
+// earlier state, or a directory without its log may lack some of these promises. Each start of a directory therefore
+// generates a random mark and stores it with the marks of previous starts:
 //
 //	start 7 on disk: marks 7 6 5 4 ...      another node saw: start 6, its mark    6 is in the list: the directory continued from there
 //	a copy of start 5 is started: 6' 5 4 ...                                       6' differs from 6: not the directory that was seen
 //
 // Guarantees:
 //
-//   - (Y1) A peer that has seen an earlier start of a directory accepts the directory only if that start is in its
-//     history. It rejects a copy or an earlier state that is started after its original, or next to it, on every
-//     attempt.
-//   - (Y2) The rows and the log of a directory match. A log that is missing, belongs to another directory, or is at
-//     least one start older than the rows is rejected and never recreated.
+//   - (Y1) A peer that has seen an earlier start of a directory accepts the directory only if the directory's history
+//     contains this start. It therefore rejects a copy or an earlier state of a directory.
+//   - (Y2) The rows and the log of a directory match. A log that is missing, belongs to another directory, or is older
+//     than the rows is rejected and never recreated.
 //
-// The package cannot detect that a directory has been restored to an earlier state of its newest start.
+// The package cannot detect that a directory has been restored to an earlier state of the newest start.
 //
-// The package stores the history in the row store and its newest entry in the log. Start reading at Open.
+// The package stores the history in the row store and the newest start in the log. Start reading at Open.
 package incarnation
 
 import (
@@ -33,8 +32,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Start is one start of a data directory. It consists of the start's number, counted from 1, and a random mark. The
-// number 0 means no start.
+// Start is one start of a data directory. It consists of a number, counted from 1, and a random mark. If Number is 0,
+// the directory has not been started.
 type Start struct{ Number, Mark uint64 }
 
 // History holds the starts of a data directory. The zero value belongs to a directory that has never been started as a
@@ -49,7 +48,7 @@ type History struct {
 // distinguish the directory from a copy.
 const StartsMax = 64
 
-// ErrMalformed is the error for bytes that do not encode a History.
+// ErrMalformed means that the bytes do not encode a History.
 var ErrMalformed = errors.New("malformed start history")
 
 // Newest returns the newest start.
@@ -60,11 +59,11 @@ func (l *History) Newest() Start {
 	return Start{l.Number, l.Marks[0]}
 }
 
-// numbersBits is the number of bits for the sequence numbers of one start. They are sufficient for years of operation.
+// numbersBits is the number of bits for the sequence numbers of one start.
 const numbersBits = 44
 
-// FirstNumber returns the first sequence number reserved for the newest start. Numbers of later starts are higher,
-// regardless of the clock. It returns 0 if the history is empty.
+// FirstNumber returns the first sequence number that is reserved for the newest start. Later starts have higher
+// numbers. FirstNumber returns 0 if the history is empty.
 func (l *History) FirstNumber() uint64 { return l.Number << numbersBits }
 
 // Includes reports whether the history includes s. It returns true if s is zero.
@@ -92,7 +91,7 @@ func (l *History) Append(dst []byte) []byte {
 	return w
 }
 
-// Decode decodes a History encoded by Append. An empty slice is the zero History.
+// Decode decodes the output of Append. It decodes an empty slice as the zero History.
 func Decode(src []byte) (History, error) {
 	if len(src) == 0 {
 		return History{}, nil
@@ -159,7 +158,7 @@ func Open(rows Rows) (*Directory, error) {
 	return d, err
 }
 
-// HasLog reports whether the directory has had a log. A missing log must then not be recreated.
+// HasLog reports whether the directory has had a log. If it returns true, a missing log must not be recreated.
 func (d *Directory) HasLog() bool { return d.History.Number > 0 }
 
 // These are the errors of Begin.
@@ -172,9 +171,9 @@ var (
 	ErrOldRows = errors.New("the rest of the data directory was restored to an earlier state")
 )
 
-// Begin checks that the log and the rows match, and then records a new start durably in both. owner identifies the
-// directory and has a fixed length. The log is written first. A log that is one start ahead of the rows therefore
-// results from a crash in between.
+// Begin checks that the log and the rows match, and then durably records a new start in both. owner identifies the
+// directory and has a fixed length. Begin writes the log first, so a log may be one start ahead of the rows after a
+// crash.
 func (d *Directory) Begin(owner []byte, log Log) error {
 	label, err := log.Label()
 	if err != nil {
@@ -248,7 +247,7 @@ func ChangeOwner(log Log, was, owner []byte) error {
 	return log.SetLabel(append(bytes.Clone(owner), start...))
 }
 
-// Reject durably records that the directory must not be used again. An empty reason revokes the rejection.
+// Reject durably records that the directory must not be used again. If why is empty, Reject revokes the rejection.
 func (d *Directory) Reject(why string) error {
 	d.RejectReason = why
 	return d.save()

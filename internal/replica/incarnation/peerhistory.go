@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// PeerHistory records the starts of other nodes that this node has seen. It also stores them in the row store. It is
-// safe for concurrent use.
+// PeerHistory records the starts of other nodes that this node has seen, and stores them in the row store. It is safe
+// for concurrent use.
 type PeerHistory struct {
 	rows Rows
 	mu   sync.Mutex
@@ -26,7 +26,8 @@ func NewPeerHistory(rows Rows) *PeerHistory {
 // peerKey returns the key, under keys.IdentityID, of the last recorded start of a node.
 func peerKey(node [16]byte) []byte { return append([]byte("seen "), node[:]...) }
 
-// Accepts reports whether a node's history includes both the last start recorded here and the start recorded elsewhere.
+// Accepts reports whether a node's history includes both the last start that this node has recorded and the start
+// recorded.
 func (w *PeerHistory) Accepts(node [16]byte, l *History, recorded Start) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,8 +41,7 @@ func (w *PeerHistory) Accepts(node [16]byte, l *History, recorded Start) (bool, 
 	return l.Includes(known), nil
 }
 
-// Record durably stores the newest start of an accepted node. After that, the node is rejected if it starts from an
-// earlier state.
+// Record durably stores the newest start of an accepted node. Accepts then rejects earlier states of the node.
 func (w *PeerHistory) Record(node [16]byte, l *History) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,13 +13,13 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// ErrPauseExpired means that writes resumed before a snapshot was sealed, or that another replica may have accepted
-// writes.
+// ErrPauseExpired means that writes may have resumed, on this replica or on another replica, before a snapshot was
+// sealed.
 var ErrPauseExpired = errors.New("writes to the partition may have resumed before the snapshot was complete")
 
-// Snapshot is a state of a partition for a consistent snapshot of all partitions of a cluster. From BeginSnapshot until
-// Seal, nothing is written to the partition. If all snapshots begin before any is sealed, there is an instant at which
-// none of the partitions was written to, and their states are from that instant (RFC 0034).
+// Snapshot is a state of a partition for a consistent snapshot of all partitions of a cluster. The partition accepts no
+// writes from BeginSnapshot until Seal. If all snapshots begin before the first snapshot is sealed, their states
+// together are the state of the cluster at one instant (RFC 0034).
 type Snapshot struct {
 	replica *Replica
 	term    uint64
@@ -27,12 +27,12 @@ type Snapshot struct {
 	state   *storage.Snapshot
 
 	mu     sync.Mutex
-	resume func() // nil once writes have resumed
+	resume func()
 }
 
-// BeginSnapshot pauses writers of the partition and captures its state once all previously accepted writes are applied.
-// Only the leader can do this. The caller must soon call Seal or ResumeWrites, because writers wait only for a limited
-// time, and must close the snapshot.
+// BeginSnapshot pauses the writers of the partition, waits until all accepted writes are applied, and captures the
+// state. It returns an error if this replica does not lead. The caller must soon call Seal or ResumeWrites, because
+// writers wait only for a limited time. The caller must also close the snapshot.
 func (r *Replica) BeginSnapshot(ctx context.Context) (*Snapshot, error) {
 	if err := r.requests.begin(); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (r *Replica) beginSnapshot(ctx context.Context) (*Snapshot, error) {
 	return m, nil
 }
 
-// capture takes the state after a no-op entry. Once that entry is applied, all earlier proposals have been applied, and
-// no other leader has proposed an entry.
+// capture captures the state after a no-op entry. When this entry is applied, all earlier proposals have been applied,
+// and no other leader has proposed an entry.
 func (m *Snapshot) capture(ctx context.Context) (err error) {
 	r := m.replica
 	if err := r.matches(m.extent); err != nil {
@@ -87,7 +87,7 @@ func (m *Snapshot) capture(ctx context.Context) (err error) {
 	return nil
 }
 
-// Meta returns the meta of the state. Its Applied and Term are the log position.
+// Meta returns the meta of the state. The fields Applied and Term are the log position of the state.
 func (m *Snapshot) Meta() keys.Meta { return m.state.Meta() }
 
 // Each passes the keys and values of the state to fn; see storage.Snapshot.
@@ -95,8 +95,8 @@ func (m *Snapshot) Each(ctx context.Context, from []byte, fn func(key, value []b
 	return m.state.Each(ctx, from, fn)
 }
 
-// Seal resumes writes. It returns nil if neither this leader nor another leader can have written to the partition
-// before Seal was called. Otherwise, it returns ErrPauseExpired.
+// Seal resumes writes. It returns ErrPauseExpired if this replica or another leader may have written to the partition
+// before Seal was called.
 func (m *Snapshot) Seal(ctx context.Context) error {
 	defer m.ResumeWrites()
 	r := m.replica
@@ -115,7 +115,7 @@ func (m *Snapshot) Seal(ctx context.Context) error {
 	return nil
 }
 
-// ResumeWrites resumes writes. A snapshot that is not sealed by then cannot be sealed.
+// ResumeWrites resumes writes. An unsealed snapshot can then no longer be sealed.
 func (m *Snapshot) ResumeWrites() {
 	m.mu.Lock()
 	leave := m.resume
@@ -126,7 +126,7 @@ func (m *Snapshot) ResumeWrites() {
 	}
 }
 
-// Close releases the state. Each must not be in progress.
+// Close releases the state. The caller must not call Close while Each is in progress.
 func (m *Snapshot) Close() error {
 	m.ResumeWrites()
 	return m.state.Close()

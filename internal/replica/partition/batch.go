@@ -18,15 +18,14 @@ import (
 // Part is one mutation of an atomic write.
 type Part struct {
 	Mutation *command.Mutation
-	// Updates, if not nil, is a conditional without conditions. In this case, Mutation is the mutation of that
-	// conditional.
+	// Updates is a conditional without conditions, or nil. If Updates is not nil, Mutation is the mutation of Updates.
 	Updates *command.Conditional
 }
 
-// WriteAll applies several mutations of this partition as one: all or none, visible at the same time, and with one
-// timestamp for all Unstamped operands. Updates are resolved on the rows from before the write. If an update is not
-// possible, nothing is applied. The dedupe ID of parts[0] applies to all parts. WriteAll completes done or returns an
-// error, like Write. All keys are latched until the write is applied.
+// WriteAll applies several mutations of this partition atomically, with one timestamp for all Unstamped operands. It
+// resolves updates on the rows from before the write. If an update is not possible, WriteAll applies no mutation. The
+// dedupe ID of parts[0] applies to all parts. WriteAll completes done or returns an error, like Write. All keys are
+// latched until the write is applied.
 func (r *Replica) WriteAll(ctx context.Context, parts []Part, done command.Completion) error {
 	if err := r.requests.begin(); err != nil {
 		return err
@@ -66,11 +65,11 @@ type batchWrite struct {
 	replica *Replica
 	parts   []Part
 	done    command.Completion
-	// latches holds the latches of all parts, one per stripe.
+	// latches holds the latches of all parts, one for each stripe.
 	latches []heldLatch
 }
 
-// latchAll takes the latches of all parts in ascending order of stripes, one per stripe (see latches).
+// latchAll acquires one latch for each stripe of the parts, in ascending order of stripes (see latches).
 func (b *batchWrite) latchAll(ctx context.Context) error {
 	r := b.replica
 	stripe := func(p Part) uint32 { return stripeOf(p.Mutation.Table, p.Mutation.Token) }
@@ -94,7 +93,7 @@ func (b *batchWrite) latchAll(ctx context.Context) error {
 	return nil
 }
 
-// stampAndPropose resolves the parts, whose keys are latched, and proposes them as one entry.
+// stampAndPropose resolves the parts and proposes them as one entry. The caller must have latched the keys.
 func (b *batchWrite) stampAndPropose(ctx context.Context) (proposed bool, err error) {
 	r, parts, done := b.replica, b.parts, b.done
 	if err := b.awaitPending(ctx); err != nil {
@@ -160,8 +159,8 @@ func (b *batchWrite) stampAndPropose(ctx context.Context) (proposed bool, err er
 	return true, nil
 }
 
-// appliedBefore completes done if the parts were applied before, according to the dedupe record of the first part. It
-// must be called before the updates are resolved, because an update may not be possible on rows that it has already
+// appliedBefore completes done if the dedupe record of the first part shows that the parts have already been applied.
+// It must be called before the updates are resolved, because an update may be impossible on rows that it has already
 // changed.
 func (b *batchWrite) appliedBefore(ctx context.Context, t leaseToken) (bool, error) {
 	r, parts, done := b.replica, b.parts, b.done
@@ -184,13 +183,13 @@ func (b *batchWrite) appliedBefore(ctx context.Context, t leaseToken) (bool, err
 	}))
 }
 
-// propose proposes mutations as one entry with one timestamp.
+// propose proposes the mutations as one entry with one timestamp.
 func (b *batchWrite) propose(term uint64, ms []*command.Mutation, result []byte, w *latchedProposal) error {
 	r := b.replica
 	for _, l := range w.latches {
 		l.keepKey()
 	}
-	mu := &w.latches[0].stripe.mu // of any stripe; see Require
+	mu := &w.latches[0].stripe.mu // the mutex of any stripe; see Require
 	mu.Lock()
 	defer mu.Unlock()
 	now := r.host.micros()
@@ -210,7 +209,7 @@ func (b *batchWrite) propose(term uint64, ms []*command.Mutation, result []byte,
 	return r.refused(r.seq.propose(term, entry, w))
 }
 
-// awaitPending waits until blind writes to keys that are about to be read have completed. The keys must be latched.
+// awaitPending waits for the pending blind writes to the keys of updates. The caller must have latched the keys.
 func (b *batchWrite) awaitPending(ctx context.Context) error {
 	r := b.replica
 	for i := range b.parts {
@@ -224,7 +223,7 @@ func (b *batchWrite) awaitPending(ctx context.Context) error {
 	return nil
 }
 
-// resolve returns the mutations of the parts, with updates resolved to operands, and the cost of the reads for them.
+// resolve returns the mutations of the parts, with updates resolved to operands, and the cost of the necessary reads.
 func (b *batchWrite) resolve(ctx context.Context) (ms []*command.Mutation, read ru.Units, err error) {
 	ms = make([]*command.Mutation, 0, len(b.parts))
 	for i := range b.parts {
@@ -241,8 +240,8 @@ func (b *batchWrite) resolve(ctx context.Context) (ms []*command.Mutation, read 
 	return ms, read, nil
 }
 
-// resolveUpdates returns the mutation of a conditional without conditions, with its updates resolved to operands. The
-// caller must hold the latch.
+// resolveUpdates returns the mutation of a conditional without conditions, with all updates resolved to operands. The
+// caller must hold the latch of the key.
 func (b *batchWrite) resolveUpdates(ctx context.Context, c *command.Conditional) (*command.Mutation, ru.Units,
 	error) {
 	r := b.replica

@@ -15,7 +15,7 @@ import (
 
 // TestChangeBuffer checks that the change buffer receives exactly the entries that have changed rows. It must not
 // receive entries that the log rejected, entries that a restore does not need, or entries while the buffer is inactive.
-// An entry that is partly in the store after a crash must be a gap.
+// If only a part of an entry is in the store after a crash, the entry must be a gap.
 func TestChangeBuffer(t *testing.T) {
 	b := newBench(t)
 	j := changebuffer.New(1 << 20)

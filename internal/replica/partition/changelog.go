@@ -14,14 +14,13 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// The change log of CQL tables (RFC 0024). A write to a table with a change log arrives as a conditional. Under the
-// latch, the leader knows the current rows. It sets the timestamps of the operands, so it also knows the resulting
-// rows, and adds the entries of the change log to the same mutation.
+// This file implements the change log of CQL tables (RFC 0024). A write to a table with a change log arrives as a
+// conditional. The leader reads the current rows under the latch, sets the timestamps of the operands, and computes the
+// resulting rows. It then adds the change log entries to the same mutation.
 
-// addChangeLog sets the timestamps of the operands of an evaluation and adds the change log entries. Expiry and the
-// retention of the change are computed from the timestamp, not from the time in seconds that the client or its
-// coordinator has specified. An image therefore never contains data that was missing in the previous image, and no
-// change expires immediately.
+// addChangeLog sets the operand timestamps of an evaluation and adds the change log entries. It computes expiry and the
+// retention of changes from the timestamp instead of the client's or the coordinator's time. Successive images are
+// therefore consistent, and no change expires immediately.
 func (w *conditionalWrite) addChangeLog(v *evaluation) (err error) {
 	r := w.replica
 	var at int64
@@ -32,8 +31,8 @@ func (w *conditionalWrite) addChangeLog(v *evaluation) (err error) {
 	return err
 }
 
-// addChangeLog sets one timestamp and adds the change log entries for all parts if the changes of any part are logged.
-// ms holds their mutations.
+// addChangeLog sets one timestamp and adds the change log entries for all parts if at least one part has a change log.
+// ms holds the mutations of the parts.
 func (b *batchWrite) addChangeLog(ms []*command.Mutation) (err error) {
 	r := b.replica
 	is := func(p Part) bool { return p.Updates != nil && p.Updates.Log != nil }
@@ -59,11 +58,10 @@ func (b *batchWrite) addChangeLog(ms []*command.Mutation) (err error) {
 	return nil
 }
 
-// seconds returns the second of a timestamp.
+// seconds converts a timestamp from microseconds to seconds.
 func seconds(stamp int64) int64 { return stamp / 1e6 }
 
-// stampedOps returns a copy of operands in which none is Unstamped. The given operands are not modified, so they can be
-// sent again.
+// stampedOps returns a copy of ops in which stamp replaces all Unstamped timestamps.
 func stampedOps(ops []command.Op, stamp int64) []command.Op {
 	ops = slices.Clone(ops)
 	for i := range ops {
@@ -75,8 +73,8 @@ func stampedOps(ops []command.Op, stamp int64) []command.Op {
 	return ops
 }
 
-// changeLogEntries appends change log entries to the operands of a mutation, which have timestamps. It adds one entry
-// for the deletion of ranges or of the partition, and one for each row, or the static row, that visibly changes.
+// changeLogEntries appends change log entries to the operands of a mutation. The operands must have timestamps. It adds
+// one entry for all deletions of ranges or the partition, and one entry for each visibly changed row.
 func changeLogEntries(store Store, m *command.Mutation, log *command.ChangeLog, now int64,
 	dropped []cqltype.Dropped) ([]command.Op, error) {
 	x := changeWriter{log: log, ops: m.Ops, now: now}
@@ -100,14 +98,14 @@ type changeWriter struct {
 	ops  []command.Op
 	now  int64
 	b, c row.Builder
-	kept int // bytes of images, as if there were no limit
+	kept int // bytes of images, including images above the limit
 }
 
-// imagesMax bounds the images of one mutation in bytes. A row may be larger than any mutation that changes a small part
-// of it. Changes above the limit are kept without images and marked accordingly.
+// imagesMax is the maximum size, in bytes, of all images of one mutation. Changes above the limit are marked and have
+// no images.
 const imagesMax = 16 << 20
 
-// deletions adds the deletions of a mutation, except deletions of single rows.
+// deletions adds the range deletions and partition deletions of a mutation.
 func (x *changeWriter) deletions(ops []command.Op) error {
 	var all row.Merger
 	some := false
@@ -168,7 +166,7 @@ const (
 	cellBytes = 8
 )
 
-// begin starts a change that is kept.
+// begin starts a kept change.
 func (x *changeWriter) begin(kind command.Changed) {
 	x.b.Reset(row.Unstamped)
 	x.cell(command.ChangeKind, []byte{byte(kind)})
@@ -180,7 +178,7 @@ func (x *changeWriter) cell(column uint32, value []byte) {
 	x.b.Cell(column, nil, value, int32(ttl), x.now+ttl)
 }
 
-// image adds a row in its stored form, if it exists.
+// image adds the stored form of a row if the row exists.
 func (x *changeWriter) image(column uint32, r *row.Row) {
 	if !r.Exists() {
 		return

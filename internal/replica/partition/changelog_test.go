@@ -79,8 +79,8 @@ func TestSweepLatched(t *testing.T) {
 }
 
 // TestStampsAbove checks that conditional writes and logged parts of batches get timestamps above Table.StampsAbove,
-// even if the leader's clock is behind it. The entries of a re-enabled change feed must have higher timestamps than
-// earlier entries.
+// even if the leader's clock is behind Table.StampsAbove. The entries of a re-enabled change feed must have higher
+// timestamps than earlier entries.
 func TestStampsAbove(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := newStore(t)

@@ -16,12 +16,11 @@ import (
 // sender passes the mutation of a request to a function and then sends the request to a replica.
 type sender = func(*Replica, func(*command.Mutation)) error
 
-// tally is the state of counters as known to clients. tally holds the acknowledged additions and the additions with an
-// unknown outcome.
+// tally holds the acknowledged additions to counters and the additions with an unknown outcome.
 type tally struct{ sure, unsure [40]int64 }
 
-// clients write keys and add to counters until end. They use send, which finds the partition of a key. They fail the
-// test if a read does not return an acknowledged write.
+// clients write keys and add to counters until end. send finds the partition of a key. The clients fail the test if a
+// read does not return an acknowledged write.
 func (w *testCluster) clients(clients *sync.WaitGroup, end time.Time, send func(key string, f sender) error) *tally {
 	tally := new(tally)
 	var mu sync.Mutex

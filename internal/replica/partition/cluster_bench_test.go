@@ -36,8 +36,8 @@ func (s *slots) Done(o command.Outcome) {
 	<-s.free
 }
 
-// BenchmarkReplicaSet measures the CPU time of requests to a partition with four replicas. All replicas are in this
-// process, on disks in memory, and the result is the total CPU time of all replicas.
+// BenchmarkReplicaSet measures the CPU time of requests to a partition with four replicas. The result is the total CPU
+// time of all replicas, which are in this process and use disks in memory.
 func BenchmarkReplicaSet(b *testing.B) {
 	run := func(name string, f func(b *testing.B, w *testCluster, r *Replica)) {
 		b.Run(name, func(b *testing.B) {

@@ -46,11 +46,11 @@ type node struct {
 	log   *raftlog.Store
 	store *storage.Store
 	host  atomic.Pointer[Host] // nil while the node is down
-	// crashed is true once no action of the node affects other nodes.
+	// crashed is true after a crash. The node then has no effect on other nodes.
 	crashed atomic.Bool
 	// levels holds the feature levels that the node's build supports. The zero value means feature.Known.
 	levels feature.Range
-	// around, if not nil, wraps the node's store. staleness is the node's Cluster.StalenessMax.
+	// around wraps the node's store, or is nil. staleness is the node's Cluster.StalenessMax.
 	around    func(Store) Store
 	staleness time.Duration
 	// records holds the versions passed to RecordsChanged.
@@ -60,7 +60,7 @@ type node struct {
 	puts map[uint64][]command.Record
 }
 
-// recordsObserver keeps the changes of the records for tests.
+// recordsObserver records the changes of the meta partition's records for tests.
 type recordsObserver struct {
 	NoObserver
 	n *node
@@ -112,7 +112,7 @@ func (w *testCluster) start(i int) {
 	}
 	election := 10
 	if _, measured := w.t.(*testing.B); measured {
-		election = 100 // leaders do not change, even on a slow machine
+		election = 100 // prevents leader changes, even on a slow machine
 	}
 	store := Store(Stored{n.store})
 	if n.around != nil {
@@ -142,7 +142,7 @@ func (w *testCluster) stop(i int) {
 	}
 }
 
-// crash stops a node and discards all data that was not synced at that time. Later syncs have no effect.
+// crash stops a node and discards all unsynced data. Later syncs have no effect.
 func (w *testCluster) crash(i int) {
 	n := w.nodes[i]
 	n.crashed.Store(true)
@@ -152,7 +152,7 @@ func (w *testCluster) crash(i int) {
 	n.crashed.Store(false)
 }
 
-// isolate disconnects a node, or connects it again.
+// isolate disconnects or reconnects a node.
 func (w *testCluster) isolate(i int, cut bool) {
 	w.mu.Lock()
 	for o := range w.nodes {
@@ -259,11 +259,11 @@ func (w *testCluster) leader(id topology.PartitionID) (i int) {
 	return i
 }
 
-// attempts is a coordinator's state of a command during its attempts, which may go to several partitions.
+// attempts is a coordinator's state of a command during its attempts. The attempts may be sent to several partitions.
 type attempts struct {
 	began  time.Time
 	unsure bool     // an attempt may have been applied
-	known  []uint64 // by node, the epoch before the first attempt
+	known  []uint64 // epoch of each node before the first attempt
 }
 
 func (w *testCluster) newAttempts() *attempts {
@@ -342,7 +342,7 @@ func (w *testCluster) add(id topology.PartitionID, key string) error {
 	})
 }
 
-// get reads column 1 and its timestamp from one replica, at ONE, as a coordinator on the replica's node.
+// get reads column 1 and its timestamp from one replica at ONE, like a coordinator on the replica's node.
 func get(ctx context.Context, r *Replica, key string, level dberr.Consistency) (v, ts int64, err error) {
 	if level.OneReplica() {
 		return getBy(ctx, r.ReadHere, key, level)
@@ -388,7 +388,7 @@ func (w *testCluster) same(id topology.PartitionID, on ...int) {
 	w.until("equal indexes", func() bool {
 		want := w.replica(lead, id).Applied()
 		for _, i := range on {
-			if r := w.replica(i, id); r == nil || r.Applied() != want { // the child of a split may not exist yet
+			if r := w.replica(i, id); r == nil || r.Applied() != want { // the child of the split may not exist yet
 				return false
 			}
 		}

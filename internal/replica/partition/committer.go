@@ -20,56 +20,55 @@ import (
 type Durability uint8
 
 const (
-	// Periodic acknowledges a write when it is applied. A sync follows within Options.SyncInterval. A crash may lose
-	// the writes since the last sync.
+	// Periodic acknowledges a write when the write is applied. A sync follows within Options.SyncInterval. A crash may
+	// lose all writes since the last sync.
 	Periodic Durability = iota
-	// Synced acknowledges a write after a sync. While a sync is running, the next group is collected.
+	// Synced acknowledges a write after a sync.
 	Synced
 )
 
-// committer provides the sequencers of a node whose partitions have no other replicas. Their shared log is the log of
-// the store. One goroutine, the applier, takes all proposed entries and applies them as one batch of the store. Another
-// goroutine, the syncer, makes them durable and, in Synced mode, completes them: one sync for everything that was
-// applied before it began.
+// committer provides the sequencers of a node whose partitions have no other replicas. All sequencers share the log of
+// the store. The applier goroutine applies all queued entries as one batch of the store. The syncer goroutine syncs the
+// store. In Synced mode, each sync completes all entries that were applied before the sync began.
 //
 //	propose ── queue ── applier: machine.Apply.., machine.Commit ── group ── syncer: Store.Sync ── Waiter.Done
 //
-// The applier numbers its batches. Invariant: synced <= committed <= begun <= committed+1.
+// The applier numbers the batches. Invariant: synced <= committed <= begun <= committed+1.
 type committer struct {
 	host     *Host
 	mode     Durability
 	interval time.Duration
 	groupMax int64
 
-	waiting atomic.Int64 // proposed and not yet completed
+	waiting atomic.Int64 // number of proposals that are not completed
 	begun   atomic.Uint64
-	// committed is the last batch visible to readers, and synced is the last batch that survives a crash.
+	// committed is the last batch that readers can see. synced is the last batch that survives a crash.
 	committed, synced atomic.Uint64
 	failure           atomic.Pointer[error] // (P4)
 
 	mu     sync.Mutex
-	queue  []proposal // not yet applied
-	bytes  int64      // of the entries in queue
-	idle   bool       // the applier sleeps
-	group  []proposal // applied and not yet durable, and waiting readers
+	queue  []proposal // proposals that are not applied
+	bytes  int64      // size of the entries in queue
+	idle   bool       // the applier is asleep
+	group  []proposal // applied entries that are not durable, and waiting readers
 	closed bool
-	// unfinished is true, in Synced mode, from the application of a batch until the syncer has no work left. Blind
-	// writes are collected in the meantime, so that one batch contains them all. Entries that hold latches are urgent,
-	// because other writers wait for them to be applied.
+	// unfinished is true, in Synced mode, from the application of a batch until the syncer has no more work. During
+	// this time, the applier collects blind writes for the next batch. urgent is true if the queue contains an entry
+	// that holds latches, because other writers wait for this entry.
 	unfinished, urgent bool
 
 	wake, sync      chan struct{}
 	stop            chan struct{} // ends pauses
-	applier, syncer chan struct{} // closed when they have ended
+	applier, syncer chan struct{} // closed when the goroutine has ended
 
-	// unsynced is nil in Periodic mode, in which readers see writes that a crash may undo.
+	// unsynced is nil in Periodic mode, because readers may then see writes that a crash can undo.
 	unsynced *unsynced
 	one      [1][]byte
 	results  []any
 }
 
-// proposal is an entry to be applied, or a waiter that is notified when a batch is durable. In the latter case, replica
-// is nil, and Index is the number of the batch.
+// proposal is either an entry to apply or a waiter for a durable batch. For a waiter, replica is nil and Index is the
+// number of the batch.
 type proposal struct {
 	replica *Replica
 	entry   []byte
@@ -78,8 +77,8 @@ type proposal struct {
 }
 
 const (
-	// queueBytesMax is the approximate maximum size of the entries that wait for the applier, and batchBytesMax is the
-	// approximate maximum size of the entries of one batch.
+	// queueBytesMax is the approximate maximum size of all entries in the queue. batchBytesMax is the approximate
+	// maximum size of the entries in one batch.
 	queueBytesMax = 64 << 20
 	batchBytesMax = 1 << 20
 )
@@ -98,7 +97,7 @@ func newCommitter(h *Host) *committer {
 	return c
 }
 
-// propose queues an entry or rejects it. Each success leads to one call of its waiter.
+// propose queues an entry or returns an error. After a success, the committer calls the waiter of the entry once.
 func (c *committer) propose(p proposal) error {
 	if err := c.failed(); err != nil {
 		return err
@@ -127,7 +126,7 @@ func (c *committer) propose(p proposal) error {
 	return nil
 }
 
-// unlock releases mu, and wakes the applier if it sleeps and there is a batch to apply.
+// unlock releases mu. It wakes the applier if the applier is asleep and a batch is ready.
 func (c *committer) unlock() {
 	wake := c.idle && c.ready()
 	if wake {
@@ -139,7 +138,7 @@ func (c *committer) unlock() {
 	}
 }
 
-// ready reports whether the next batch should be applied now. The caller must hold mu.
+// ready reports whether the applier should apply the next batch now. The caller must hold mu.
 func (c *committer) ready() bool { return len(c.queue) > 0 && (!c.unfinished || c.urgent || c.closed) }
 
 func poke(c chan struct{}) {
@@ -149,7 +148,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// failed returns the reason why entries are rejected, or nil.
+// failed returns the reason why the committer rejects entries, or nil.
 func (c *committer) failed() error {
 	if p := c.failure.Load(); p != nil {
 		return *p
@@ -157,7 +156,7 @@ func (c *committer) failed() error {
 	return nil
 }
 
-// fail stops the committer permanently. The first cause is kept.
+// fail stops the committer permanently. It stores only the first cause.
 func (c *committer) fail(cause error) error {
 	err := fmt.Errorf("%w: %w", ErrStopped, cause)
 	c.failure.CompareAndSwap(nil, &err)
@@ -185,7 +184,7 @@ func (c *committer) apply() {
 	}
 }
 
-// queueKept is the maximum number of proposals for which a list keeps its memory.
+// queueKept is the maximum capacity of a proposal list whose memory is reused.
 const queueKept = 16 << 10
 
 // batchLen returns the number of entries in the next batch.
@@ -200,7 +199,7 @@ func batchLen(ps []proposal) int {
 	return len(ps)
 }
 
-// awaitProposals waits for proposals. It returns nil if the committer is closed and nothing is left.
+// awaitProposals waits for proposals. It returns nil if the committer is closed and the queue is empty.
 func (c *committer) awaitProposals(spare []proposal) []proposal {
 	for {
 		c.mu.Lock()
@@ -214,7 +213,7 @@ func (c *committer) awaitProposals(spare []proposal) []proposal {
 			return nil
 		}
 		<-c.wake
-		runtime.Gosched() // goroutines that are about to propose make the batch larger
+		runtime.Gosched() // let other goroutines add proposals to the batch
 	}
 	ps := c.queue
 	c.queue, c.bytes, c.urgent = spare, 0, false
@@ -222,7 +221,7 @@ func (c *committer) awaitProposals(spare []proposal) []proposal {
 	return ps
 }
 
-// commit applies entries as one batch of the store.
+// commit applies entries in one batch of the store.
 func (c *committer) commit(ps []proposal) {
 	err := c.failed()
 	number := c.begun.Add(1)
@@ -236,7 +235,7 @@ func (c *committer) commit(ps []proposal) {
 			ps[i].waiter.Done(raftgroup.Outcome{Err: err})
 		}
 		c.waiting.Add(-int64(len(ps)))
-		poke(c.sync) // waiting readers are notified, too
+		poke(c.sync) // the syncer also notifies waiting readers
 		return
 	}
 	c.committed.Store(number)
@@ -272,7 +271,7 @@ func (c *committer) applyAll(ps []proposal, number uint64) error {
 	for i := range ps {
 		p := &ps[i]
 		if p.replica == nil {
-			continue // it only waits until everything before it is applied
+			continue // this proposal is only a waiter
 		}
 		r := p.replica
 		o := &p.outcome
@@ -307,7 +306,6 @@ func replicaInitOf(meta *keys.Meta) replicaInit {
 	return b
 }
 
-// initialReplicas implements sequencers. All partitions of the topology are on this node.
 func (c *committer) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 	for _, p := range ps {
 		var set *topology.ReplicaSet
@@ -326,10 +324,10 @@ func (c *committer) open([]replicaInit) error { return c.failed() }
 // openChild implements sequencers.
 func (c *committer) openChild(*replicaInit, topology.NodeID) {}
 
-// discard implements sequencers. Queued entries find that the replica is dead.
+// discard implements sequencers. Later entries of the replica are rejected because the replica is dead.
 func (c *committer) discard(r *Replica) { c.host.retired.Delete(r.id) }
 
-// stopSequencers implements sequencers. Entries in progress are applied when it returns.
+// stopSequencers implements sequencers. When it returns, all entries in progress have been applied.
 func (c *committer) stopSequencers([]*Replica) (finish func() error, err error) {
 	done := make(outcomeWaiter, 1)
 	if err := c.propose(proposal{waiter: done}); err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// ConditionalWrite evaluates c on the current rows when its turn has come, and applies its mutation if all conditions
-// hold. It completes done, or returns an error, like Write. Conditional writes to one logical partition are evaluated
-// in order of arrival, and no write to that partition comes between the read and the write. ConditionalWrite keeps no
-// reference to c after it returns. It waits for its turn.
+// ConditionalWrite evaluates c on the current rows, and applies the mutation of c if all conditions hold. It completes
+// done or returns an error, like Write. Conditional writes to one logical partition are evaluated in order of arrival.
+// No other write to this partition is applied between the evaluation and the write. ConditionalWrite retains no
+// reference to c.
 //
-// The latch is held until the entry is applied, so the next conditional write to the key sees its result. It is taken
-// before earlier blind writes are applied, so ConditionalWrite waits for earlier blind writes. A failed condition
-// writes nothing. It is reported when the rows that were read are confirmed (P10).
+// ConditionalWrite holds the latch until the entry is applied, so the next conditional write to the key sees the
+// result. After it has acquired the latch, it waits for pending blind writes. If a condition does not hold,
+// ConditionalWrite writes no data and reports the result after the rows have been confirmed (P10).
 func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	if err := r.requests.begin(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 		return r.wrongRange()
 	}
 	if _, err := r.evaluating(); err != nil {
-		return err // before it waits
+		return err // return before waiting
 	}
 	if err := r.throughput.admitWrite(m); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 		return err
 	}
 	w := conditionalWrite{replica: r, c: c, program: program, done: done, latch: held}
-	defer func() { // also if the program panics
+	defer func() { // this also runs after a panic
 		if !w.left {
 			r.host.latches.leave(held)
 		}
@@ -59,14 +59,14 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 type conditionalWrite struct {
 	replica *Replica
 	c       *command.Conditional
-	program Program // of a transaction
+	program Program // program of a transaction, or nil
 	done    command.Completion
 	latch   heldLatch
-	// left is set once the latch has been released, or will be released when an entry is applied.
+	// left is set when the latch has been released or will be released by an applied entry.
 	left bool
 }
 
-// run evaluates the write under its latch and proposes its mutation.
+// run evaluates the write under its latch and proposes the mutation.
 func (w *conditionalWrite) run(ctx context.Context) error {
 	r, c, latch, done := w.replica, w.c, w.latch, w.done
 	m := &c.Mutation
@@ -89,17 +89,17 @@ func (w *conditionalWrite) run(ctx context.Context) error {
 	}
 	if v.whole == nil {
 		if err := r.accepts(m); err != nil {
-			return err // the key moved to a child and may have been written there before this read
+			return err // a child may have written the key before this read
 		}
 		table, tok := m.Table, m.Token
 		w.left = true
-		r.host.latches.leave(latch) // the latch refers to m's key, which the caller may reuse once done is called
+		r.host.latches.leave(latch) // leave before done, because the caller may then reuse the key of m
 		return r.refused(r.seq.confirmAsync(t, table, tok, func(err error) {
 			if err != nil {
 				done.Done(command.Failed(err))
 				return
 			}
-			done.Done(command.Decided(d, r.visible.Load())) // the write may have been applied before
+			done.Done(command.Decided(d, r.visible.Load())) // an earlier attempt may have been applied
 		}))
 	}
 	latch.keepKey()
@@ -113,13 +113,14 @@ func (w *conditionalWrite) run(ctx context.Context) error {
 	if err := w.propose(t.term, &v); err != nil {
 		return err
 	}
-	if applied { // done may have been called: d and m must not be used any longer
+	if applied { // d and m must not be used after done
 		r.load.recordWrite(v.whole.Principal, usage.Applied, v.price, v.written, v.whole.Token)
 	}
 	return nil
 }
 
-// propose proposes the mutation of a conditional write whose conditions hold. Applying the entry releases the latch.
+// propose proposes the mutation of a conditional write whose conditions hold. The latch is released when the entry is
+// applied.
 func (w *conditionalWrite) propose(term uint64, v *evaluation) error {
 	r, latch := w.replica, w.latch
 	latch.stripe.mu.Lock()
@@ -133,7 +134,7 @@ func (w *conditionalWrite) propose(term uint64, v *evaluation) error {
 	defer r.stamping.Unlock()
 	stamp := r.stamps.next(r.host.stampTime(v.whole.Timestamp))
 	if stamp, d.Timestamp = r.stamps.over(stamp, v.above); v.log != nil {
-		d.Timestamp = v.stamp // its operands and the row images have this timestamp
+		d.Timestamp = v.stamp // operands and row images have this timestamp
 	}
 	entry := command.AddWriteAt(command.BeginWrite(nil, r.state.Load().epoch, 1, v.result), v.whole, stamp, d.Timestamp)
 	p := &latchedProposal{replica: r, latches: []heldLatch{latch}, done: func(o raftgroup.Outcome) {
@@ -143,7 +144,7 @@ func (w *conditionalWrite) propose(term uint64, v *evaluation) error {
 		}
 		done.Done(command.Decided(d, o.Index))
 	}}
-	w.left = true // from here on, a panic may occur after the proposal
+	w.left = true // a later panic may occur after the proposal
 	if err := r.seq.propose(term, entry, p); err != nil {
 		w.left = false
 		return r.refused(err)
@@ -151,28 +152,28 @@ func (w *conditionalWrite) propose(term uint64, v *evaluation) error {
 	return nil
 }
 
-// evaluation is the outcome of evaluating a conditional write: the result, and the mutation to apply, or nil if none
-// exists.
+// evaluation is the outcome of evaluating a conditional write. It consists of the result and the mutation to apply,
+// which may be nil.
 type evaluation struct {
 	cas   *command.CASResult
 	whole *command.Mutation
-	// result is the dedupe record to store with the mutation, in which brief replaces the result of the program.
-	// fromRecord reports whether the outcome comes from such a record.
+	// result is the dedupe record to store with the mutation. In this record, brief replaces the result of the program.
+	// fromRecord reports whether the outcome comes from a dedupe record.
 	result     []byte
 	brief      []byte
 	fromRecord bool
-	// above is the highest timestamp of the data that whole must supersede.
+	// above is the highest timestamp that whole must supersede.
 	above int64
-	// log describes how changes are logged, or is nil if they are not logged. If changes are logged, stamp is the
-	// timestamp of the operands.
+	// log describes how changes are logged. It is nil if changes are not logged. Otherwise, stamp is the timestamp of
+	// the operands.
 	log   *command.ChangeLog
 	stamp int64
-	// price is the cost of whole. bytes is its logical size.
+	// price is the cost of whole, and bytes is the logical size of whole.
 	price   ru.Units
 	written int64
 }
 
-// evaluate reads the rows and checks the conditions, or runs the program of a transaction, under the latch.
+// evaluate reads the rows and checks the conditions under the latch. For a transaction, it runs the program instead.
 func (w *conditionalWrite) evaluate(ctx context.Context) (v evaluation, err error) {
 	r, c := w.replica, w.c
 	m := &c.Mutation
@@ -226,7 +227,7 @@ func (w *conditionalWrite) evaluate(ctx context.Context) (v evaluation, err erro
 	return v, err
 }
 
-// checkMaxCharge rejects a conditional write that costs more than its client allows.
+// checkMaxCharge rejects a conditional write whose cost exceeds the client's limit.
 func checkMaxCharge(c *command.Conditional, price ru.Units) error {
 	if c.MaxCharge > 0 && int64(price) > c.MaxCharge {
 		return ru.Exceeded(price, ru.Units(c.MaxCharge))
@@ -234,8 +235,8 @@ func checkMaxCharge(c *command.Conditional, price ru.Units) error {
 	return nil
 }
 
-// apply completes the evaluation of a conditional write whose conditions hold. Updates are resolved to Unstamped
-// operands, which get their timestamp together with the other operands.
+// apply completes the evaluation of a conditional write whose conditions hold. It resolves updates to Unstamped
+// operands.
 func (v *evaluation) apply(c *command.Conditional, once bool) error {
 	ops, err := command.Resolve(slices.Clip(c.Mutation.Ops), c, v.cas.Found, row.Unstamped)
 	if err != nil {
@@ -246,7 +247,8 @@ func (v *evaluation) apply(c *command.Conditional, once bool) error {
 	return nil
 }
 
-// write sets the mutation of the evaluation. With once, the result is stored next to the rows, to be returned again.
+// write sets the mutation of the evaluation. If once is true, the result is stored next to the rows so that a retry
+// returns the same result.
 func (v *evaluation) write(c *command.Conditional, ops []command.Op, once bool) {
 	whole := c.Mutation
 	whole.Ops = ops
@@ -260,13 +262,11 @@ func (v *evaluation) write(c *command.Conditional, ops []command.Op, once bool) 
 	}
 }
 
-// keptDecisionMax bounds the size, in bytes, of a result stored by keepResult: a result that writes nothing may contain
-// rows.
+// keptDecisionMax is the maximum size, in bytes, of a result that keepResult stores.
 const keptDecisionMax = 1 << 20
 
-// keepResult stores a result that writes nothing next to the rows. An earlier attempt may still arrive. The attempt
-// would be evaluated again, on other rows, and might write rows although its client received the response that nothing
-// was written.
+// keepResult stores the result of a conditional write whose conditions do not hold. Without this record, a delayed
+// earlier attempt could write rows although its client has been notified that the conditions do not hold.
 func (v *evaluation) keepResult(c *command.Conditional) error {
 	brief := *v.cas
 	brief.Result = v.brief
@@ -283,8 +283,8 @@ func (v *evaluation) keepResult(c *command.Conditional) error {
 // readFunc reads rows under a latch.
 type readFunc func(ctx context.Context, q *command.Read, v command.Visitor) error
 
-// findRows reads the rows that a conditional write refers to and returns the cost: a point read for each row, whether
-// or not it exists.
+// findRows reads the rows that a conditional write refers to. It returns the cost, which is a point read for each
+// existing or missing row.
 func findRows(ctx context.Context, c *command.Conditional, read readFunc) (*rowCollector, ru.Units, error) {
 	f := &rowCollector{refs: c.Rows, found: make([]*row.Row, len(c.Rows)), serial: len(c.Conditions) > 0}
 	if len(c.Rows) > 0 {
@@ -295,7 +295,7 @@ func findRows(ctx context.Context, c *command.Conditional, read readFunc) (*rowC
 	return f, f.price + ru.Units(int64(len(c.Rows))-f.rows)*ru.Point(0, f.serial), nil
 }
 
-// dedupeResult returns the result of a command that was applied before, from its dedupe record.
+// dedupeResult returns the stored result of a command from its dedupe record, or nil if no record exists.
 func dedupeResult(store Store, m *command.Mutation) (*command.CASResult, error) {
 	result, err := store.Dedupe(m.Table, m.Token, m.Key, m.Dedupe)
 	if result == nil || err != nil {
@@ -315,12 +315,12 @@ type rowCollector struct {
 	key         int
 	rowsAsked   bool
 	rows, bytes int64
-	// price is the cost of the rows found. With serial, it is computed at the price for conditions.
+	// price is the cost of the rows found. If serial is true, the price of a serial read applies.
 	price  ru.Units
 	serial bool
 }
 
-// read returns the command that visits the rows of a conditional write.
+// read returns the command that reads the rows of a conditional write.
 func (f *rowCollector) read(c *command.Conditional) *command.Read {
 	m := &c.Mutation
 	q := &command.Read{Table: m.Table, Key: m.Key, Token: m.Token, Now: c.Now, Dropped: c.Dropped}
@@ -332,7 +332,7 @@ func (f *rowCollector) read(c *command.Conditional) *command.Read {
 			q.Statics = true
 			continue
 		}
-		// No full clustering key is a prefix of another clustering key, so this interval contains at most one row.
+		// This interval contains at most one row, because no full clustering key is a prefix of another clustering key.
 		k := c.Rows[i].Clustering
 		q.Slices = append(q.Slices, command.Slice{Start: k, End: append(k[:len(k):len(k)], 0)})
 	}

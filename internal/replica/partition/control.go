@@ -12,15 +12,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Control proposes the log entries of a partition other than the writes of clients: splits, merges, sweeps,
-// truncations, schema revisions, and feature levels. Only the leader's replica can propose them.
+// Control proposes log entries for splits, merges, sweeps, truncations, schema revisions, and feature levels of a
+// partition. Only the leader can propose entries.
 type Control struct{ replica *Replica }
 
 // Control returns the control of the partition.
 func (r *Replica) Control() Control { return Control{r} }
 
-// proposeAndWait proposes an entry that needs no latch, and waits until it is applied. A rejection by the log is
-// returned as an error. If the entry has no epoch, it gets the current epoch of the partition.
+// proposeAndWait proposes an entry that needs no latch, and waits until the entry is applied. It returns an error if
+// the log rejects the entry. If the entry has no epoch, proposeAndWait sets the current epoch of the partition.
 func (c Control) proposeAndWait(ctx context.Context, e *command.Entry) (raftgroup.Outcome, error) {
 	r := c.replica
 	if err := r.requests.begin(); err != nil {
@@ -45,8 +45,8 @@ func (c Control) proposeAndWait(ctx context.Context, e *command.Entry) (raftgrou
 	return o, r.ended(o)
 }
 
-// proposeEntry proposes an entry whose outcome completes done. release, if not nil, is called at the same time. If
-// proposeEntry returns an error, the caller must call release. The epoch is set as in proposeAndWait.
+// proposeEntry proposes an entry whose outcome completes done. If release is not nil, it is called at the same time. If
+// proposeEntry returns an error, the caller must call release. proposeEntry sets the epoch like proposeAndWait.
 func (c Control) proposeEntry(e *command.Entry, done command.Completion, release func()) error {
 	r := c.replica
 	term, err := r.evaluating()
@@ -64,7 +64,7 @@ func (c Control) proposeEntry(e *command.Entry, done command.Completion, release
 }
 
 // Sweep removes data that no reader can see. It completes done or returns an error, like Write. It needs no latch,
-// because it does not change what readers see. SweepLatched must be used for a table with a change log.
+// because it does not change visible data. For a table with a change log, the caller must use SweepLatched instead.
 func (c Control) Sweep(s *command.Sweep, done command.Completion) error {
 	r := c.replica
 	if err := r.requests.begin(); err != nil {
@@ -77,9 +77,9 @@ func (c Control) Sweep(s *command.Sweep, done command.Completion) error {
 	return c.proposeEntry(&command.Entry{Kind: command.EntrySweep, Sweep: *s}, done, nil)
 }
 
-// SweepLatched is Sweep for a table with a change log: it latches all keys until it is applied. A deletion that is
-// about to be swept may have hidden a write with an older timestamp when the images of that write were created. If the
-// write is applied after the sweep, nothing hides it, and the row would change without an entry in the change log.
+// SweepLatched executes Sweep for a table with a change log. It latches all keys until the sweep is applied. Without
+// the latches, the sweep could remove a deletion that hides a write whose images have already been created. This write
+// would then change the row without a change log entry.
 func (c Control) SweepLatched(ctx context.Context, s *command.Sweep, done command.Completion) error {
 	r := c.replica
 	if err := r.requests.begin(); err != nil {
@@ -103,17 +103,16 @@ func (c Control) SweepLatched(ctx context.Context, s *command.Sweep, done comman
 
 // Truncation describes the data that a TRUNCATE removes.
 type Truncation struct {
-	// Indexes holds the indexes of the table whose entries are also removed.
+	// Indexes holds the indexes whose entries are also removed.
 	Indexes []uint32
-	// Attempt, if not nil, contains the dedupe ID of the truncation and the kind of this attempt (Retried, Sent,
-	// Known). A truncation is applied once: a late attempt would remove rows that have been written since the first
-	// attempt.
+	// Attempt contains the dedupe ID of the truncation and describes this attempt (Retried, Sent, Known). It may be
+	// nil. The dedupe ID prevents a late attempt from removing rows that were written after the first attempt.
 	Attempt *command.Mutation
 }
 
-// Truncate removes all rows, and their entries in the given indexes, and completes done or returns an error, like
-// Write. It returns *WrongRange unless the replica has extent x. All keys are latched until it is applied, because
-// conditional writes must not read rows before the truncation and write after it. The log orders blind writes.
+// Truncate removes all rows and their entries in the given indexes. It completes done or returns an error, like Write.
+// It returns *WrongRange unless the replica has extent x. All keys are latched until the truncation is applied, because
+// a conditional write must not read before the truncation and write after it.
 func (r *Replica) Truncate(ctx context.Context, x Extent, t Truncation, done command.Completion) error {
 	c := r.Control()
 	if err := r.requests.begin(); err != nil {
@@ -180,12 +179,12 @@ func (c Control) latchAll(ctx context.Context) (release func(), err error) {
 	return release, nil
 }
 
-// Require makes the partition reject mutations planned for an older revision of the schema, with ErrStaleSchema. When
-// it returns, all previously accepted mutations have been applied. Only the leader can do this, and only if it has
-// extent x.
+// Require makes the partition reject mutations that were planned for a schema revision older than revision, with
+// ErrStaleSchema. When Require returns, all previously accepted mutations have been applied. It returns an error unless
+// this replica leads and has extent x.
 //
-// The leader rejects such mutations immediately, before they are proposed, and proposes the requirement after the
-// mutations that it has accepted. The log therefore rejects a write only after a change of leaders.
+// The leader immediately stops proposing older mutations and then proposes the requirement. The log therefore rejects a
+// mutation only after a leader change.
 func (r *Replica) Require(ctx context.Context, x Extent, revision uint64) error {
 	if _, err := r.evaluating(); err != nil {
 		return err
@@ -200,9 +199,9 @@ func (r *Replica) Require(ctx context.Context, x Extent, revision uint64) error 
 	return err
 }
 
-// RaiseLevel raises the feature level of the partition with an entry in its log. Only the leader can do this. Every
-// node with a replica must support the level: a node that does not support the level stops when it applies the entry,
-// before it writes anything.
+// RaiseLevel raises the feature level of the partition with an entry in its log. It returns an error if this replica
+// does not lead. Every node with a replica must support the level, because a node without support stops when it applies
+// the entry.
 func (c Control) RaiseLevel(ctx context.Context, level feature.Level) error {
 	_, err := c.proposeAndWait(ctx, &command.Entry{Kind: command.EntryFeature, Level: level})
 	return err
@@ -222,7 +221,7 @@ func holdsAll(r *Replica, s *command.Sweep) bool {
 	return true
 }
 
-// positionOf returns the ring position of the key of a row or an index entry.
+// positionOf returns the ring position of a row or an index entry.
 func positionOf(key []byte) (keys.Position, bool) {
 	if p, ok := keys.Parse(key); ok {
 		return p.Position(), true

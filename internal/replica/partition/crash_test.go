@@ -26,9 +26,9 @@ func openStored(t *testing.T, fs vfs.FS, o Options) (*Host, *storage.Store) {
 	return open(t, Stored{s}, 4, o), s
 }
 
-// TestPowerFailure checks that writes that were acknowledged or read in Synced mode survive a power failure at any
-// time, on the real store. Additions to counters must be neither lost nor counted twice, and a batch must be applied
-// completely or not at all.
+// TestPowerFailure checks, on the real store, that acknowledged writes and writes returned by reads in Synced mode
+// survive a power failure at any time. Additions to counters must be neither lost nor counted twice, and a batch must
+// be applied completely or not at all.
 func TestPowerFailure(t *testing.T) {
 	const seed = 7
 	fs := vfs.NewCrashableMem()
@@ -88,7 +88,7 @@ func TestPowerFailure(t *testing.T) {
 			batches.Store(n)
 		}
 	})
-	var seen atomic.Int64 // the highest value seen by a reader
+	var seen atomic.Int64 // highest value that a reader has seen
 	wg.Go(func() {
 		for {
 			select {
@@ -141,7 +141,7 @@ func TestPowerFailure(t *testing.T) {
 	}
 }
 
-// TestStored checks that metas, dedupe records, and sweeps have the same effect in the real store as in the fake store.
+// TestStored checks that metas, dedupe records, and sweeps have the same effect in the real store and the fake store.
 func TestStored(t *testing.T) {
 	fs := vfs.NewMem()
 	h, s := openStored(t, fs, Options{})

@@ -12,19 +12,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// replicaInit describes a replica that is about to be opened.
+// replicaInit describes a replica to open.
 type replicaInit struct {
 	id      topology.PartitionID
 	replica topology.ReplicaID
-	// meta is nil for a replica that waits for its first snapshot.
+	// meta is nil if the replica waits for its first snapshot.
 	meta *keys.Meta
 	// leads makes the replica campaign immediately. listed reports whether the replica is in the node's registry.
 	leads, listed bool
 }
 
-// initialMeta returns the first meta of a partition whose replicas form a set, which is nil for a partition without
-// replica sets. Its feature level comes from the topology, so it is the same on
-// all replicas. On a single node, where the topology has none, it is the level of the directory.
+// initialMeta returns the first meta of a partition. set is the replica set of the partition, or nil. The feature level
+// comes from the topology, so all replicas have the same level. If the topology contains no level, the feature level is
+// alone.
 func initialMeta(p *topology.Partition, set *topology.ReplicaSet, alone feature.Level) keys.Meta {
 	m := keys.NewMeta(uint64(p.ID), p.Span.Keys(p.Table))
 	m.Epoch, m.Feature = p.Epoch, p.Level
@@ -45,9 +45,9 @@ func initialMeta(p *topology.Partition, set *topology.ReplicaSet, alone feature.
 	return m
 }
 
-// Create durably creates the replicas of new partitions that the topology places on this node, in one step. Existing
-// replicas are not changed, so it can be repeated after a crash. The voters in the stored meta are the partition's
-// members in the region of this node.
+// Create durably creates, in one step, the replicas of new partitions that the topology places on this node. It does
+// not change existing replicas, so the caller can repeat it after a crash. The voters in the stored meta are the
+// partition's members in the region of this node.
 func (h *Host) Create(ps ...*topology.Partition) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,8 +63,8 @@ func (h *Host) Create(ps ...*topology.Partition) error {
 	return h.createReplicas(h.seqs.initialReplicas(missing))
 }
 
-// Join durably creates an empty replica that waits for its first snapshot. The leader sends a snapshot when it adds the
-// replica to its configuration. An existing replica is not changed.
+// Join durably creates an empty replica that waits for its first snapshot. The leader sends the snapshot when it adds
+// the replica to its configuration. Join does not change an existing replica.
 func (h *Host) Join(id topology.PartitionID, replica topology.ReplicaID) error {
 	if h.ReplicaSets() == nil {
 		return errNoReplicaSet
@@ -101,7 +101,7 @@ func (h *Host) createReplicas(list []replicaInit) error {
 	return nil
 }
 
-// storeReplicas stores new replicas and publishes them: entries are applied as soon as a sequencer is open.
+// storeReplicas stores new replicas and adds them to the map of replicas. The caller must then open their sequencers.
 func (h *Host) storeReplicas(list []replicaInit) error {
 	h.listing.Lock()
 	defer h.listing.Unlock()
@@ -151,8 +151,8 @@ func ofTables(replicas map[topology.PartitionID]*Replica, tables map[uint32]bool
 	return out
 }
 
-// Drop durably removes replicas with all of their data, except index entries, which are removed with their indexes.
-// Requests in progress complete first; later requests get ErrClosed.
+// Drop durably removes replicas and their data, except index entries. It waits for requests in progress. Later requests
+// get ErrClosed.
 func (h *Host) Drop(ids ...topology.PartitionID) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,8 +176,7 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 		return err
 	}
 	h.listing.Lock()
-	// The rows of a dead replica belong to another partition. A child that has split off from a replica until now
-	// stays.
+	// The rows of a dead replica belong to another partition and must remain. The child of a recent split also remains.
 	gone = slices.DeleteFunc(gone, func(r *Replica) bool { return r.dead.Load() })
 	stay := h.clone()
 	for _, r := range gone {
@@ -191,7 +190,7 @@ func (h *Host) Drop(ids ...topology.PartitionID) error {
 	return finish()
 }
 
-// removeState removes the data of replicas, with their metas and registry records, in one batch.
+// removeState removes the data, the metas, and the registry records of replicas in one batch.
 func (h *Host) removeState(gone []*Replica, stay map[topology.PartitionID]*Replica) error {
 	b := h.store.NewBatch()
 	defer b.Close()
@@ -205,9 +204,9 @@ func (h *Host) removeState(gone []*Replica, stay map[topology.PartitionID]*Repli
 	return errors.Join(b.CommitLogged(), h.store.Sync())
 }
 
-// spansOf returns the spans to remove with replicas. If no replica of a table remains, the whole table is removed in
-// one step. The table is not removed while a replica waits for its first snapshot, because it may belong to any table,
-// and its rows may arrive before its table is known.
+// spansOf returns the spans to remove with replicas. If no replica of a table remains, spansOf returns the whole table
+// as one span. It does not do this while a replica waits for its first snapshot, because this replica may belong to the
+// table.
 func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Span {
 	kept, whole := map[uint32]bool{}, map[uint32]bool{}
 	for _, r := range stay {
@@ -217,7 +216,7 @@ func spansOf(gone []*Replica, stay map[topology.PartitionID]*Replica) []keys.Spa
 	var out []keys.Span
 	for _, r := range gone {
 		switch table := r.Table(); {
-		case table == 0: // it never had a state
+		case table == 0: // the replica has never had a state
 		case kept[table], waiting:
 			out = append(out, r.state.Load().keys)
 		case !whole[table]:

@@ -40,8 +40,7 @@ func sweepDedupe(t *testing.T, r *Replica, m *command.Mutation) {
 }
 
 // TestLateConditional checks that a conditional write that arrives after its dedupe record may have been swept is
-// rejected. This applies to every attempt. The sender's machine may have been suspended, so the sender does not know
-// the age of the write.
+// rejected. The check applies to every attempt, because a suspended sender does not know the age of the write.
 func TestLateConditional(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})
@@ -78,7 +77,7 @@ func TestLateConditional(t *testing.T) {
 	}
 }
 
-// TestLateBatch is like TestLateConditional, for a batch with updates in one physical partition.
+// TestLateBatch checks the property of TestLateConditional for a batch with updates in one physical partition.
 func TestLateBatch(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})
@@ -93,9 +92,9 @@ func TestLateBatch(t *testing.T) {
 	}
 }
 
-// TestOldPart checks an atomic batch's part that is older than the minimum lifetime of dedupe records. It must be
-// evaluated only if the batch is still recorded. In that case, its dedupe record is kept, so a part without a record
-// was not applied. If the batch is not recorded, the part was applied.
+// TestOldPart checks an atomic batch's part that is older than the minimum lifetime of dedupe records. The part must be
+// evaluated only if the batch is still recorded. The dedupe records of a recorded batch are kept, so a part without a
+// dedupe record has not been applied.
 func TestOldPart(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	h := open(t, newStore(t), 1, Options{Durability: Synced, Clock: testClock(func() time.Time { return now })})
@@ -137,8 +136,8 @@ func TestOldPart(t *testing.T) {
 	}
 }
 
-// TestRepeatedListUpdate checks a batch whose response was lost and that cannot be evaluated on the rows it has
-// written. The response to the retry must come from the batch's dedupe record.
+// TestRepeatedListUpdate checks the retry of a batch that cannot be evaluated on the rows that it has written. The
+// response must come from the batch's dedupe record.
 func TestRepeatedListUpdate(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// dedupeSet is a set of dedupe IDs. Every replica adds every write to one, so it is optimized for this: it has one
-// table of numbers per coordinator. Because the number of coordinators is small, this costs a fifth of a map of IDs.
+// dedupeSet is a set of dedupe IDs. It is optimized for adding IDs, because a replica adds the ID of every write. It
+// has a table of numbers for each coordinator. The set costs a fifth of a map of IDs.
 type dedupeSet struct {
 	of []numberSet
 	n  int
@@ -18,10 +18,9 @@ type dedupeSet struct {
 	room int
 }
 
-// len returns the number of IDs in the set.
 func (r *dedupeSet) len() int { return r.n }
 
-// most returns the largest number of IDs of one coordinator.
+// most returns the maximum number of IDs of a single coordinator.
 func (r *dedupeSet) most() (most int) {
 	for i := range r.of {
 		most = max(most, r.of[i].n)
@@ -75,13 +74,13 @@ func (r *dedupeSet) add(id command.DedupeID) {
 	}
 }
 
-// numberSet is a set of the numbers of one coordinator. It is an open-addressed table whose size is a power of two and
-// that is at most three quarters full. Eight consecutive numbers share a cache line.
+// numberSet is a set of the numbers of one coordinator. It is an open-addressed hash table whose size is a power of
+// two. The table is up to three quarters full. Eight consecutive numbers share a cache line.
 type numberSet struct {
 	coordinator [16]byte
 	// top is the highest number in the set.
 	top uint64
-	// table contains 0 in unused slots. zero reports whether 0 is in the set.
+	// table contains 0 in unused slots. zero reports whether the set contains the number 0.
 	table []uint64
 	zero  bool
 	n     int
@@ -90,7 +89,8 @@ type numberSet struct {
 // numbersLeast is the minimum capacity of a table.
 const numbersLeast = 16
 
-// slot returns the index of the number in the table, or the index at which to insert it.
+// slot returns the index of a number in the table. If the number is not in the table, slot returns the index at which
+// to insert the number.
 func (s *numberSet) slot(number uint64) int {
 	const spread = 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	mask := uint64(len(s.table) - 1)
@@ -108,7 +108,7 @@ func (s *numberSet) has(number uint64) bool {
 	return number <= s.top && s.table[s.slot(number)] == number
 }
 
-// add adds a number and reports whether it was new.
+// add adds a number and reports whether the number is new.
 func (s *numberSet) add(number uint64) bool {
 	if number == 0 {
 		added := !s.zero

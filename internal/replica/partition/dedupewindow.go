@@ -16,42 +16,43 @@ import (
 )
 
 const (
-	// rememberFor is the minimum time for which the IDs of applied writes are remembered. rememberMax is the maximum
-	// number of IDs, in two generations.
+	// rememberFor is the minimum time for which the window contains the IDs of applied writes. rememberMax is the
+	// maximum number of IDs in both generations together.
 	rememberFor = 5 * time.Second
 	rememberMax = 256 << 10
-	// coordinatorsMax bounds the coordinators for which the highest forgotten number is kept.
+	// coordinatorsMax is the maximum number of coordinators in the field forgotten.
 	coordinatorsMax = 1 << 10
 )
 
-// dedupeWindow ensures that plain writes are applied once. It remembers the IDs of writes that were applied by this
-// replica, and of writes that this leader has in progress. All replicas apply the same writes, so a new leader
-// remembers the same IDs as the old one. The window is in memory only. It starts empty when the replica is opened and
-// when a snapshot is installed.
+// dedupeWindow ensures that plain writes are applied only once. It contains the IDs of the writes that this replica has
+// applied and of the writes that this leader has in progress. All replicas apply the same writes, so a new leader knows
+// the IDs of the previous leader's writes. The window exists only in memory. It is empty after the replica is opened or
+// a snapshot is installed.
 //
-// A coordinator numbers its commands in order. Invariant: the ID of every write applied by this replica since the
-// window started is remembered, or its number is at most the highest forgotten number of its coordinator. An ID for
-// which neither holds has not been applied since then, regardless of the clocks. Clocks only decide when IDs are
-// forgotten. Forgetting an ID too early causes ErrUncertain at worst.
+// A coordinator numbers its commands in ascending order. Invariant: For every write that this replica has applied since
+// the start of the window, the window contains the write's ID, or the ID's number does not exceed the coordinator's
+// highest forgotten number. Any other ID has not been applied since the start of the window. Clocks determine only when
+// IDs are forgotten. Forgetting an ID too early can only cause ErrUncertain.
 //
-// The start of the window is expressed as a value of Host.DedupeEpoch, which nodes exchange. Suppose that a sender knew
-// an epoch not older than the start of the window, and made its first attempt after that. Then the write cannot have
-// been applied before the window started. This also matters for first attempts: a delayed first attempt may arrive
-// after a later attempt was applied by another leader and forgotten here.
+// Nodes exchange the start of the window as a value of Host.DedupeEpoch. If a sender knew an epoch at or after the
+// start of the window before its first attempt, the write cannot have been applied before the start of the window. The
+// check also applies to first attempts. A delayed first attempt may arrive after another leader has applied a later
+// attempt whose ID this replica has forgotten.
 type dedupeWindow struct {
 	mu sync.Mutex
-	// young and old hold the IDs of applied writes; the IDs in old are from before youngSince.
+	// young and old hold the IDs of applied writes. The IDs in old were added before youngSince.
 	young, old dedupeSet
 	youngSince raftgroup.Instant
 	// forgotten holds the highest forgotten number of each coordinator.
 	forgotten map[[16]byte]uint64
-	// epoch is Host.dedupeEpoch. since is its value at the start of the window, or 0 if nothing was applied before.
+	// epoch is Host.dedupeEpoch. since is the epoch at the start of the window, or 0 if no write was applied before the
+	// start of the window.
 	epoch      *atomic.Uint64
 	since      uint64
 	inProgress map[command.DedupeID]struct{}
 }
 
-// epochSpan is the maximum difference between values of Host.DedupeEpoch of one process.
+// epochSpan is the maximum difference between two values of Host.DedupeEpoch in one process.
 const epochSpan = 1 << 32
 
 // newDedupeEpoch returns the first epoch of a process.
@@ -61,28 +62,28 @@ func newDedupeEpoch() uint64 {
 	return uint64(binary.BigEndian.Uint32(b[:])) * epochSpan
 }
 
-// reset forgets all IDs: nothing is known about writes before now.
+// reset forgets all IDs and starts the window at now.
 func (r *dedupeWindow) reset(now raftgroup.Instant) {
 	r.mu.Lock()
 	r.clear(now)
 	r.mu.Unlock()
 }
 
-// clear increments the epoch when the window is empty: a sender that knows the new epoch makes its first attempts after
-// the increment.
+// clear forgets all IDs and then increments the epoch. A sender that knows the new epoch therefore makes its first
+// attempt after the start of the window.
 func (r *dedupeWindow) clear(now raftgroup.Instant) {
 	r.young, r.old, r.forgotten = dedupeSet{}, dedupeSet{}, nil
 	r.since, r.youngSince = r.epoch.Add(1), now
 }
 
-// markComplete records that nothing was applied before the window started.
+// markComplete records that no write was applied before the start of the window.
 func (r *dedupeWindow) markComplete() {
 	r.mu.Lock()
 	r.since = 0
 	r.mu.Unlock()
 }
 
-// inherit copies the window of the partition from which this one has split off.
+// inherit copies the window of the parent after a split.
 func (r *dedupeWindow) inherit(from *dedupeWindow) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -92,8 +93,8 @@ func (r *dedupeWindow) inherit(from *dedupeWindow) {
 	r.youngSince, r.forgotten, r.since = from.youngSince, maps.Clone(from.forgotten), from.since
 }
 
-// merge adds the window of a partition that is merged into this one. IDs remembered by either window are remembered,
-// and IDs that either may have forgotten may be forgotten.
+// merge adds the window of an absorbed partition. The result contains the IDs of both windows. An ID counts as possibly
+// forgotten if at least one of the windows may have forgotten it.
 func (r *dedupeWindow) merge(from *dedupeWindow) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -113,13 +114,13 @@ func (r *dedupeWindow) merge(from *dedupeWindow) {
 	}
 }
 
-// covers reports whether the window had started when its node reported an epoch.
+// covers reports whether the window had started when its node reported the epoch known.
 func (r *dedupeWindow) covers(known uint64) bool {
 	return r.since == 0 || known >= r.since && known/epochSpan == r.since/epochSpan
 }
 
-// begin registers a write that is about to be proposed; end unregisters it. applied reports whether the write was
-// already applied and is durable, so it need not be proposed. The error is ErrInProgress, ErrUncertain, or
+// begin registers a write before it is proposed. end unregisters the write. applied reports whether the write has
+// already been applied and is durable, so that it need not be proposed. The error is ErrInProgress, ErrUncertain, or
 // *DedupeUnknown.
 func (r *dedupeWindow) begin(m *command.Mutation) (applied bool, err error) {
 	id := m.Dedupe
@@ -147,14 +148,14 @@ func (r *dedupeWindow) begin(m *command.Mutation) (applied bool, err error) {
 	return false, nil
 }
 
-// end unregisters a write. If the write was applied, remember must have been called before.
+// end unregisters a write. If the write has been applied, remember must be called before end.
 func (r *dedupeWindow) end(id command.DedupeID) {
 	r.mu.Lock()
 	delete(r.inProgress, id)
 	r.mu.Unlock()
 }
 
-// remember records applied writes.
+// remember adds the IDs of applied writes.
 func (r *dedupeWindow) remember(ids []command.DedupeID, now raftgroup.Instant) {
 	r.mu.Lock()
 	r.rotateIfOld(now)
@@ -170,21 +171,21 @@ func (r *dedupeWindow) remember(ids []command.DedupeID, now raftgroup.Instant) {
 	r.mu.Unlock()
 }
 
-// expire drops old IDs even if there are no new writes.
+// expire drops old IDs even if no new writes arrive.
 func (r *dedupeWindow) expire(now raftgroup.Instant) {
 	r.mu.Lock()
 	r.rotateIfOld(now)
 	r.mu.Unlock()
 }
 
-// rotateIfOld rotates the generations once the young generation is old enough to cover rememberFor alone.
+// rotateIfOld rotates the generations if the young generation covers rememberFor.
 func (r *dedupeWindow) rotateIfOld(now raftgroup.Instant) {
 	if r.young.len()+r.old.len() > 0 && now-r.youngSince > raftgroup.Instant(rememberFor) {
 		r.rotate(now)
 	}
 }
 
-// rotate makes the young IDs the old ones, and forgets the previous old IDs.
+// rotate makes the young generation the old generation and forgets the previous old generation.
 func (r *dedupeWindow) rotate(now raftgroup.Instant) {
 	for i := range r.old.of {
 		if r.forgotten == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// attempt returns a first attempt, and again returns a later attempt. The sender of a later attempt had received a
-// value of Host.DedupeEpoch before the first attempt.
+// attempt returns a first attempt. again returns a later attempt whose sender received a value of Host.DedupeEpoch
+// before the first attempt.
 func attempt(n uint64) *command.Mutation { return &command.Mutation{Dedupe: sequence(n)} }
 
 func again(n, known uint64) *command.Mutation {
@@ -81,8 +81,8 @@ func TestDedupeWindowNeverForgetsTooEarly(t *testing.T) {
 }
 
 // TestSuspendedSender simulates a machine that was suspended and then repeats a write that it considers recent. The
-// write was applied, removed from the window, and overwritten long ago. It must not be applied again, and neither must
-// a first attempt that was delayed for the same time.
+// write was applied, removed from the window, and overwritten long ago. Neither this write nor a first attempt with the
+// same delay must be applied.
 func TestSuspendedSender(t *testing.T) {
 	now := raftgroup.Instant(time.Hour)
 	r := newRecent(now)
@@ -146,8 +146,8 @@ func TestYoungDedupeWindow(t *testing.T) {
 	}
 }
 
-// TestDedupeWindowBounds checks the states of an ID: in progress, then applied. The test also checks that at most
-// rememberMax IDs are kept, that IDs removed early are unknown, and that an idle window becomes empty.
+// TestDedupeWindowBounds checks that an ID is first in progress and then applied. It also checks that the number of IDs
+// does not exceed rememberMax, that IDs removed early are unknown, and that an idle window becomes empty.
 func TestDedupeWindowBounds(t *testing.T) {
 	now := raftgroup.Instant(time.Hour)
 	r := newRecent(now)

@@ -9,8 +9,8 @@ import (
 )
 
 // TestDropBesideJoining checks that removing the remains of a replica does not affect the rows of a joining replica of
-// the same table. While the joining replica installs its first snapshot, its rows are stored, but it does not know its
-// table yet.
+// the same table. During the installation of its first snapshot, the joining replica has rows in the store but no table
+// yet.
 func TestDropBesideJoining(t *testing.T) {
 	b := newBench(t)
 	goes, comes := half(false, 2), half(true, 2)

@@ -155,7 +155,7 @@ func TestRecords(t *testing.T) {
 		if len(n.records) == 0 || n.records[len(n.records)-1] != version {
 			t.Errorf("node %d was notified of %v, the version is %d", i, n.records, version)
 		}
-		if i < 3 && len(n.puts) < 80 { // the learner may have received all changes in its snapshot
+		if i < 3 && len(n.puts) < 80 { // the learner's snapshot may have contained all changes
 			t.Errorf("node %d was notified of %d of %d versions", i, len(n.puts), version)
 		}
 		for v, put := range n.puts {
@@ -175,8 +175,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWriteAll checks that several mutations are applied as one entry with one timestamp. With updates, the entry must
-// be applied only once, even if it is sent repeatedly. If one mutation cannot be applied, none must be applied.
+// TestWriteAll checks that several mutations are applied as one entry with one timestamp. An entry with updates must be
+// applied only once, even if it is sent repeatedly. If one mutation cannot be applied, no mutation must be applied.
 func TestWriteAll(t *testing.T) {
 	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)

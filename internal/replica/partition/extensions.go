@@ -9,7 +9,7 @@ type extensions struct {
 	throughputs atomic.Pointer[Throughputs]
 	programs    atomic.Pointer[Programs]
 	batches     atomic.Pointer[Batches]
-	asking      atomic.Int32 // queries to batches in flight
+	asking      atomic.Int32 // queries of batches in flight
 	aggregator  atomic.Pointer[Aggregator]
 	pushdown    atomic.Int64 // aggregations in progress
 	views       atomic.Pointer[Views]

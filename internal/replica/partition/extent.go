@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Extent is a physical partition as the sender of a command knows it. A command that names keys belongs to the
-// partition that contains the keys. A command for the whole partition carries the extent for which it was planned:
-// after a split, it would miss the rows that have moved.
+// Extent is a physical partition as known to the sender of a command. A command for a whole partition contains the
+// extent for which it was planned. After a split, the extent differs, and the replica rejects the command because the
+// command would miss rows.
 type Extent struct {
 	Epoch uint64
 	Span  keys.Span

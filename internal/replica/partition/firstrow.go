@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// firstRowsMax bounds the rows without a marker that are skipped, because the latch is held while rows are skipped.
+// firstRowsMax is the maximum number of rows without a marker that firstRow skips while it holds the latch.
 const firstRowsMax = 100
 
-// firstRow finds the row that c.First requests and returns its cost.
+// firstRow finds the row that c.First requests, and returns the cost of the read.
 func firstRow(ctx context.Context, c *command.Conditional, read readFunc) (*command.FoundRow, ru.Units,
 	error) {
 	m := &c.Mutation
@@ -33,7 +33,7 @@ func firstRow(ctx context.Context, c *command.Conditional, read readFunc) (*comm
 	return v.found, v.Price(&q), err
 }
 
-// firstRowVisitor takes the first row or, if marked is set, the first row with a marker.
+// firstRowVisitor stores the first row or, if marked is set, the first row with a marker.
 type firstRowVisitor struct {
 	ru.Meter
 	c      *command.Read

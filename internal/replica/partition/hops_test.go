@@ -125,7 +125,7 @@ func TestHops(t *testing.T) {
 		h := open(t, s, 1, Options{Durability: mode})
 		trace(fmt.Sprintf("one node, durability %d", mode), h.Replicas()[0], "local sequencer", func(h *hops) {
 			if mode == Periodic {
-				return // the time of the sync varies
+				return // the sync occurs at varying times
 			}
 			s.syncing = nil
 			if h != nil {

@@ -26,30 +26,31 @@ import (
 type Options struct {
 	// Durability determines when unreplicated writes are acknowledged.
 	Durability Durability
-	// SyncInterval is the interval between syncs in Periodic mode; 10 ms if 0.
+	// SyncInterval is the interval between syncs in Periodic mode. The default is 10 ms.
 	SyncInterval time.Duration
-	// GroupMax bounds the writes of a node that wait to be applied and durable; 65536 if 0.
+	// GroupMax is the maximum number of unfinished writes on a node. The default is 65536.
 	GroupMax int
-	// LatchQueueMax bounds the writes that wait for one partition key; 1024 if 0.
+	// LatchQueueMax is the maximum number of writes that wait for one partition key. The default is 1024.
 	LatchQueueMax int
-	// LatchWait is the time for which a write waits for a partition key; 2 s if 0.
+	// LatchWait is the maximum time for which a write waits for a partition key. The default is 2 s.
 	LatchWait time.Duration
 	// Transactions holds the limits of one transaction.
 	Transactions TransactionBounds
-	// Clock is the clock for timestamps; sched.SystemClock if nil.
+	// Clock is the clock for timestamps. The default is sched.SystemClock.
 	Clock sched.Clock
-	// DedupeReach defaults to command.DedupeReach. Simulations use a shorter time.
+	// DedupeReach is the age from which a conditional without a dedupe record may have been applied. The default is
+	// command.DedupeReach.
 	DedupeReach time.Duration
-	// Hot is called at the start of a second when a partition with a throughput limit becomes hot or stops being hot;
-	// see usage.Partition.Hot. It may be nil.
+	// Hot is called at the start of a second when a partition with a throughput limit becomes hot or stops being hot
+	// (see usage.Partition.Hot). It may be nil.
 	Hot func(r *Replica, hot bool)
-	// ChangeBuffer receives the applied entries for an archiver; it may be nil.
+	// ChangeBuffer receives the applied entries for an archiver. It may be nil.
 	ChangeBuffer *changebuffer.Buffer
-	// Log receives messages about programs that panic; slog.Default if nil.
+	// Log receives messages about programs that panic. The default is slog.Default.
 	Log *slog.Logger
-	// Cluster makes the replicas members of replica sets. Nil means that each partition has a single replica, on this
-	// node. With Cluster, Durability, SyncInterval, and GroupMax are ignored: a write is acknowledged when a quorum has
-	// it on disk.
+	// Cluster makes the replicas members of replica sets. If Cluster is nil, each partition has a single replica on
+	// this node. If Cluster is not nil, the host ignores Durability, SyncInterval, and GroupMax, and acknowledges a
+	// write when a quorum has stored the write on disk.
 	Cluster *Cluster
 }
 
@@ -94,23 +95,24 @@ type Host struct {
 	seqs    sequencers
 	// clock is the clock of leases and of the dedupe window.
 	clock raftgroup.Clock
-	// budgetClock is the clock of budgets. Every request with a budget reads it.
+	// budgetClock is the clock of budgets.
 	budgetClock func() budget.Instant
 	extensions
 	// sim is nil except in simulations.
 	sim *SimHooks
-	// dedupeEpoch counts how often replicas have started new dedupe windows; see DedupeEpoch.
+	// dedupeEpoch is incremented when a replica starts a new dedupe window; see DedupeEpoch.
 	dedupeEpoch   atomic.Uint64
 	readers       sync.Pool // *readMeter
 	pendingWrites sync.Pool // *pendingWrite
 	// writeSamplesReady is signaled when Load.WriteSamples should be called.
 	writeSamplesReady chan struct{}
 
-	// mu serializes changes of replicas, except for the children of splits, which the machine creates.
+	// mu serializes the creation and removal of replicas, except that the machine creates the children of splits
+	// without mu.
 	mu sync.Mutex
 	replicaMap
 	closed bool
-	ended  chan struct{} // closed with the host
+	ended  chan struct{} // closed when the host is closed
 	tidied sync.WaitGroup
 }
 
@@ -200,7 +202,7 @@ func (h *Host) load(metas []keys.Meta) ([]replicaInit, error) {
 	return list, nil
 }
 
-// expireDedupe drops old dedupe IDs of replicas that receive no writes.
+// expireDedupe drops the old dedupe IDs of all replicas, including replicas that receive no writes.
 func (h *Host) expireDedupe() {
 	tick := time.NewTicker(rememberFor)
 	defer tick.Stop()
@@ -217,7 +219,7 @@ func (h *Host) expireDedupe() {
 	}
 }
 
-// tick makes replicas record their usage once per second, just after the second has begun.
+// tick makes the replicas record their usage at the start of each second.
 func (h *Host) tick() {
 	for {
 		now := h.opts.Clock.Wall()
@@ -232,7 +234,7 @@ func (h *Host) tick() {
 	}
 }
 
-// checkSpans enforces the invariant that spans of a node's replicas never overlap: they share one key space.
+// checkSpans returns an error if the spans of two replicas overlap, because all replicas share one key space.
 func checkSpans(all []*Replica) error {
 	slices.SortFunc(all, func(a, b *Replica) int {
 		return cmp.Or(cmp.Compare(a.Table(), b.Table()), a.state.Load().span.Begin.Compare(b.state.Load().span.Begin))
@@ -240,7 +242,7 @@ func checkSpans(all []*Replica) error {
 	for i, r := range all[min(1, len(all)):] {
 		before := all[i]
 		if r.Table() == 0 {
-			continue // it waits for its first snapshot
+			continue // the replica waits for its first snapshot
 		}
 		if span := before.state.Load().span; before.Table() == r.Table() && span.Overlaps(r.state.Load().span) {
 			return fmt.Errorf("partition %d, %s, overlaps partition %d, %s", r.id, r.state.Load().span, before.id, span)
@@ -267,19 +269,19 @@ func (h *Host) Close() error {
 	return err
 }
 
-// Failed returns the reason why the node rejects writes, or nil.
+// Failed returns the reason why the node rejects all writes, or nil.
 func (h *Host) Failed() error { return h.seqs.failed() }
 
-// DedupeEpoch returns the dedupe epoch of the node. It increases whenever a replica of the node forgets which writes it
-// has applied, as all replicas do when the process starts. Epochs of different processes are never equal. Consider a
-// write that is first sent after the node has reported an epoch. It has not been applied by any replica whose dedupe
-// window started at or before that epoch, unless the replica remembers it; see command.Mutation.
+// DedupeEpoch returns the dedupe epoch of the node. The epoch increases whenever a replica of the node starts a new
+// dedupe window. Epochs of different processes are never equal. Suppose that a write is first sent after the node has
+// reported an epoch. A replica whose dedupe window started at or before this epoch has not applied the write unless the
+// window contains the write's ID; see command.Mutation.
 func (h *Host) DedupeEpoch() uint64 { return h.dedupeEpoch.Load() }
 
 func (h *Host) micros() int64 { return h.opts.Clock.Wall().UnixMicro() }
 
-// Sweep makes the replica that holds the sweep's keys execute it, and waits. The keys must belong to one replica, like
-// those found in one of Spans. logged reports whether their table has a change log.
+// Sweep executes a sweep on the replica that holds the sweep's keys, and waits until the sweep is applied. All keys
+// must belong to one replica. logged reports whether the table has a change log.
 func (h *Host) Sweep(ctx context.Context, sw *command.Sweep, logged bool) error {
 	if len(sw.Keys) == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// TestRepeatHasAnIndex checks that a repeated write that has already been applied returns an index at which the write
-// is visible. A read at ONE on the acknowledging node waits for that index. The test includes conditional writes.
+// TestRepeatHasAnIndex checks that the retry of an applied write returns an index at which the write is visible. A read
+// at ONE on the acknowledging node waits for that index. The test includes conditional writes.
 func TestRepeatHasAnIndex(t *testing.T) {
 	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)

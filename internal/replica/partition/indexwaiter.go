@@ -9,9 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// indexWaiter lets a follower's read wait, with a timer for its deadline. The indexWaiter is reused, because the
-// channel and the timers that a context with a deadline allocates for its first waiter cost more than the rest of the
-// wait.
+// indexWaiter waits for an index on behalf of a follower's read until the deadline of the read. indexWaiters are
+// reused, because allocating the channel and the timer costs more than the rest of the wait.
 type indexWaiter struct {
 	outcome outcomeWaiter
 	timer   *time.Timer
@@ -23,9 +22,9 @@ func newIndexWaiter() *indexWaiter {
 	return a
 }
 
-// wait returns the outcome, or an error at the deadline of the context. In the latter case, the outcome is still
-// pending, and the indexWaiter must not be reused. A context that ends before its deadline does not end the wait:
-// raftgroup responds within an election timeout.
+// wait returns the outcome, or an error at the deadline of the context. After an error, the outcome is still pending,
+// and the caller must not reuse the indexWaiter. Canceling the context does not end the wait, because raftgroup
+// responds within an election timeout.
 func (a *indexWaiter) wait(ctx context.Context, d *SimHooks) (raftgroup.Outcome, error) {
 	at, bounded := ctx.Deadline()
 	if d != nil || !bounded {

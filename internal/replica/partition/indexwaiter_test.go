@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// expensive is a context of which only the deadline may be used.
+// expensive is a context that allows only the use of the deadline.
 type expensive struct {
 	context.Context
 	t  *testing.T
@@ -25,7 +25,7 @@ func (e *expensive) Done() <-chan struct{} {
 	return nil
 }
 
-// TestResponseWait checks that waiting for the leader's response allocates no memory, does not use the context's Done
+// TestResponseWait checks that a wait for the leader's response allocates no memory, does not use the context's Done
 // channel, and ends at the deadline.
 func TestResponseWait(t *testing.T) {
 	a := newIndexWaiter()

@@ -111,7 +111,7 @@ func TestInstallationSpoilsReads(t *testing.T) {
 }
 
 // TestSnapshotOverOthers checks that a snapshot is rejected if it would remove rows of another partition, or if it
-// lacks rows that its partition must have. It must not be installed if this becomes true after it was accepted.
+// lacks rows that its partition must have. The check must also be made when an accepted snapshot is installed.
 func TestSnapshotOverOthers(t *testing.T) {
 	w := newTestCluster(t, 2)
 	ps := w.table(3, 0).Partitions(testTable)

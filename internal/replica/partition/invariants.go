@@ -10,20 +10,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// invariants is the state of the checks that the machine performs in builds with the tag invariants.
+// invariants is the state of the machine's checks in builds with the invariants tag.
 type invariants struct {
-	// stamps holds the last timestamps of the leader by table, token, and key.
+	// stamps holds the leader's last timestamp for each table, token, and key.
 	stamps map[string]int64
 }
 
-// invariantKeysMax bounds the keys in stamps.
+// invariantKeysMax is the maximum number of keys in stamps.
 const invariantKeysMax = 1 << 16
 
 // invariantMetaEvery is the number of entries between two checks of the stored meta. The cost of a check grows with the
 // number of batches since the last flush.
 const invariantMetaEvery = 8
 
-// checkWrite checks (P2) and (P3) for a mutation that is about to be applied.
+// checkWrite checks (P2) and (P3) for a mutation before it is applied.
 func (l *invariants) checkWrite(r *Replica, m *command.Mutation) {
 	s := r.state.Load()
 	own := s.keys.Table == m.Table && s.span.Holds(m.Position())
@@ -36,8 +36,8 @@ func (l *invariants) checkWrite(r *Replica, m *command.Mutation) {
 	l.stamps[k] = m.Timestamp
 }
 
-// checkCommitted checks three properties after a commit: the stored metadata equals the written metadata, the state
-// visible to readers advances, and no other replica of the node holds any of the replica's keys (P3).
+// checkCommitted checks three properties after a commit. The stored meta must equal the written meta. The state visible
+// to readers must advance. No other replica of the node may hold a key of the replica (P3).
 func (a *machine) checkCommitted(r *Replica) {
 	shown, applied := r.visible.Load(), r.ahead.applied
 	invariant.Check(applied >= shown, "P6: the applied index of partition %d decreases from %d to %d", r.id, shown,

@@ -17,39 +17,38 @@ const stripeCount = 1024
 
 // latches separates conflicting writers of a logical partition.
 //
-// A stripe's mutex orders blind writes: they assign their timestamp and propose while holding it, for a few
-// microseconds. A writer that must read before it writes takes a latch instead, which is an entry in the stripe's list,
-// and does not hold the mutex. A latch is granted when no earlier entry conflicts with it, so the queue of a key is
-// fair. A blind write that finds an entry for its key also queues.
+// The mutex of a stripe orders blind writes. A blind write holds the mutex for a few microseconds while it assigns its
+// timestamp and is proposed. A writer that must read before it writes acquires a latch instead, which is an entry in
+// the stripe's list. A latch is granted when no earlier entry conflicts with it, so the queue of a key is fair. A blind
+// write that finds a conflicting entry also joins the queue.
 //
-// Deadlocks are impossible: a mutex is held only during work that does not wait, and a writer with several latches
-// takes them in ascending order of stripes, one entry per stripe.
+// Deadlocks are impossible for two reasons. The holder of a mutex never waits. A writer of several keys acquires one
+// latch for each stripe, in ascending order of stripes.
 type latches struct {
 	queueMax int
 	waitMax  time.Duration
 	sim      *SimHooks
-	pool     sync.Pool // *latch; a field, so that channels stay with the tests that created them
+	pool     sync.Pool // holds *latch; this is a field because channels must stay in the test that created them
 	stripes  [stripeCount]stripe
 }
 
 type stripe struct {
 	mu      sync.Mutex
 	entries []*latch // in order of arrival
-	// pending holds blind writes that have been proposed but not yet applied.
+	// pending holds the blind writes that have been proposed but not yet applied.
 	pending []*pendingWrite
-	_       [8]byte // padding to a separate cache line
+	_       [8]byte // padding to the size of a cache line
 }
 
-// latch is an entry of a stripe, either granted or waiting.
+// latch is a granted or waiting entry of a stripe.
 type latch struct {
 	owner *Replica
-	key   []byte // the caller's memory: the caller waits as long as the entry exists
+	key   []byte // memory of the caller, which waits while the entry exists
 	scope scope
 	held  bool
-	ready chan struct{} // gets one message if held becomes true later
+	ready chan struct{} // receives one message if held becomes true later
 }
 
-// scope is the scope of a latch.
 type scope uint8
 
 const (
@@ -72,14 +71,14 @@ func stripeOf(table uint32, t token.Token) uint32 {
 	return uint32(h^h>>32) % stripeCount
 }
 
-// heldLatch is the lock of a writer: the stripe's mutex if latch is nil, otherwise the latch.
+// heldLatch is the lock of a writer. It is the stripe's mutex if latch is nil, and the latch otherwise.
 type heldLatch struct {
 	stripe *stripe
 	latch  *latch
 }
 
-// enter admits a blind write. It returns the mutex if no entry conflicts with the key, which is nearly always the case.
-// Otherwise, it waits for the earlier entries.
+// enter admits a blind write. It acquires the mutex if no entry conflicts with the key. Otherwise, it acquires a latch
+// and waits for the earlier entries.
 func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []byte) (heldLatch, error) {
 	if g, ok := l.enterNow(r, t, key); ok {
 		return g, nil
@@ -87,7 +86,7 @@ func (l *latches) enter(ctx context.Context, r *Replica, t token.Token, key []by
 	return l.acquire(ctx, stripeOf(r.Table(), t), r, key, oneKey)
 }
 
-// enterNow is enter for callers that must not wait. It returns false if the caller would have to wait.
+// enterNow works like enter, but returns false instead of waiting.
 func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (heldLatch, bool) {
 	s := &l.stripes[stripeOf(r.Table(), t)]
 	s.mu.Lock()
@@ -104,7 +103,7 @@ func (l *latches) enterNow(r *Replica, t token.Token, key []byte) (heldLatch, bo
 	return heldLatch{stripe: s}, true
 }
 
-// awaitHolders returns when all current holders of the mutexes have released them.
+// awaitHolders waits until all current holders of mutexes have released their mutexes.
 func (l *latches) awaitHolders() {
 	for i := range l.stripes {
 		l.stripes[i].mu.Lock()
@@ -113,8 +112,8 @@ func (l *latches) awaitHolders() {
 	}
 }
 
-// acquire takes a latch and waits for conflicting entries. It returns *LatchTimeout when ctx ends, at its deadline, or
-// after waitMax. It returns dberr.Overloaded immediately if queueMax writers are waiting.
+// acquire acquires a latch after all conflicting entries. It returns *LatchTimeout when ctx ends or after waitMax. It
+// returns dberr.Overloaded immediately if queueMax writers are waiting.
 func (l *latches) acquire(ctx context.Context, i uint32, r *Replica, key []byte, sc scope) (heldLatch, error) {
 	s := &l.stripes[i]
 	e := l.pool.Get().(*latch)
@@ -147,7 +146,7 @@ func (l *latches) wait(ctx context.Context, g heldLatch) error {
 		return nil
 	}
 	g.stripe.mu.Lock()
-	if g.latch.held { // granted in the meantime
+	if g.latch.held { // the latch was granted during the timeout
 		g.stripe.mu.Unlock()
 		<-g.latch.ready
 		return nil
@@ -158,7 +157,7 @@ func (l *latches) wait(ctx context.Context, g heldLatch) error {
 	return &LatchTimeout{cause}
 }
 
-// leave ends enter or acquire.
+// leave releases the mutex or the latch.
 func (l *latches) leave(g heldLatch) {
 	if g.latch == nil {
 		g.stripe.mu.Unlock()
@@ -175,7 +174,7 @@ func (l *latches) put(e *latch) {
 	l.pool.Put(e)
 }
 
-// remove removes an entry and grants the entries that waited only for it.
+// remove removes an entry and grants the entries that waited only for this entry.
 func (s *stripe) remove(e *latch) {
 	n := 0
 	for _, o := range s.entries {
@@ -194,7 +193,7 @@ func (s *stripe) remove(e *latch) {
 	}
 }
 
-// blocked reports whether an entry before the i-th entry conflicts with the i-th entry.
+// blocked reports whether an earlier entry conflicts with the i-th entry.
 func (s *stripe) blocked(i int) bool {
 	for _, o := range s.entries[:i] {
 		if o.conflicts(s.entries[i]) {

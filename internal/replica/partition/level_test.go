@@ -61,7 +61,7 @@ func (w *testCluster) lead(id topology.PartitionID, i int) {
 
 // TestTwoFeatureLevels checks that nodes of two builds store the same rows, with either node as the leader. The later
 // build must not write entries of its level before the partition's log has raised the level, when all nodes support it.
-// After that, the older build must not be able to open its directory.
+// The older build must then be unable to open its directory.
 func TestTwoFeatureLevels(t *testing.T) {
 	w := newTestCluster(t, 3)
 	for _, i := range []int{1, 2} {
@@ -134,8 +134,8 @@ func TestTwoFeatureLevels(t *testing.T) {
 	}
 }
 
-// TestLevelNotUnderstood checks that a build stops with an error at an entry that installs an unsupported level. It
-// must leave its directory unchanged, so that a later build can resume from there.
+// TestLevelNotUnderstood checks that a build stops with an error at an entry that installs an unsupported level. The
+// directory must remain unchanged, so that a later build can resume.
 func TestLevelNotUnderstood(t *testing.T) {
 	w := newTestCluster(t, 3)
 	for _, i := range []int{1, 2} {

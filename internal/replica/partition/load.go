@@ -13,15 +13,14 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Load records the work of a replica: the request units that it has charged, and the positions at which they were
-// spent.
+// Load records the request units that a replica has charged and the positions of the charged requests.
 type Load struct {
 	host       *Host
 	id         topology.PartitionID
 	state      *atomic.Pointer[state]
 	throughput *Throughput
 	usage      usage.Partition
-	// samples exists while request positions are being sampled; see SetSampling.
+	// samples is nil unless sampling is enabled; see SetSampling.
 	samples atomic.Pointer[samples]
 	// writeSamples holds sampled positions of writes.
 	writeSamples atomic.Pointer[writeSamples]
@@ -30,7 +29,7 @@ type Load struct {
 // Usage returns the resources spent at the replica, in total and by logical partition.
 func (l *Load) Usage() *usage.Partition { return &l.usage }
 
-// Hottest returns the n logical partitions with the highest current load at this replica that are still in its span.
+// Hottest returns the n logical partitions in the replica's span with the highest current load.
 func (l *Load) Hottest(n int) usage.Top {
 	return l.usage.Hottest(n, l.state.Load().span.Tokens().Contains)
 }
@@ -45,14 +44,14 @@ func (l *Load) Report(q usage.ReportOptions) usage.Report {
 	return out
 }
 
-// Counts holds the work done by a replica since it was opened. Bytes are logical (see package ru).
+// Counts holds the counters of a replica since the replica was opened. Bytes are logical (see package ru).
 type Counts struct {
 	Reads, Writes, Conditions uint64
 	RowsRead                  uint64
 	BytesRead, BytesWritten   uint64
 	// Units is the total number of request units.
 	Units ru.Units
-	// Throttled counts the requests rejected because the partition had exceeded its throughput.
+	// Throttled counts the requests that were rejected because the partition had exceeded its throughput.
 	Throttled uint64
 }
 
@@ -63,8 +62,8 @@ func (l *Load) recordWrite(who fairshare.Principal, k usage.Kind, u ru.Units, by
 	l.sample(u, tok)
 }
 
-// recordRead charges and counts a read. key is nil if the request may have ended, and tok is ignored for a usage.Scan.
-// With lent, the replica is a follower that spends borrowed units.
+// recordRead charges and counts a read. key is nil if the request may have ended. tok is ignored for a usage.Scan. If
+// lent is true, the replica is a follower that spends borrowed units.
 func (l *Load) recordRead(who fairshare.Principal, lent bool, k usage.Kind, u ru.Units, rows, bytes int64,
 	tok token.Token,
 	key []byte) {
@@ -86,8 +85,8 @@ func (l *Load) Counts() Counts {
 		Units: c.Total(), Throttled: l.throughput.budget.Throttled()}
 }
 
-// TickUsage makes all replicas record the resources spent up to now; see usage.Partition.Tick. Simulations call it;
-// otherwise the host does.
+// TickUsage makes all replicas record the resources spent up to now; see usage.Partition.Tick. Only simulations need to
+// call TickUsage.
 func (h *Host) TickUsage(now time.Time) {
 	clock := h.budgetClock()
 	for _, r := range *h.replicas.Load() {
@@ -101,8 +100,8 @@ func (h *Host) TickUsage(now time.Time) {
 }
 
 // Spend charges a principal for evaluating the rows of a read, in addition to the price of the read. A follower owes
-// this amount to its leader: it serves nothing until its next read at the leader has paid. key is nil if the request
-// has read a range.
+// this amount to its leader, and serves no reads until its next read at the leader has paid the amount. key is nil if
+// the request has read a range.
 func (r *Replica) Spend(who fairshare.Principal, tok token.Token, key []byte, u ru.Units) {
 	kind := usage.Slice
 	if key == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// localSequencer is the sequencer of a partition without other replicas. It always leads, in a single term.
+// localSequencer is the sequencer of a partition without other replicas. It always leads in a single term.
 type localSequencer struct {
 	c       *committer
 	replica *Replica
@@ -45,8 +45,7 @@ func (s *localSequencer) admit(context.Context, dberr.Consistency, bool) (leaseT
 	return leaseToken{}, nil
 }
 
-// confirmRead implements sequencer. The data that was read must survive a crash, so it waits for the sync of the writes
-// that the read has seen (P5).
+// confirmRead implements sequencer. It waits until all writes that the read has seen are durable (P5).
 func (s *localSequencer) confirmRead(ctx context.Context, _ leaseToken, q *command.Read) error {
 	u := s.c.unsynced
 	if u == nil || q == nil {

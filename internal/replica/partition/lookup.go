@@ -16,21 +16,21 @@ import (
 // LookupVisitor is the visitor of Txn.Lookup.
 type LookupVisitor interface {
 	command.Visitor
-	// Holds reports whether a row has the value of the lookup. Only such rows are passed on.
+	// Holds reports whether a row has the value of the lookup. The visitor receives only these rows.
 	Holds(r *row.Row) bool
 }
 
-// The limits for stale entries. A lookup that finds more than staleKept stale entries, or reads more than
-// staleKeptBytes for them, removes them, up to staleMax at a time.
+// These are the limits for stale entries. A lookup removes up to staleMax stale entries if it finds more than staleKept
+// of them, or if it has read more than staleKeptBytes for them.
 const (
 	staleKept      = 4
 	staleKeptBytes = 64 << 10
 	staleMax       = 64
 )
 
-// Lookup passes the rows with a value in an index to v. Entries are hints. Entries that lead to rows without the value
-// count toward the time limit of the transaction, but not toward its other limits. Such entries are removed from this
-// node's index once they cost too much. Otherwise, Lookup works like Read.
+// Lookup passes the rows that have a value in an index to v. Otherwise, it works like Read. Stale entries count toward
+// the time limit of the transaction, but not toward the other limits. Lookup removes stale entries from this node's
+// index if their cost is too high.
 func (t *Txn) Lookup(ctx context.Context, q *command.Read, v LookupVisitor) error {
 	if t.failed == nil {
 		t.failed = t.lookup(ctx, q, v)
@@ -50,7 +50,7 @@ func (t *Txn) lookup(ctx context.Context, q *command.Read, v LookupVisitor) erro
 	price := l.m.Price(q)
 	t.price += price
 	if l.entries > staleKept || l.staleBytes > staleKeptBytes {
-		// The stale entries are removed for the next lookup even if this one has failed because of its time limit.
+		// Stale entries are removed even if this lookup has failed, so that the next lookup is faster.
 		if bad := t.replica.host.store.RemoveStale(q, l.stale); err == nil {
 			err = bad
 		}
@@ -62,7 +62,7 @@ func (t *Txn) lookup(ctx context.Context, q *command.Read, v LookupVisitor) erro
 	return checkMaxCharge(t.c, t.price)
 }
 
-// lookupVisitor is the visitor of a lookup. It keeps the clustering keys of stale entries.
+// lookupVisitor is the visitor of a lookup. It stores the clustering keys of stale entries.
 type lookupVisitor struct {
 	LookupVisitor
 	t   *Txn
@@ -73,11 +73,11 @@ type lookupVisitor struct {
 	rows, bytes int64
 
 	stale      [][]byte
-	entries    int64 // stale entries
+	entries    int64 // number of stale entries
 	staleBytes int64
 }
 
-// Entry implements command.EntryVisitor. An entry is stale unless Row finds otherwise.
+// Entry implements command.EntryVisitor. It treats the entry as stale until Row is called for the entry's row.
 func (l *lookupVisitor) Entry(clustering []byte) error {
 	if len(l.stale) < staleMax {
 		l.stale = append(l.stale, bytes.Clone(clustering))

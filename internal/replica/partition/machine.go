@@ -17,31 +17,30 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// errOrder is returned for an entry that does not follow the last applied entry. Applying it would make replicas
+// errOrder means that an entry does not follow the last applied entry. Applying such an entry would make replicas
 // differ.
 var errOrder = errors.New("entry out of order")
 
-// machine applies the entries of all replicas of a node to its store. It implements raftgroup.StateMachine and belongs
-// to the applier of the sequencers.
+// machine applies the entries of all replicas of a node to the store. It implements raftgroup.StateMachine. Only the
+// applier of the sequencers uses it.
 //
 // The changes of an entry and the applied index of its partition are in one batch of the store. The result of an entry
-// depends only on the entry, the partition's meta, and its rows. If a leader rejects a command because of its clock,
-// its disk, or its schema, it does so before it proposes. A command that the log rejects has an error as its result,
-// the same on every replica.
+// depends only on the entry, the partition's meta, and its rows. A leader that rejects a command because of its clock,
+// its disk, or its schema does so before the proposal. If the log rejects a command, every replica computes the same
+// error as the result.
 //
-// A sweep and a truncation read the store, so the open batch is committed before them, with the applied index from
-// before their entry. After a crash at that point, the entry is applied again, which changes nothing: merging an
-// operand twice has the same result as merging it once. Only commands of the meta partition are not idempotent, and the
-// meta partition has no sweeps.
+// Sweeps and truncations read the store. The open batch is therefore committed before a sweep or a truncation, with the
+// index of the previous entry. After a crash, the entry is applied again, which is safe because merging an operand is
+// idempotent. Only commands of the meta partition are not idempotent, and the meta partition has no sweeps.
 type machine struct {
 	host  *Host
 	batch *storage.Batch
-	// touched holds the replicas whose progress is in the open batch.
+	// touched holds the replicas with entries in the open batch.
 	touched []*Replica
-	// unsynced records the changed keys if readers must not see data that a crash undoes; otherwise nil.
+	// unsynced records the changed keys. It is nil if readers may see data that a crash can undo.
 	unsynced *unsynced
 	entry    command.Entry
-	// commands counts the commands of the current entry up to the command being applied.
+	// commands is the number of commands of the current entry up to the current command.
 	commands uint64
 	key      [8]byte
 	// record is the progress record of the next commit.
@@ -49,8 +48,8 @@ type machine struct {
 	invariants invariants
 }
 
-// progress is the part of a partition's meta that an entry can change, except the members. version is the version of
-// the meta partition's records.
+// progress is the part of a partition's meta that entries can change, except the members. version is the version of the
+// meta partition's records.
 type progress struct {
 	applied, term   uint64
 	stamp           int64
@@ -60,16 +59,17 @@ type progress struct {
 	swept int64
 }
 
-// appliedState is the state of a replica as seen by the applier or by an installation, which never use it concurrently.
+// appliedState is the applied state of a replica. The applier and an installation never use it concurrently.
 type appliedState struct {
 	progress
-	// meta is the meta as last stored. For the fields that progress contains, progress is more recent. changed reports
-	// whether other fields have changed since meta was stored.
+	// meta is the last stored meta. progress contains newer values of some fields. changed reports whether other fields
+	// have changed since meta was stored.
 	meta             keys.Meta
 	changed, touched bool
 	// ids holds the dedupe IDs of plain writes in the open batch.
 	ids []command.DedupeID
-	// notifiedVersion is the version of the records that the owner knows. changes holds the changes in the open batch.
+	// notifiedVersion is the last version of the records of which the owner has been notified. changes holds the
+	// changes in the open batch.
 	notifiedVersion uint64
 	changes         []recordsChange
 }
@@ -116,14 +116,14 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 	run := a.host.opts.ChangeBuffer.Run()
 	if begun := r.ahead.meta.Begun; begun.Index == index {
 		done = begun.Commands
-		run = 0 // the change buffer cannot have all of the entry
+		run = 0 // the change buffer cannot contain the whole entry
 	}
 	if r.isMeta() {
 		run = 0
 	}
 	for i, c := range commands {
 		if a.commands = uint64(i) + 1; a.commands <= done {
-			results = append(results, nil) // no proposer waits for the entry, because it has been applied before
+			results = append(results, nil) // no proposer waits for an entry that has already been applied
 			continue
 		}
 		if err := command.DecodeEntry(&a.entry, c); err != nil {
@@ -147,8 +147,8 @@ func (a *machine) Apply(group, index, term uint64, commands [][]byte, results []
 	return results, nil
 }
 
-// bufferChange adds command c, from which a.entry was decoded, to the change buffer, unless the log has rejected it or
-// it changes no rows.
+// bufferChange adds command c to the change buffer unless the log has rejected c or c changes no rows. a.entry must be
+// the decoded form of c.
 func (a *machine) bufferChange(run uint64, r *Replica, index uint64, c []byte, result any) {
 	_, refused := result.(error)
 	if !refused && a.entry.Kind.Replay() != command.ReplayNothing {
@@ -203,8 +203,8 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 		if r.ahead.meta.Frozen != 0 {
 			return r.wrongRange(), nil
 		}
-		// The directory's level is raised first: from then on, a build that does not support the partition's level
-		// cannot open the directory.
+		// The directory's level must be raised first, so that a build that does not support the level cannot open the
+		// directory.
 		if err := a.host.store.Raise(e.Level); err != nil {
 			return nil, fmt.Errorf("partition %d: %w", r.id, err)
 		}
@@ -217,12 +217,12 @@ func (a *machine) command(r *Replica, next *progress, index uint64) (result any,
 }
 
 // outdated reports whether a.entry was proposed for another span of the partition, or whether the partition is frozen.
-// Entries that name keys are checked by their keys instead.
+// It is not used for entries that contain keys, because their keys are checked instead.
 func (a *machine) outdated(r *Replica) bool {
 	return a.entry.Epoch != r.ahead.meta.Epoch || r.ahead.meta.Frozen != 0
 }
 
-// write applies mutations atomically.
+// write applies the mutations of a.entry atomically.
 func (a *machine) write(r *Replica, next *progress) (result any, err error) {
 	ms := a.entry.Mutations
 	state := r.state.Load()
@@ -282,7 +282,7 @@ func (a *machine) Members(group, index, term uint64, members *pb.ConfState, wher
 	return nil
 }
 
-// Commit implements raftgroup.StateMachine. The dedupe window is updated only when readers see the applied writes.
+// Commit implements raftgroup.StateMachine. It updates the dedupe window only after readers can see the applied writes.
 func (a *machine) Commit() error {
 	if a.batch.Empty() && len(a.touched) == 0 {
 		return nil
@@ -300,7 +300,7 @@ func (a *machine) Commit() error {
 	if err != nil {
 		return err
 	}
-	now := a.host.clock.Now() // for the dedupe window only: the state does not depend on it
+	now := a.host.clock.Now() // used only for the dedupe window, because the state must not depend on the clock
 	for i, r := range a.touched {
 		if invariant.Enabled {
 			a.checkCommitted(r)
@@ -317,7 +317,8 @@ func (a *machine) Sync() error { return a.host.store.Sync() }
 
 func (a *machine) close() { a.batch.Close() }
 
-// store adds the applied state of a partition to the batch, including its meta if more than its progress has changed.
+// store adds the progress of a partition to the batch. If other fields of the meta have changed, store also adds the
+// meta.
 func (a *machine) store(p *appliedState) {
 	m := &p.meta
 	m.Applied, m.Term, m.MaxTimestamp, m.SchemaVersion = p.applied, p.term, p.stamp, p.schema
@@ -332,7 +333,7 @@ func (a *machine) store(p *appliedState) {
 	})
 }
 
-// load replaces the state with a stored meta.
+// load sets the state from a stored meta.
 func (p *appliedState) load(m *keys.Meta, version uint64) {
 	p.meta, p.changed, p.changes = *m, false, nil
 	p.progress = progress{
@@ -359,8 +360,8 @@ func (r *Replica) show(now raftgroup.Instant) {
 	}
 }
 
-// sweptBelow returns the horizon of a sweep, or 0 if the sweep removes only dedupe IDs and change log entries, which no
-// reader misses.
+// sweptBelow returns the horizon of a sweep. It returns 0 if the sweep removes only dedupe IDs and change log entries,
+// because readers do not need them.
 func sweptBelow(s *command.Sweep) int64 {
 	for _, key := range s.Keys {
 		if p, ok := keys.Parse(key); ok && p.Kind < keys.Dedupe {

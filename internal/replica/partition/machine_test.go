@@ -205,7 +205,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestMembers checks that the meta contains a change of members, and the nodes of the members.
+// TestMembers checks that the meta contains the changed members and their nodes.
 func TestMembers(t *testing.T) {
 	b := newBench(t)
 	leave := true
@@ -303,8 +303,8 @@ func TestMetaSaysWhatWasSwept(t *testing.T) {
 	}
 }
 
-// TestRecordsInOneBatch checks that changes of records in one batch see each other. A change that expects another
-// version must have no effect, and partitions other than the meta partition must have no records.
+// TestRecordsInOneBatch checks that a change of records sees previous changes in the same batch. A change that expects
+// another version must have no effect, and partitions other than the meta partition must have no records.
 func TestRecordsInOneBatch(t *testing.T) {
 	b := newBench(t)
 	change := func(expect uint64, key, value string) *command.Entry {

@@ -46,7 +46,7 @@ func confOf(m *keys.Meta) *pb.ConfState {
 	}
 }
 
-// memberNodes returns the nodes of the members in a meta, each member once.
+// memberNodes returns the members in a meta with their nodes. Each member occurs once.
 func memberNodes(m *keys.Meta) []raftgroup.Member {
 	var out []raftgroup.Member
 	known := map[uint64]bool{}
@@ -66,6 +66,6 @@ func configOf(replica uint64, m *keys.Meta, fresh bool) raftgroup.GroupConfig {
 	return raftgroup.GroupConfig{
 		ID: m.Partition, Replica: replica, Applied: m.Applied, Term: m.Term, Conf: confOf(m), Where: memberNodes(m),
 		Fresh:   fresh,
-		Initial: m.Term == keys.InitialTerm, // entries that a leader has proposed have a later term
+		Initial: m.Term == keys.InitialTerm, // a leader's entries have a later term
 	}
 }

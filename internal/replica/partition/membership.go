@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Membership controls the replica set of a partition through one of its replicas.
+// Membership controls the replica set of a partition through a local replica.
 type Membership struct {
 	host *Host
 	set  *replicaSet
@@ -33,8 +33,8 @@ func (m Membership) Status() (s raftgroup.Status, err error) {
 	return s, nil
 }
 
-// Transfer asks another replica to lead. It returns once the request is sent, or *NotLeader if this replica does not
-// lead.
+// Transfer requests another replica to become the leader. It returns when the request has been sent. It returns
+// *NotLeader if this replica does not lead.
 func (m Membership) Transfer(to topology.ReplicaID) error {
 	g := m.host.ReplicaSets()
 	if g == nil {
@@ -51,15 +51,15 @@ func (m Membership) Transfer(to topology.ReplicaID) error {
 	return nil
 }
 
-// Campaign makes a replica set without a leader elect one now.
+// Campaign makes this replica campaign immediately if the replica set has no leader.
 func (m Membership) Campaign() {
 	if g := m.host.ReplicaSets(); g != nil {
 		g.runner.Call(func(h *raftgroup.Host) { h.Campaign(uint64(m.set.id)) })
 	}
 }
 
-// ChangeMembers changes the members of the replica set. It returns when this replica, the leader, has applied the
-// change. Errors are *NotLeader, raftgroup.ErrMembersBusy, and ErrUncertain.
+// ChangeMembers changes the members of the replica set. It returns when this replica has applied the change. The errors
+// are *NotLeader, raftgroup.ErrMembersBusy, and ErrUncertain.
 func (m Membership) ChangeMembers(ctx context.Context, changes []raftgroup.Change) error {
 	g := m.host.ReplicaSets()
 	if g == nil {

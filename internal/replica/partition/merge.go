@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Freeze makes the partition reject all commands, at the given epoch. When Freeze returns, the freeze is applied on
-// this node and durable: all commands from Frozen on get *WrongRange. Only the leader can freeze. The errors are the
-// same as for Split.
+// Freeze makes the partition reject all commands, if its epoch is the given epoch. When Freeze returns, the freeze is
+// durable on this node, and all later commands get *WrongRange. Only the leader can freeze the partition. The errors
+// are the same as for Split.
 func (c Control) Freeze(ctx context.Context, epoch uint64) error {
 	r := c.replica
 	now := r.state.Load()
@@ -28,7 +28,7 @@ func (c Control) Freeze(ctx context.Context, epoch uint64) error {
 	case r.Level() < splitLevel:
 		return fmt.Errorf("partition %d has feature level %d, but merges require %d", r.id, r.Level(), splitLevel)
 	}
-	// As in Split, the log rejects no accepted command except after a change of leaders.
+	// As in Split, the log rejects accepted commands only after a leader change.
 	r.rejectFrom.Store(&now.span.Begin)
 	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
@@ -36,16 +36,16 @@ func (c Control) Freeze(ctx context.Context, epoch uint64) error {
 	return err
 }
 
-// Unfreeze ends a Freeze, including a Freeze that has not been applied yet: the partition serves again, at the next
-// epoch. Only the leader can unfreeze, and only at the given epoch.
+// Unfreeze ends a Freeze, including a Freeze that has not been applied yet. The partition then serves requests at the
+// next epoch. Only the leader can unfreeze the partition, and only at the given epoch.
 func (c Control) Unfreeze(ctx context.Context, epoch uint64) error {
 	_, err := c.proposeAndWait(ctx, &command.Entry{Kind: command.EntryUnfreeze, Epoch: epoch})
 	return err
 }
 
-// Merge makes the partition take over the span of its right neighbor. All replicas of the neighbor must be frozen, on
-// nodes with a replica of this partition that is adjacent to it. Merge returns when the merge has been applied on this
-// node. No data is copied. Only the leader can merge, and only at the given epoch. The errors are the same as for
+// Merge makes the partition take over the span of its right neighbor without copying data. All replicas of the neighbor
+// must be frozen, and their nodes must have an adjacent replica of this partition. Merge returns when the merge has
+// been applied on this node. Only the leader can merge, and only at the given epoch. The errors are the same as for
 // Split.
 func (c Control) Merge(ctx context.Context, epoch uint64, m *command.Merge) error {
 	r := c.replica
@@ -59,9 +59,9 @@ func (c Control) Merge(ctx context.Context, epoch uint64, m *command.Merge) erro
 	return err
 }
 
-// Absorber returns the partition whose local replica may still take over the span of a frozen local replica, with its
-// epoch. It returns 0 if none exists, or if the replica is not frozen. As long as the other replica may do so, the
-// frozen replica must stay: its rows become the rows of the other replica and are not copied from elsewhere.
+// Absorber returns the partition whose local replica may still take over the span of a frozen local replica, and the
+// epoch of this partition. It returns 0 if no such partition exists or if the replica is not frozen. If Absorber
+// returns a partition, the frozen replica must not be dropped, because a merge does not copy its rows.
 func (m *replicaMap) Absorber(id topology.PartitionID) (left topology.PartitionID, epoch uint64) {
 	r := m.Replica(id)
 	if r == nil || r.Frozen() == 0 {
@@ -76,15 +76,15 @@ func (m *replicaMap) Absorber(id topology.PartitionID) (left topology.PartitionI
 	return 0, 0
 }
 
-// adjoins reports whether the span ends where another span begins.
+// adjoins reports whether the span of right begins at the end of this span.
 func (s *state) adjoins(right *state) bool {
 	return s.keys.Table != 0 && s.keys.Table == right.keys.Table && len(s.keys.End) > 0 &&
 		bytes.Equal(s.keys.End, right.keys.Begin)
 }
 
-// asOf returns a partition's meta with the index before the current entry and the changes that the entry has made so
-// far. It is stored immediately. When the entry is applied again, after a crash or after a snapshot, it begins after
-// the command being applied now. A command that was rejected before the crash must not be accepted afterward.
+// asOf returns a partition's meta with the index before the current entry and the previous changes of this entry. The
+// caller stores the meta immediately. If the entry is applied again after a crash or a snapshot, it resumes after the
+// current command. A command that was rejected before the crash is therefore not accepted afterward.
 func (a *machine) asOf(r *Replica, next *progress, index uint64) keys.Meta {
 	m := r.ahead.meta
 	m.Applied, m.Term = r.ahead.applied, r.ahead.term
@@ -93,13 +93,13 @@ func (a *machine) asOf(r *Replica, next *progress, index uint64) keys.Meta {
 	return m
 }
 
-// freeze applies a.entry. As in split, everything applied before becomes durable with the entry.
+// freeze applies a.entry. As in split, all previous entries become durable with this entry.
 func (a *machine) freeze(r *Replica, next *progress, index uint64) (result any, err error) {
 	switch m := &r.ahead.meta; {
 	case r.isMeta() || a.entry.Epoch != m.Epoch:
 		return r.wrongRange(), nil
 	case m.Frozen != 0:
-		return nil, nil // the entry was proposed twice
+		return nil, nil // the freeze was proposed twice
 	}
 	if err := a.Commit(); err != nil {
 		return nil, err
@@ -109,7 +109,8 @@ func (a *machine) freeze(r *Replica, next *progress, index uint64) (result any, 
 	return nil, a.host.replaceMeta(r, &m)
 }
 
-// unfreeze applies a.entry. The epoch grows even if nothing is frozen, so that a late freeze is rejected.
+// unfreeze applies a.entry. It increments the epoch even if the partition is not frozen, so that a late freeze is
+// rejected.
 func (a *machine) unfreeze(r *Replica, next *progress, index uint64) (result any, err error) {
 	if r.isMeta() || a.entry.Epoch != r.ahead.meta.Epoch {
 		return r.wrongRange(), nil
@@ -140,12 +141,12 @@ func (h *Host) replaceMeta(r *Replica, m *keys.Meta) error {
 	return nil
 }
 
-// errNotFrozen means that a node has not kept the input of a merge. The node must stop.
+// errNotFrozen means that the right partition of a merge is not frozen on this node. The node must stop.
 var errNotFrozen = errors.New("the right partition of the merge is not in its frozen state")
 
-// merge applies a.entry; index is the log index of the entry. One durable batch stores the wider partition and ends the
-// neighbor, whose rows are on this node: the neighbor was frozen on this node before the entry was proposed, and has
-// been kept since.
+// merge applies a.entry. index is the log index of the entry. One durable batch stores the wider partition and removes
+// the neighbor. The neighbor's rows are on this node, because the neighbor was frozen on this node before the entry was
+// proposed.
 func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, err error) {
 	e := a.entry.Merge
 	if r.isMeta() || a.outdated(r) {
@@ -155,7 +156,7 @@ func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, e
 	if right == nil {
 		return nil, fmt.Errorf("merge partition %d: this node has no replica of %d: %w", r.id, e.Right, errNotFrozen)
 	}
-	right.installing.Lock() // a snapshot of the same state may be about to replace its rows
+	right.installing.Lock() // a snapshot of the same state may replace its rows
 	defer right.installing.Unlock()
 	if m := &right.ahead.meta; m.Frozen != e.Frozen || m.Epoch != e.RightEpoch ||
 		!r.state.Load().adjoins(right.state.Load()) {
@@ -179,7 +180,7 @@ func (a *machine) merge(r *Replica, next *progress, index uint64) (result any, e
 	return nil, nil
 }
 
-// absorbed adds a partition, and the partitions that it has absorbed, to a list of absorbed partitions.
+// absorbed adds a partition and its absorbed partitions to a list of absorbed partitions.
 func absorbed(list []keys.Absorbed, right *keys.Meta, at uint64) []keys.Absorbed {
 	list = slices.Clone(list)
 	for _, a := range right.Absorbed {
@@ -190,7 +191,7 @@ func absorbed(list []keys.Absorbed, right *keys.Meta, at uint64) []keys.Absorbed
 	return list[max(0, len(list)-keys.AbsorbedMax):]
 }
 
-// absorb stores the wider meta of a partition and ends the absorbed one, durably in one batch.
+// absorb durably stores the wider meta of a partition and removes the absorbed partition in one batch.
 func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 	h.listing.Lock()
 	defer h.listing.Unlock()
@@ -212,14 +213,14 @@ func (h *Host) absorb(r *Replica, m *keys.Meta, right *Replica) error {
 	h.retire(right)
 	h.seqs.discard(right)
 	r.ahead.meta, r.ahead.changed = *m, false
-	r.stamps.observe(m.MaxTimestamp) // before the other span can be written
+	r.stamps.observe(m.MaxTimestamp) // this must precede writes to the absorbed span
 	r.schema.raise(m.SchemaVersion)
 	r.state.Store(wide)
 	return nil
 }
 
-// dropAbsorbed removes the remains of partitions whose spans other partitions on this node have taken over; a crash
-// during an installation leaves such remains. It returns the remaining metas.
+// dropAbsorbed removes the metas of partitions that other partitions on this node have absorbed. Such metas remain
+// after a crash during an installation. dropAbsorbed returns the other metas.
 func (h *Host) dropAbsorbed(metas []keys.Meta) ([]keys.Meta, error) {
 	gone := map[uint64]bool{}
 	for i := range metas {

@@ -52,7 +52,7 @@ func (w *testCluster) either(left, right topology.PartitionID, key string, send 
 	}
 }
 
-// done repeats a request to a partition's leader until the request has taken effect.
+// done repeats a request to a partition's leader until the request is effective.
 func (w *testCluster) done(what string, id topology.PartitionID, order func(*Replica) error, has func(*Replica) bool) {
 	w.t.Helper()
 	w.until(what, func() bool {

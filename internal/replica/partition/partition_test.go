@@ -250,8 +250,8 @@ func TestClientTimestamps(t *testing.T) {
 	}
 }
 
-// TestConditionalsAreExact checks that counters and compare-and-set operations are exact under concurrency, with blind
-// writes of other keys in between.
+// TestConditionalsAreExact checks that counters and compare-and-set operations are exact under concurrency. Other
+// goroutines concurrently write other keys.
 func TestConditionalsAreExact(t *testing.T) {
 	for _, mode := range []Durability{Periodic, Synced} {
 		h := open(t, newStore(t), 1, Options{Durability: mode})
@@ -337,9 +337,8 @@ func TestLatchHoldsBackBlindWrites(t *testing.T) {
 }
 
 // TestAdmittedUnderMutex checks that a write is admitted and proposed while it holds the mutex of its stripe, even if
-// it had to wait for a latch. A split, a merge, and a schema requirement change the admission rules and wait until all
-// requests have released the mutexes (latches.pass). They rely on the fact that no previously admitted request is
-// proposed afterward.
+// it had to wait for a latch. Splits, merges, and schema requirements change the admission rules and then wait until
+// all requests have released the mutexes. No previously admitted request may be proposed after this wait.
 func TestAdmittedUnderMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -450,9 +449,8 @@ func TestDedupe(t *testing.T) {
 	}
 }
 
-// TestRefusalIsKept checks that the result of a repeated command that writes nothing is final. An earlier attempt that
-// arrives late must change nothing, even if its condition has become true. A command that is not repeated must not
-// store a result.
+// TestRefusalIsKept checks that the result of a retry that writes no data is final. A late earlier attempt must have no
+// effect, even if its condition has become true. A command without a retry must not store a result.
 func TestRefusalIsKept(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Durability: Synced})
 	defer closeHost(t, h)
@@ -608,8 +606,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestRepeatAfterTruncate checks an increment whose response was lost and that is repeated after a TRUNCATE. It must
-// return the result of the first attempt and change nothing.
+// TestRepeatAfterTruncate checks an increment that is retried after a TRUNCATE because the response was lost. The retry
+// must return the result of the first attempt and have no effect.
 func TestRepeatAfterTruncate(t *testing.T) {
 	s := newStore(t)
 	h := open(t, s, 1, Options{})

@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// pendingWrite is a blind write from its proposal until it is applied. In the meantime, it is in its stripe's list, so
-// that a writer that must read first can wait for it.
+// pendingWrite is a blind write that has been proposed but not yet applied. It is in the list of its stripe, so that a
+// writer that must read first can wait for it.
 type pendingWrite struct {
 	replica *Replica
 	done    command.Completion
@@ -22,10 +22,10 @@ type pendingWrite struct {
 	token   token.Token
 	key     []byte
 	entry   []byte
-	stripe  *stripe // nil after its removal from the list
-	at      int     // in stripe.pending
-	// barrier, if not nil, waits for this write. A single barrier is enough, because only the holder of the latch has
-	// one.
+	stripe  *stripe // nil after the removal from the list
+	at      int     // index in stripe.pending
+	// barrier waits for this write. It is nil if no writer waits. One barrier is enough, because only the holder of the
+	// key's latch waits.
 	barrier *barrier
 }
 
@@ -35,13 +35,13 @@ type barrier struct {
 	ready chan struct{}
 }
 
-// addPending adds a write to the list. The caller must hold the stripe's mutex.
+// addPending adds a write to s.pending. The caller must hold the stripe's mutex.
 func (s *stripe) addPending(f *pendingWrite) {
 	f.stripe, f.at = s, len(s.pending)
 	s.pending = append(s.pending, f)
 }
 
-// removePending removes a write from the list. The caller must hold the stripe's mutex.
+// removePending removes a write from s.pending. The caller must hold the stripe's mutex.
 func (s *stripe) removePending(f *pendingWrite) {
 	last := len(s.pending) - 1
 	moved := s.pending[last]
@@ -56,8 +56,8 @@ func (s *stripe) removePending(f *pendingWrite) {
 	}
 }
 
-// awaitPending waits until the pending blind writes to a key have completed. The caller must hold the key's latch, so
-// no new blind writes to the key can arrive. It does not wait for writes to other keys.
+// awaitPending waits for the pending blind writes to a key. The caller must hold the key's latch, which prevents new
+// blind writes to the key.
 func (s *stripe) awaitPending(ctx context.Context, r *Replica, t token.Token, key []byte) error {
 	var b *barrier
 	s.mu.Lock()
@@ -88,7 +88,7 @@ func (s *stripe) awaitPending(ctx context.Context, r *Replica, t token.Token, ke
 	return &LatchTimeout{cause}
 }
 
-// applied implements appliedNotifier: writers that must read first now see the write.
+// applied implements appliedNotifier. It removes the write from the pending writes.
 func (f *pendingWrite) applied() {
 	s := f.stripe
 	if s == nil {
@@ -111,7 +111,7 @@ func (f *pendingWrite) Done(o raftgroup.Outcome) {
 	r.complete(done, o, price)
 }
 
-// complete passes the outcome of a proposal and its cost to a completion.
+// complete passes the outcome and the cost of a proposal to a completion.
 func (r *Replica) complete(done command.Completion, o raftgroup.Outcome, price ru.Units) {
 	if err := r.ended(o); err != nil {
 		done.Done(command.Failed(err))
@@ -120,7 +120,7 @@ func (r *Replica) complete(done command.Completion, o raftgroup.Outcome, price r
 	done.Done(command.Outcome{Index: o.Index, Charge: int64(price)})
 }
 
-// pendingKeptBytes is the maximum size of an entry whose memory is reused.
+// pendingKeptBytes is the maximum size of an entry whose memory is reused, in bytes.
 const pendingKeptBytes = 64 << 10
 
 func (h *Host) putPending(f *pendingWrite) {

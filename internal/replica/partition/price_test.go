@@ -178,10 +178,10 @@ type borrower struct {
 
 func (b *borrower) Lent(u ru.Units) { b.lent = u }
 
-// TestThroughputInReplicaSet checks a partition with provisioned throughput. A follower must spend the units that it
-// was lent, and its leader must lend it the units that it requests. A leader without remaining budget must reject blind
-// writes, conditional writes, batches, reads, and the timestamp of a recorded batch. It must not reject repeated
-// requests. The two partitions created by a split must share its throughput from the start.
+// TestThroughputInReplicaSet checks a partition with provisioned throughput. A follower must spend its borrowed units,
+// and the leader must lend the requested units. A leader without remaining budget must reject blind writes, conditional
+// writes, batches, reads, and the timestamp of a recorded batch. It must not reject repeated requests. The two
+// partitions created by a split must share its throughput from the start.
 func TestThroughputInReplicaSet(t *testing.T) {
 	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)

@@ -12,44 +12,47 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Aggregator executes the programs of aggregations; see command.Pushdown. It must be safe for concurrent use.
+// Aggregator executes the programs of aggregations; see command.Pushdown. Implementations must be safe for concurrent
+// use.
 type Aggregator interface {
-	// Aggregate prepares the aggregation for one read. It must not block. If it returns any error, the rows are passed
-	// on instead.
+	// Aggregate prepares the aggregation for one read. It must not block. If it returns an error, the replica returns
+	// the rows instead of an aggregate.
 	Aggregate(ctx context.Context, c *command.Read) (Aggregation, error)
 }
 
-// Aggregation aggregates the rows of one read. One goroutine uses it. An error of its visitor causes the rows to be
-// requested again without an aggregation, so it must be an error of the aggregation alone.
+// Aggregation aggregates the rows of one read. It need not be safe for concurrent use. If its visitor returns an error,
+// the reader requests the rows again without an aggregation. The visitor must therefore return only errors of the
+// aggregation.
 type Aggregation interface {
-	// Partition and Row process rows. Stop means that no more rows are needed or that no more rows fit. Result then
-	// covers all processed rows.
+	// Partition and Row process rows. They return Stop if the aggregation needs no more rows or has no space for more
+	// rows.
 	command.Visitor
-	// Result returns the aggregate. It is called once, at the end.
+	// Result returns the aggregate of all processed rows. It is called once, after the last row.
 	Result() ([]byte, error)
-	// Charge returns the price of the work so far beyond the price of reading the rows.
+	// Charge returns the price of the aggregation so far, excluding the price of reading the rows.
 	Charge() ru.Units
-	// Close releases the resources of the aggregation. It is called once, last.
+	// Close releases the resources of the aggregation. It is called once, after all other methods.
 	Close()
 }
 
-// ErrNoPushdown can be returned by Aggregator.Aggregate to have the rows passed on.
+// ErrNoPushdown is returned by Aggregator.Aggregate if the replica must return the rows instead of an aggregate.
 var ErrNoPushdown = errors.New("this replica does not aggregate the rows")
 
-// SetAggregator sets the aggregator. Until then, rows are passed on unaggregated.
+// SetAggregator sets the aggregator. Before this call, replicas do not aggregate rows.
 func (e *extensions) SetAggregator(f Aggregator) { e.aggregator.Store(&f) }
 
-// The limits of one aggregation. An aggregation that reaches them returns its result so far, and its reader continues
-// with another read.
+// These are the limits of one aggregation. An aggregation that reaches a limit returns its current result, and its
+// reader continues with another read.
 const (
-	// pushdownRowsMax and pushdownBytesMax bound the rows or keys, and the logical bytes, of one aggregation. If the
-	// throughput is limited, the limits are lower, because a read is charged after it has finished.
+	// pushdownRowsMax and pushdownBytesMax are the maximum number of rows or keys and the maximum number of logical
+	// bytes of one aggregation. If the throughput is limited, the limits are lower, because a read is charged only
+	// after it has finished.
 	pushdownRowsMax       = 8192
 	pushdownBytesMax      = 16 << 20
 	pushdownRowsBudgeted  = 500
 	pushdownBytesBudgeted = 1 << 20
-	// pushdownsMax bounds the concurrent aggregations of a node, each of which may use several MiB. Above this number,
-	// rows are passed on without aggregation.
+	// pushdownsMax is the maximum number of concurrent aggregations on a node. Each aggregation may use several MiB.
+	// All other reads return rows without aggregation.
 	pushdownsMax = 64
 )
 
@@ -59,11 +62,11 @@ type pushdown struct {
 	to          command.PushdownVisitor
 	answer      command.PushdownResult
 	failed      bool
-	// rows and bytes are the remaining limits.
+	// rows and bytes are the remaining numbers of rows and bytes up to the limits.
 	rows, bytes int64
 }
 
-// newPushdown returns the pushdown of a read, or nil if the rows must be passed on.
+// newPushdown returns the pushdown of a read, or nil if the read must return rows.
 func newPushdown(ctx context.Context, r *Replica, c *command.Read, v command.Visitor) *pushdown {
 	if c.Pushdown == nil || c.Changes != nil || c.Index.Ordered() {
 		return nil
@@ -96,7 +99,7 @@ func newPushdown(ctx context.Context, r *Replica, c *command.Read, v command.Vis
 	return f
 }
 
-// tell passes on the result. No rows may have been passed on before.
+// tell passes the result to the visitor. The visitor must not have received any rows.
 func (f *pushdown) tell(m *readMeter) error {
 	f.answer.Rows, f.answer.Bytes = m.Rows, m.Bytes
 	if !f.failed {
@@ -135,7 +138,7 @@ func (f *pushdown) Row(clustering []byte, found *row.Row) (command.Step, error) 
 	return step, err
 }
 
-// checkStep records an error of the aggregation. The rows are then processed elsewhere.
+// checkStep records an error of the aggregation.
 func (f *pushdown) checkStep(step command.Step, err error) (command.Step, error) {
 	if err != nil {
 		f.failed = true
@@ -144,7 +147,7 @@ func (f *pushdown) checkStep(step command.Step, err error) (command.Step, error)
 	return step, nil
 }
 
-// Passed implements command.ProgressVisitor: a read that finds few rows also ends at the limits.
+// Passed implements command.ProgressVisitor. It also enforces the limits for a read that finds few rows.
 func (f *pushdown) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	a := &f.answer
 	if f.rows -= int64(looked); f.rows > 0 {

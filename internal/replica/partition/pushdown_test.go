@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// counts is a set of aggregations that count rows. enough is the number of rows after which they end, and fails means
-// that they fail at that row.
+// counts is a set of aggregations that count rows. enough is the number of rows after which an aggregation ends. If
+// fails is set, the aggregation fails at this row.
 type counts struct {
 	enough int
 	fails  bool

@@ -22,39 +22,39 @@ import (
 type Cluster struct {
 	// Node is the ID of this node.
 	Node topology.NodeID
-	// Log stores the logs of all replicas. The host does not close it.
+	// Log stores the logs of all replicas. The host does not close the log store.
 	Log *raftlog.Store
 	// Transport sends frames to other nodes.
 	Transport raftgroup.Transport
-	// Clock is the clock of leases; raftgroup.BootClock if nil.
+	// Clock is the clock of leases. The default is raftgroup.BootClock.
 	Clock raftgroup.Clock
-	// Raft configures the groups. The host sets its Node and Observer.
+	// Raft configures the groups. The host sets the fields Node and Observer.
 	Raft raftgroup.Options
-	// StalenessMax is the maximum time for which a follower serves reads after the last message from its leader; 500 ms
-	// if 0.
+	// StalenessMax is the maximum time for which a follower serves reads after the last message from its leader. The
+	// default is 500 ms.
 	StalenessMax time.Duration
-	// Observer is notified of events. It may be nil.
+	// Observer receives events. It may be nil.
 	Observer Observer
-	// SimHooks, for simulations, runs the steps instead of goroutines. Transport is then not used.
+	// SimHooks replaces goroutines in simulations. If SimHooks is not nil, the host does not use Transport.
 	SimHooks *SimHooks
 }
 
-// Observer is notified of events of the replicas of a node and of their groups. Its methods must not block. An
-// implementation that embeds NoObserver needs only the methods for the events that it uses.
+// Observer receives events of a node's replicas and groups. The methods must not block. An implementation can embed
+// NoObserver to ignore events.
 type Observer interface {
 	raftgroup.Observer
 	// RecordsChanged is called when the local replica of the meta partition has applied a change or installed a
-	// snapshot. Its records are at the given version or a later one.
+	// snapshot. The version of the replica's records is version or later.
 	RecordsChanged(version uint64)
-	// RecordsPut is called before RecordsChanged for each individually applied change, which led from the previous
-	// version to version. The receiver owns put.
+	// RecordsPut is called before RecordsChanged for each applied change. put contains the records that the change from
+	// the previous version to version has stored. The observer owns put.
 	RecordsPut(version uint64, put []command.Record)
-	// LeadershipChanged is called when the partition follows a leader on the given node, or the zero NodeID if none is
-	// known. here reports whether the leader is the local replica.
+	// LeadershipChanged is called when the leader of a partition changes. leader is the node of the new leader, or zero
+	// if no leader is known. here reports whether the local replica is the leader.
 	LeadershipChanged(id topology.PartitionID, leader topology.NodeID, here bool)
-	// Replaced is called when a member of the meta partition sends messages to a replica on this node other than the
-	// local replica. The other replica was assigned to the node later. The local replica was removed while the node was
-	// away and will receive no more messages. The owner must drop it and join as the other replica.
+	// Replaced is called when a member of the meta partition sends messages to a newer replica on this node than the
+	// local replica. The local replica was removed while the node was unavailable. The owner must drop the local
+	// replica and join as the given replica.
 	Replaced(replica topology.ReplicaID)
 }
 
@@ -74,8 +74,7 @@ func (NoObserver) LeadershipChanged(topology.PartitionID, topology.NodeID, bool)
 func (NoObserver) Replaced(topology.ReplicaID) {}
 
 // ReplicaSets holds the Raft groups of a node's replicas and connects them with other nodes. It provides the sequencers
-// of a node with several replicas per partition. The methods for other packages do nothing if it is nil, or return an
-// error.
+// of a node in a cluster. If the receiver is nil, the exported methods return an error or have no effect.
 type ReplicaSets struct {
 	host         *Host
 	opts         *Cluster
@@ -84,8 +83,8 @@ type ReplicaSets struct {
 	// abstains holds the current AbstainReasons.
 	abstains atomic.Uint32
 
-	// closed ends waits. cancel ends the reading and writing of snapshots. stopped is closed when the runner has
-	// stopped because of an error.
+	// closed ends waits. cancel ends reads and writes of snapshots. stopped is closed when the runner has stopped
+	// because of an error.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	closed  chan struct{}
@@ -174,8 +173,8 @@ func (g *ReplicaSets) start(list []replicaInit) error {
 	return nil
 }
 
-// configsOf returns the configurations for opening the groups of replicas. With fresh, they are created with their
-// partition, unless they wait for a snapshot.
+// configsOf returns the configurations for opening the groups of replicas. If fresh is true, replicas with a meta are
+// created together with their partition.
 func configsOf(list []replicaInit, fresh bool) []raftgroup.GroupConfig {
 	configs := make([]raftgroup.GroupConfig, 0, len(list))
 	for i := range list {
@@ -203,7 +202,7 @@ func (g *ReplicaSets) of(group uint64) *raftSequencer {
 	return nil
 }
 
-// groupObserver handles the events of groups, in addition to the host's Observer.
+// groupObserver handles the events of groups and passes them to the host's Observer.
 type groupObserver struct {
 	Observer
 	raft *ReplicaSets
@@ -236,7 +235,7 @@ func (g *ReplicaSets) failed() error {
 	return nil
 }
 
-// close closes the groups. Requests in progress get an unknown outcome.
+// close closes the groups. The outcome of requests in progress is unknown.
 func (g *ReplicaSets) close() error {
 	close(g.closed)
 	g.cancel()
@@ -246,9 +245,9 @@ func (g *ReplicaSets) close() error {
 	return g.runner.Close()
 }
 
-// initialReplicas implements sequencers. It returns the voters in the topology that are on this node. All replicas of a
-// partition are created with the same state on their nodes, so they agree without communication. The first voter
-// campaigns immediately.
+// initialReplicas implements sequencers. It returns the voters in the topology that are on this node. All nodes create
+// their replicas of a partition with the same state, so they need no communication. The first voter campaigns
+// immediately.
 func (g *ReplicaSets) initialReplicas(ps []*topology.Partition) (list []replicaInit) {
 	for _, p := range ps {
 		set := p.SetOn(g.opts.Node)
@@ -265,7 +264,7 @@ func (g *ReplicaSets) initialReplicas(ps []*topology.Partition) (list []replicaI
 	return list
 }
 
-// open implements sequencers. It waits until the logs of earlier replicas are removed.
+// open implements sequencers. It first waits until the logs of previous replicas have been removed.
 func (g *ReplicaSets) open(list []replicaInit) error {
 	const pause = 10 * time.Millisecond
 	for waited := time.Duration(0); ; waited += pause {
@@ -296,8 +295,8 @@ func (g *ReplicaSets) open(list []replicaInit) error {
 	}
 }
 
-// openChild implements sequencers. The log of the child starts like the log of every new replica, unless the child
-// already has a log: its leader may have sent entries before.
+// openChild implements sequencers. The child gets a new log unless a log already exists, because its leader may have
+// already sent entries.
 func (g *ReplicaSets) openChild(child *replicaInit, leader topology.NodeID) {
 	list := []replicaInit{*child}
 	g.runner.Call(func(h *raftgroup.Host) {
@@ -305,7 +304,7 @@ func (g *ReplicaSets) openChild(child *replicaInit, leader topology.NodeID) {
 		c[0].Fresh, c[0].PreferredNode = false, leader
 		groups, err := h.Open(c...)
 		if err != nil {
-			return // the log cannot be written, which stops the node
+			return // the log cannot be written, so the node stops
 		}
 		g.setGroups(groups)
 		if leader == g.opts.Node {
@@ -314,10 +313,10 @@ func (g *ReplicaSets) openChild(child *replicaInit, leader topology.NodeID) {
 	})
 }
 
-// leavingMax is the time for which a new replica waits until the log of an earlier one is destroyed.
+// leavingMax is the maximum time for which a new replica waits for the removal of a previous replica's log.
 const leavingMax = 10 * time.Second
 
-// never is a channel that never delivers anything.
+// never is a channel that never delivers a value.
 var never chan struct{}
 
 // discard implements sequencers.
@@ -330,15 +329,15 @@ func (g *ReplicaSets) discard(r *Replica) {
 	})
 }
 
-// stopSequencers implements sequencers. It closes groups. Their logs are destroyed after the state, because in the
-// reverse order a crash could leave a replica that has forgotten its votes.
+// stopSequencers implements sequencers. It closes the groups of the replicas. finish then destroys the logs. The logs
+// must be destroyed after the state, because otherwise a crash could leave a replica that has forgotten its votes.
 func (g *ReplicaSets) stopSequencers(rs []*Replica) (finish func() error, err error) {
 	groups := make(chan *raftgroup.Group, len(rs))
 	for _, r := range rs {
 		id := uint64(r.id)
 		g.runner.Call(func(h *raftgroup.Host) {
 			if h.Group(id) == nil {
-				groups <- nil // another replica has taken over its span in the meantime
+				groups <- nil // another replica has taken over the span
 				return
 			}
 			h.Close(id, func(group *raftgroup.Group) { groups <- group })
@@ -349,7 +348,7 @@ func (g *ReplicaSets) stopSequencers(rs []*Replica) (finish func() error, err er
 		group, err := await(g.host.sim, waitLimit{ctx: context.Background(), ends: [2]chan struct{}{g.stopped}},
 			groups)
 		if err != nil {
-			return nil, ErrClosed // the state stays, and so do the replicas at the next start
+			return nil, ErrClosed // the replicas remain and are loaded at the next start
 		}
 		if group != nil {
 			idle = append(idle, group)
@@ -370,10 +369,10 @@ func (h *Host) ReplicaSets() *ReplicaSets {
 	return g
 }
 
-// errNoReplicaSet is returned for operations that require a replica set.
+// errNoReplicaSet rejects operations that require a replica set.
 var errNoReplicaSet = errors.New("this node does not belong to a replica set")
 
-// Receive processes a frame from another node and keeps it.
+// Receive processes and retains a frame from another node.
 func (g *ReplicaSets) Receive(from topology.NodeID, frame []byte) error {
 	if g == nil {
 		return errNoReplicaSet
@@ -381,8 +380,8 @@ func (g *ReplicaSets) Receive(from topology.NodeID, frame []byte) error {
 	return g.runner.Receive(from, frame)
 }
 
-// ReceiveSnapshot receives a snapshot from another node, of size bytes including its head. It returns nil when the
-// snapshot is on this node's disk.
+// ReceiveSnapshot receives a snapshot from another node. size is the number of bytes, including the head.
+// ReceiveSnapshot returns nil when the snapshot is on this node's disk.
 func (g *ReplicaSets) ReceiveSnapshot(from topology.NodeID, r io.Reader, size int64) error {
 	if g == nil {
 		return errNoReplicaSet
@@ -390,13 +389,13 @@ func (g *ReplicaSets) ReceiveSnapshot(from topology.NodeID, r io.Reader, size in
 	return g.runner.ReceiveSnapshot(from, r)
 }
 
-// NodeRefused handles a hint that a node's process may have ended: its address refused a connection.
+// NodeRefused handles a refused connection, which indicates that the node's process may have ended.
 func (g *ReplicaSets) NodeRefused(node topology.NodeID) {
 	g.onLoop(func(r *raftgroup.Host) { r.NodeRefused(node) })
 }
 
-// NodeDeparted handles the announcement of a node's process that it no longer serves anything. The groups that it led
-// elect new leaders immediately.
+// NodeDeparted handles the announcement that a node has stopped serving requests. The groups that this node led elect
+// new leaders immediately.
 func (g *ReplicaSets) NodeDeparted(node topology.NodeID) {
 	g.onLoop(func(r *raftgroup.Host) { r.NodeDeparted(node) })
 }
@@ -404,14 +403,14 @@ func (g *ReplicaSets) NodeDeparted(node topology.NodeID) {
 // AbstainReason is a reason why a node leaves leadership to other nodes.
 type AbstainReason uint32
 
-// The reasons, one bit each.
+// These are the reasons, one bit each.
 const (
 	ClockWrong AbstainReason = 1 << iota
 	DiskFull
 )
 
-// Abstain makes the node leave the leadership of partitions to other voters that can lead, or ends that if no other
-// reason remains.
+// Abstain adds or removes a reason for this node to abstain. While at least one reason exists, the node leaves the
+// leadership of partitions to other voters that can lead.
 func (g *ReplicaSets) Abstain(why AbstainReason, on bool) {
 	if g == nil {
 		return
@@ -429,20 +428,21 @@ func (g *ReplicaSets) Abstain(why AbstainReason, on bool) {
 	g.onLoop(func(r *raftgroup.Host) { r.Abstain(g.abstains.Load() != 0) })
 }
 
-// Abstaining sets the nodes that abstain, as far as this node knows, and keeps the map. If all voters of a partition
-// abstain, all of them may lead.
+// Abstaining sets the nodes that abstain according to this node. It retains the map. If all voters of a partition
+// abstain, any of them may lead.
 func (g *ReplicaSets) Abstaining(nodes map[topology.NodeID]bool) {
 	g.onLoop(func(r *raftgroup.Host) { r.Abstaining(nodes) })
 }
 
-// SetLowDisk sets whether the disk of this node has little space left. The logs of its replicas are then kept short.
+// SetLowDisk sets whether the disk of this node has little free space. If it does, the logs of the node's replicas are
+// kept short.
 func (g *ReplicaSets) SetLowDisk(on bool) {
 	g.onLoop(func(r *raftgroup.Host) { r.SetLowDisk(on) })
 }
 
-// SetFullDisks sets the nodes whose disks are almost full, and keeps the map. Partitions led here reject writes that
-// take space if fewer than a quorum of their voters have space for them: a node that runs out of space stops, and reads
-// need a quorum.
+// SetFullDisks sets the nodes whose disks are almost full. It retains the map. If less than a quorum of a partition's
+// voters has free space, the local leader rejects writes that take space. Otherwise, nodes could run out of space and
+// stop, and reads would lose their quorum.
 func (g *ReplicaSets) SetFullDisks(full map[topology.NodeID]bool) {
 	g.onLoop(func(h *raftgroup.Host) {
 		for _, r := range g.host.Replicas() {
@@ -451,19 +451,19 @@ func (g *ReplicaSets) SetFullDisks(full map[topology.NodeID]bool) {
 	})
 }
 
-// onLoop runs f asynchronously on the loop of the groups, if the node has groups.
+// onLoop runs f asynchronously on the loop of the groups. It does nothing if the node has no groups.
 func (g *ReplicaSets) onLoop(f func(*raftgroup.Host)) {
 	if g != nil {
 		g.runner.Call(f)
 	}
 }
 
-// TransferAll transfers every leadership of the node to a voter with the complete log, and waits until requests in
-// progress have completed. It is called before Close. If its context ends first, the remaining leaderships are decided
-// by elections.
+// TransferAll transfers every leadership of the node to a voter with the complete log, and waits for requests in
+// progress. It is called before Close. If the context ends first, elections determine the leaders of the remaining
+// partitions.
 func (g *ReplicaSets) TransferAll(ctx context.Context) error {
 	if g == nil {
-		return nil // no other node could take over
+		return nil // no other node can take over the leadership
 	}
 	for {
 		left := 0

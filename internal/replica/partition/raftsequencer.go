@@ -55,10 +55,10 @@ func (s *raftSequencer) propose(term uint64, entry []byte, w raftgroup.Waiter) e
 }
 
 // admit implements sequencer. A leader with a lease reads immediately and checks the clock afterward. A leader without
-// a lease asks a quorum before it reads. With here, a follower asks the leader for an index. Once the follower has
-// applied that index, its state contains everything that had succeeded when the read began, even after a leader change.
-// A follower serves reads at ONE and LOCAL_ONE without asking (P9), but only to its own node, because it does not know
-// what was acknowledged to other nodes.
+// a lease contacts a quorum before it reads. If here is true, a follower requests an index from the leader. When the
+// follower has applied this index, its state contains all writes that had succeeded when the read began, even after a
+// leader change. At ONE and LOCAL_ONE, a follower serves reads from the local node without contacting the leader (P9).
+// It does not know which writes were acknowledged to other nodes.
 func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here bool) (leaseToken, error) {
 	if term := s.evaluating(); term != 0 {
 		if lease := s.group.Load().Lease(); lease != 0 {
@@ -86,7 +86,7 @@ func (s *raftSequencer) admit(ctx context.Context, level dberr.Consistency, here
 	return t, s.askLeader(ctx, g)
 }
 
-// askLeader returns when this follower has applied everything that had succeeded when askLeader was called.
+// askLeader waits until this follower has applied all writes that had succeeded when askLeader was called.
 func (s *raftSequencer) askLeader(ctx context.Context, g *raftgroup.Group) error {
 	a := s.indexWaiters.Get().(*indexWaiter)
 	if err := s.runner.ReadIndex(g, a.outcome); err != nil {
@@ -111,7 +111,7 @@ func (s *raftSequencer) lease() (t leaseToken) {
 	return t
 }
 
-// askQuorum returns when a quorum has confirmed that this replica led in term after askQuorum was called.
+// askQuorum waits until a quorum has confirmed that this replica led in the given term after askQuorum was called.
 func (s *raftSequencer) askQuorum(ctx context.Context, term uint64) error {
 	done := make(outcomeWaiter, 1)
 	if err := s.runner.ReadIndex(s.group.Load(), done); err != nil {
@@ -124,7 +124,7 @@ func (s *raftSequencer) askQuorum(ctx context.Context, term uint64) error {
 	return s.stillLeads(term, o.Err)
 }
 
-// stillLeads converts the outcome of a read index that confirms an earlier read in a term.
+// stillLeads converts the error of a read index that confirms an earlier read in the given term.
 func (s *raftSequencer) stillLeads(term uint64, err error) error {
 	if err != nil {
 		return s.replica.refused(err)
@@ -145,7 +145,7 @@ func (s *raftSequencer) confirmRead(ctx context.Context, t leaseToken, _ *comman
 	return s.askQuorum(ctx, t.term)
 }
 
-// confirmAsync implements sequencer. It uses the clock if the lease is still valid, and otherwise asks a quorum.
+// confirmAsync implements sequencer. It uses the lease if the lease is still valid, and contacts a quorum otherwise.
 func (s *raftSequencer) confirmAsync(t leaseToken, _ uint32, _ token.Token, then func(error)) error {
 	g := s.group.Load()
 	if g.Leased(t.lease, s.host.clock.Now()) {

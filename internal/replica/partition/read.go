@@ -12,14 +12,15 @@ import (
 )
 
 // Read passes the results of c in this partition to v, in order. It is linearizable at every consistency level, because
-// only the leader serves it, and nothing is read twice. A range read must be at the current epoch if it names one,
-// because the sender continues after the end of the range as it knows the range.
+// only the leader serves it. If a range read contains an epoch, it must be the current epoch of the replica. Otherwise,
+// the sender could skip a part of the range.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, false)
 }
 
-// ReadHere is Read for a coordinator on this node. A follower may serve it: at ONE and LOCAL_ONE without the leader
-// (P9), and at other levels after the leader has returned the index that the follower must have applied.
+// ReadHere executes a read for a coordinator on this node. A follower may serve the read. At ONE and LOCAL_ONE, the
+// follower does not contact the leader (P9). At other levels, the leader first returns the index that the follower must
+// apply.
 func (r *Replica) ReadHere(ctx context.Context, c *command.Read, v command.Visitor) error {
 	return r.read(ctx, c, v, true)
 }
@@ -49,7 +50,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 		defer func() { f.aggregation.Close(); r.host.pushdown.Add(-1) }()
 		p.v = f
 	}
-	horizon := r.horizon.Load() // taken before the store is read, because later writes have higher timestamps
+	horizon := r.horizon.Load() // load horizon before reading the store, because later writes have higher timestamps
 	switch {
 	case c.Key == nil && !p.narrow(s):
 	case c.Changes != nil && c.Changes.Horizon:
@@ -59,7 +60,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, v command.Visitor, 
 	}
 	err = staleIndex(err)
 	price, passed := p.Price(c), p.passed && f == nil
-	if f != nil && !f.failed { // the work of a failed aggregation is repeated and charged where the rows are sent
+	if f != nil && !f.failed { // the reader repeats a failed aggregation and is charged then
 		price += f.aggregation.Charge()
 	}
 	r.load.recordRead(c.Principal, lent, kindOf(c, p.Rows), price, p.Rows, p.Bytes, c.Token, c.Key)
@@ -94,15 +95,15 @@ func staleIndex(err error) error {
 	return err
 }
 
-// lost reports whether a part of the data that c reads has moved, or may have moved, to another partition since the
-// replica was in state before. The other partition may have changed the data before this replica read it.
+// lost reports whether data of c may have moved to another partition since the replica was in state before. The other
+// partition may have changed the data before this replica read it.
 func (s *state) lost(c *command.Read, before *state) bool {
 	return s != before && (s.frozen != 0 || c.Key == nil && s.epoch != before.epoch ||
 		c.Key != nil && !s.serves(c.Position()))
 }
 
-// LookLed works like Look, but only on a replica that leads and has applied everything acknowledged before. It returns
-// *NotLeader if the replica does not lead.
+// LookLed works like Look on a leader that has applied all previously acknowledged writes. It returns *NotLeader if the
+// replica does not lead.
 func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visitor) error {
 	t := r.seq.lease()
 	if t.term == 0 {
@@ -114,8 +115,8 @@ func (r *Replica) LookLed(ctx context.Context, q *command.Read, v command.Visito
 	return r.seq.confirmRead(ctx, t, q)
 }
 
-// Look reads the state that this replica has applied, regardless of other replicas. It is free of charge and does not
-// confirm anything.
+// Look reads the state that this replica has applied, regardless of other replicas. It charges no request units and
+// does not confirm the result.
 func (r *Replica) Look(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if err := r.requests.begin(); err != nil {
 		return err

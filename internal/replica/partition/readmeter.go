@@ -13,22 +13,22 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// readMeter is a visitor that counts rows and suppresses rows outside of a span.
+// readMeter is a visitor that counts rows and drops rows outside of a span.
 type readMeter struct {
 	ru.Meter
 	v command.Visitor
 	c *command.Read
-	// passed is set once anything has been passed on.
+	// passed is set when the visitor has received data.
 	passed bool
-	// sub is the part of a range that the replica holds. span is set if an end of that part is between keys with the
-	// same token.
+	// sub is the part of the command that the replica holds. span is set if an end of this part is between two keys
+	// with the same token.
 	sub  command.Read
 	span *topology.Span
 }
 
 func (m *readMeter) begin(v command.Visitor, c *command.Read) { *m = readMeter{v: v, c: c} }
 
-// narrow sets sub to the part of the command in s. It reports whether such a part exists.
+// narrow sets sub to the part of the command in the span of s. It returns false if this part is empty.
 func (m *readMeter) narrow(s *state) bool {
 	r, ok := m.c.Range.Intersect(s.span.Tokens())
 	m.sub = *m.c
@@ -40,7 +40,7 @@ func (m *readMeter) narrow(s *state) bool {
 	return ok
 }
 
-// horizon passes on the horizon of the part of the command in s.
+// horizon passes the horizon of the command's part in the span of s to the visitor.
 func (m *readMeter) horizon(s *state, stamp int64) error {
 	tok, key := m.c.Token, m.c.Key
 	if key == nil {
@@ -74,7 +74,7 @@ func (m *readMeter) Passed(t token.Token, key []byte, looked int) (command.Step,
 	}
 	step, err := command.Passed(m.v, t, key, looked)
 	if step == command.Stop {
-		m.passed = true // an empty result must also be confirmed
+		m.passed = true // empty results must also be confirmed
 	}
 	return step, err
 }
@@ -84,7 +84,7 @@ func (m *readMeter) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return m.v.Row(clustering, r)
 }
 
-// kindOf returns the kind of a read that has returned the given number of rows.
+// kindOf returns the usage kind of a read that has returned the given number of rows.
 func kindOf(c *command.Read, rows int64) usage.Kind {
 	switch {
 	case c.Key == nil:

@@ -13,11 +13,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// The records of the meta partition share one version. The version is stored under its own key, in the batch that
-// changes the records. While that batch is open, the replica's progress contains the version, so several changes may be
-// in one batch.
+// All records of the meta partition share one version. The batch that changes the records also stores the version under
+// a separate key. While this batch is open, the replica's progress contains the version, so that one batch can contain
+// several changes.
 
-// recordsChange is the change that led from the previous version to version.
+// recordsChange is the change from the previous version to version.
 type recordsChange struct {
 	version uint64
 	put     []command.Record
@@ -38,7 +38,7 @@ func (r *Replica) showRecords() {
 	o.Observer.RecordsChanged(p.version)
 }
 
-// records applies a compare-and-set. The result is the new version or a *Conflict.
+// records applies a compare-and-set of records. The result is the new version or a *Conflict.
 func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	if !r.isMeta() {
 		return r.wrongRange(), nil
@@ -64,7 +64,7 @@ func (a *machine) records(r *Replica, next *progress) (result any, err error) {
 	return next.version, nil
 }
 
-// recordsVersion returns the stored version, or 0 if nothing has been changed yet.
+// recordsVersion returns the stored version, or 0 if no version is stored.
 func recordsVersion(s Store) (uint64, error) {
 	value, err := s.Get(keys.MetaID, []byte(keys.MetadataVersionKey))
 	if err != nil || value == nil {
@@ -80,8 +80,8 @@ func decodeVersion(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Records passes a consistent state of the meta partition's records to fn, in key order, and returns its version. It
-// reads the state applied by the local replica. Arguments are valid during the call.
+// Records calls fn for each record of the meta partition in key order, and returns the version of the records. It reads
+// one state that the local replica has applied. The arguments of fn are valid only during the call.
 func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err error) {
 	err = h.store.Scan(keys.MetaID, nil, func(key, value []byte) error {
 		if string(key) == keys.MetadataVersionKey {
@@ -94,9 +94,9 @@ func (h *Host) Records(fn func(key, value []byte) error) (version uint64, err er
 	return version, err
 }
 
-// Change changes records of the meta partition if they are at the expected version. It returns the new version, or
-// *Conflict with the current version. Only the leader of the meta partition can change records. Keys begin with a byte
-// above 0.
+// Change changes records of the meta partition if their version is the expected version. It returns the new version, or
+// *Conflict with the current version. Only the leader of the meta partition can change records. The first byte of a key
+// must not be 0.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
 	if !r.isMeta() {
 		return 0, r.wrongRange()
@@ -114,8 +114,8 @@ func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64
 	return version, nil
 }
 
-// NewestRecords returns the version of the meta partition's records once this replica, leader or follower, has applied
-// all changes that had succeeded when it was called. Host.Records then includes all changes acknowledged before.
+// NewestRecords waits until this replica has applied all changes that had succeeded before the call, and returns the
+// version of the meta partition's records. Followers also support NewestRecords.
 func (r *Replica) NewestRecords(ctx context.Context) (version uint64, err error) {
 	if !r.isMeta() {
 		return 0, r.wrongRange()

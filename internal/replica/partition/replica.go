@@ -17,13 +17,13 @@ type Replica struct {
 	replicaSet
 	currentState
 	host *Host
-	// member is the ID of this replica among the replicas of its partition, or 0 if the topology does not contain it.
+	// member is the ID of this replica in its partition, or 0 if the topology does not contain the replica.
 	member topology.ReplicaID
 	stamps stamps
-	// stamping is held from the assignment of a timestamp until its entry is proposed: the log is in the order of
-	// timestamps.
+	// stamping is held from the assignment of a timestamp until the proposal of the entry, so that the log is in the
+	// order of timestamps.
 	stamping sync.Mutex
-	// horizon is the highest timestamp visible to readers: all lower ones in the log are applied (P12).
+	// horizon is the highest timestamp that readers can see. All entries with lower timestamps have been applied (P12).
 	horizon    atomic.Int64
 	dedupe     dedupeWindow
 	throughput Throughput
@@ -31,31 +31,31 @@ type Replica struct {
 	sizes      SizeLimits
 	// schema is the minimum schema version of mutations; see Require.
 	schema schemaRevision
-	// level is the feature level installed by the log, a feature.Level.
+	// level is the feature.Level that the log has installed.
 	level atomic.Uint32
-	// visible is the index of the last entry committed by the machine.
+	// visible is the index of the last entry that the machine has committed.
 	visible atomic.Uint64
 	local   localReads
-	// rejectFrom is the position from which a split or merge in progress moves the span away. Writes at or after it are
-	// rejected. It is nil otherwise.
+	// rejectFrom is the position from which a split or merge in progress moves the span to another partition. The
+	// replica rejects writes at or after this position. rejectFrom is nil if no split or merge is in progress.
 	rejectFrom atomic.Pointer[topology.Position]
-	// wholeBatch is the last batch that changed all keys together; see unsynced.
+	// wholeBatch is the number of the last batch that may have changed all keys; see unsynced.
 	wholeBatch atomic.Uint64
 
-	// quorumLowDisk is true while too few of the other voters have disk space; see SetFullDisks.
+	// quorumLowDisk is true while too few other voters have free disk space; see SetFullDisks.
 	quorumLowDisk atomic.Bool
 
 	requests requestTracker
 	// dead is set when another partition has taken over the span. installing is held while a snapshot replaces the
-	// state, and while the state is merged into another partition.
+	// state and while a merge moves the state to another partition.
 	dead       atomic.Bool
 	installing sync.Mutex
 
-	// ahead belongs to the machine: the applied state, even if readers do not see it yet.
+	// ahead is the applied state, including entries that readers cannot see yet. Only the machine uses it.
 	ahead appliedState
 }
 
-// newReplica creates a replica from its meta. A replica without a meta waits for its first snapshot.
+// newReplica creates a replica from its meta. If meta is nil, the replica waits for its first snapshot.
 func newReplica(h *Host, n *replicaInit) (*Replica, error) {
 	meta := n.meta
 	if meta == nil {
@@ -82,7 +82,7 @@ func newReplica(h *Host, n *replicaInit) (*Replica, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.ahead.notifiedVersion = version // the caller that opens the host reads the records afterward
+		r.ahead.notifiedVersion = version // the opener of the host reads the records later
 	}
 	return r, r.refresh(meta)
 }
@@ -108,7 +108,7 @@ func (r *Replica) init(h *Host, id topology.PartitionID) {
 	r.sizes.host, r.sizes.id = h, id
 }
 
-// refresh updates the replica from its stored meta.
+// refresh updates the replica from a stored meta.
 func (r *Replica) refresh(meta *keys.Meta) error {
 	var version uint64
 	if r.isMeta() {
@@ -132,20 +132,20 @@ func (r *Replica) refresh(meta *keys.Meta) error {
 	return nil
 }
 
-// Member returns the ID of this replica among the replicas of its partition.
+// Member returns the ID of this replica in its partition.
 func (r *Replica) Member() topology.ReplicaID { return r.member }
 
 // Throughput returns the throughput limit of the partition.
 func (r *Replica) Throughput() *Throughput { return &r.throughput }
 
-// Load returns the record of the replica's work.
+// Load returns the load record of the replica.
 func (r *Replica) Load() *Load { return &r.load }
 
 // SizeLimits returns the size limits of logical partitions.
 func (r *Replica) SizeLimits() *SizeLimits { return &r.sizes }
 
-// accepts checks that a mutation belongs here and was planned for a sufficiently new schema. The caller must hold the
-// mutex of its stripe until it has proposed it; see Require.
+// accepts checks that a mutation belongs to this replica and was planned for a sufficiently new schema. The caller must
+// hold the stripe's mutex from this call until the proposal; see Require.
 func (r *Replica) accepts(m *command.Mutation) error {
 	s := r.state.Load()
 	if r.isMeta() || m.Table != s.keys.Table || !s.serves(m.Position()) {
@@ -160,8 +160,8 @@ func (r *Replica) accepts(m *command.Mutation) error {
 	return nil
 }
 
-// admits rejects a mutation that must not be proposed. Every replica applies what the log has accepted, regardless of
-// its disk space.
+// admits rejects a mutation that must not be proposed. It must check the disk space, because replicas apply all
+// proposed entries regardless of their disk space.
 func (r *Replica) admits(m *command.Mutation) error {
 	if err := r.accepts(m); err != nil {
 		return err
@@ -177,6 +177,6 @@ func (r *Replica) wrongRange() error {
 	return &WrongRange{Partition: r.id, Have: s.span, Epoch: s.epoch}
 }
 
-// NoteAcknowledged records that index was acknowledged to this node. A follower that serves reads here must have
-// applied at least that index.
+// NoteAcknowledged records that index has been acknowledged to this node. A follower must have applied this index
+// before it serves local reads.
 func (r *Replica) NoteAcknowledged(index uint64) { r.local.noteAcknowledged(index) }

@@ -15,19 +15,20 @@ import (
 
 // replicaMap holds the replicas of a node by partition.
 type replicaMap struct {
-	// listing serializes all changes of replicas. The map is never modified in place, only replaced. While listing is
-	// held, the holder waits only for the disk.
+	// listing serializes all changes of the map. A change replaces the whole map. The holder of listing may wait only
+	// for the disk.
 	listing  sync.Mutex
 	replicas atomic.Pointer[map[topology.PartitionID]*Replica]
-	// retired holds replicas whose spans now belong to other replicas, by ID, as long as the machine may receive
-	// entries for the retired replicas.
+	// retired maps IDs to replicas whose spans have moved to other replicas, while the machine may receive entries for
+	// the retired replicas.
 	retired sync.Map
 }
 
-// Replica returns the local replica of a partition, or nil if this node has none.
+// Replica returns the local replica of a partition, or nil if this node has no replica of the partition.
 func (m *replicaMap) Replica(id topology.PartitionID) *Replica { return (*m.replicas.Load())[id] }
 
-// Leader returns the node that leads a partition. ok is false if the leader is unknown or if this node has no replica.
+// Leader returns the node that leads a partition. ok is false if the leader is unknown or if this node has no replica
+// of the partition.
 func (m *replicaMap) Leader(id topology.PartitionID) (node topology.NodeID, ok bool) {
 	if r := m.Replica(id); r != nil {
 		return r.Leader()
@@ -50,7 +51,7 @@ func values(replicas map[topology.PartitionID]*Replica) []*Replica {
 // Len returns the number of replicas.
 func (m *replicaMap) Len() int { return len(*m.replicas.Load()) }
 
-// Member returns the ID of the local replica of a partition, or 0 if none exists.
+// Member returns the ID of the local replica of a partition, or 0 if this node has no replica of the partition.
 func (m *replicaMap) Member(id topology.PartitionID) topology.ReplicaID {
 	if r := m.Replica(id); r != nil {
 		return r.Member()
@@ -63,7 +64,8 @@ func (m *replicaMap) IDs() []topology.PartitionID {
 	return slices.Sorted(maps.Keys(*m.replicas.Load()))
 }
 
-// TableOf returns the table of a local replica, or 0 if none exists or it waits for its first snapshot.
+// TableOf returns the table of a partition. It returns 0 if this node has no replica of the partition or if the replica
+// waits for its first snapshot.
 func (m *replicaMap) TableOf(id topology.PartitionID) uint32 {
 	if r := m.Replica(id); r != nil {
 		return r.Table()
@@ -71,7 +73,7 @@ func (m *replicaMap) TableOf(id topology.PartitionID) uint32 {
 	return 0
 }
 
-// Holds reports whether a local replica holds a part of a span of a table.
+// Holds reports whether a local replica holds at least a part of a table's span.
 func (m *replicaMap) Holds(table uint32, span topology.Span) bool {
 	for _, r := range *m.replicas.Load() {
 		if s := r.state.Load(); s.keys.Table == table && s.span.Overlaps(span) {
@@ -81,8 +83,8 @@ func (m *replicaMap) Holds(table uint32, span topology.Span) bool {
 	return false
 }
 
-// NewestStamp returns the highest timestamp that any replica has assigned or applied, in microseconds, or 0 if none
-// exists.
+// NewestStamp returns the highest timestamp that a local replica has assigned or applied, in microseconds. It returns 0
+// if no replica has a timestamp.
 func (m *replicaMap) NewestStamp() (newest int64) {
 	for _, r := range *m.replicas.Load() {
 		newest = max(newest, r.stamps.last.Load())
@@ -90,7 +92,7 @@ func (m *replicaMap) NewestStamp() (newest int64) {
 	return newest
 }
 
-// Spans returns the parts of tables that the node's replicas lead and may sweep, ordered by partition ID.
+// Spans returns the spans that the node's replicas lead and may sweep, ordered by partition ID.
 func (m *replicaMap) Spans() []keys.Span {
 	rs := m.Replicas()
 	out := make([]keys.Span, 0, len(rs))
@@ -102,7 +104,7 @@ func (m *replicaMap) Spans() []keys.Span {
 	return out
 }
 
-// removeFromMap removes replicas whose sequencers failed to open.
+// removeFromMap removes replicas whose sequencers could not be opened.
 func (m *replicaMap) removeFromMap(list []replicaInit) {
 	m.listing.Lock()
 	defer m.listing.Unlock()
@@ -115,9 +117,8 @@ func (m *replicaMap) removeFromMap(list []replicaInit) {
 
 func (m *replicaMap) clone() map[topology.PartitionID]*Replica { return maps.Clone(*m.replicas.Load()) }
 
-// retire removes replicas whose spans are being taken over by other replicas from the map. The caller must hold
-// listing, and must discard their sequencers when their state is gone. Later entries for them are ignored by the
-// machine.
+// retire removes replicas from the map before other replicas take over their spans. The machine ignores later entries
+// of these replicas. The caller must hold listing, and must discard the sequencers after the state has been removed.
 func (m *replicaMap) retire(dead ...*Replica) {
 	replicas := m.clone()
 	for _, r := range dead {
@@ -131,7 +132,7 @@ func (m *replicaMap) retire(dead ...*Replica) {
 	}
 }
 
-// retiredReplica returns a replica whose span was taken over while its entries may still arrive, or nil.
+// retiredReplica returns a retired replica, or nil if the partition has no retired replica.
 func (m *replicaMap) retiredReplica(id topology.PartitionID) *Replica {
 	if r, ok := m.retired.Load(id); ok {
 		return r.(*Replica)

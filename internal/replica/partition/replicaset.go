@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// replicaSet is the replica set of a partition as one of its replicas knows it.
+// replicaSet is the replica set of a partition as known to one of the replicas.
 type replicaSet struct {
 	id  topology.PartitionID
 	seq sequencer
@@ -21,19 +21,21 @@ func (s *replicaSet) ID() topology.PartitionID { return s.id }
 
 func (s *replicaSet) isMeta() bool { return s.id == topology.MetaPartition }
 
-// Leading reports whether this replica leads and may evaluate commands. It is a hint that may already be outdated.
+// Leading reports whether this replica leads and may evaluate commands. The result may already be outdated.
 func (s *replicaSet) Leading() bool { return s.seq.evaluating() != 0 }
 
-// Leader returns the node that leads, as far as this replica knows. ok is false if it knows no leader.
+// Leader returns the node of the leader according to this replica. ok is false if the replica knows no leader.
 func (s *replicaSet) Leader() (node topology.NodeID, ok bool) {
 	m, ok := s.seq.leader()
 	return m.Node, ok
 }
 
-// Applied returns the index of the last entry visible to readers, or 0 for a replica that waits for its first snapshot.
+// Applied returns the index of the last entry that readers can see. It returns 0 if the replica waits for its first
+// snapshot.
 func (s *replicaSet) Applied() uint64 { return s.seq.applied() }
 
-// evaluating returns the term in which this replica leads and has applied all older entries, or *NotLeader.
+// evaluating returns the term in which this replica leads and has applied all entries of previous terms. It returns
+// *NotLeader if the replica does not lead.
 func (s *replicaSet) evaluating() (term uint64, err error) {
 	if term = s.seq.evaluating(); term == 0 {
 		return 0, s.notLeader()
@@ -46,7 +48,7 @@ func (s *replicaSet) notLeader() error {
 	return &NotLeader{Partition: s.id, Leader: node}
 }
 
-// ended returns the error of a proposal. If the log has rejected it, the error is in the result.
+// ended returns the error of a proposal. If the log has rejected the proposal, the outcome's result contains the error.
 func (s *replicaSet) ended(o raftgroup.Outcome) error {
 	switch {
 	case o.Err == nil:
@@ -58,7 +60,7 @@ func (s *replicaSet) ended(o raftgroup.Outcome) error {
 	return s.refused(o.Err)
 }
 
-// refused converts an error of the sequencer after which nothing was done.
+// refused converts an error of the sequencer for a command that had no effect.
 func (s *replicaSet) refused(err error) error {
 	var bound *raftgroup.LimitError
 	switch {

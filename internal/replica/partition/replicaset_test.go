@@ -223,8 +223,8 @@ func TestRetries(t *testing.T) {
 }
 
 // TestFollowerReads checks that a follower serves reads at ONE while it receives messages from its leader. It must not
-// return an older state than this node has seen. Other reads must go to the leader. This includes reads from another
-// node, because that node may have seen a newer state that the follower has not applied yet.
+// return an older state than this node has seen. Other reads must go to the leader. Reads from another node must also
+// go to the leader, because the other node may have seen a newer state than the follower.
 func TestFollowerReads(t *testing.T) {
 	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -266,7 +266,7 @@ func TestFollowerReads(t *testing.T) {
 func TestMove(t *testing.T) {
 	w := newTestCluster(t, 4)
 	p := w.newTable(0, 1, 2)
-	for i := range 300 { // the log is truncated in the meantime
+	for i := range 300 { // these writes cause a truncation of the log
 		if err := w.write(p.ID, fmt.Sprint(i), int64(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestMove(t *testing.T) {
 	if err := write(t.Context(), host(3).Replica(p.ID), put("k", 1)); err == nil {
 		t.Error("a replica that waits for its snapshot took a write")
 	}
-	w.stop(3) // it still waits after a restart
+	w.stop(3) // the replica also waits after a restart
 	w.start(3)
 	member := raftgroup.Member{Replica: uint64(joining), Node: raftgroup.NodeID(nodeID(3))}
 	change := func(changes ...raftgroup.Change) {

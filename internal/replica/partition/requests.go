@@ -10,18 +10,18 @@ import (
 
 // requestTracker counts the requests in progress at a replica, so that a closing replica can wait for them.
 type requestTracker struct {
-	// active is the number of requests in progress. Once new requests are rejected, the constant closing is added to
-	// it. drained is closed when active equals closing.
+	// active is the number of requests in progress. When the replica starts to reject requests, closing is added to
+	// active. drained is closed when active equals closing.
 	active  atomic.Int64
 	drained chan struct{}
 	once    sync.Once
 	closed  atomic.Bool
 }
 
-// closing is larger than the possible number of requests.
+// closing is larger than the maximum number of concurrent requests.
 const closing = int64(1) << 40
 
-// begin registers a request. Every successful call must be followed by end.
+// begin registers a request. The caller must call end after a successful call.
 func (q *requestTracker) begin() error {
 	if q.active.Add(1) > closing {
 		q.end()

@@ -13,17 +13,16 @@ import (
 const (
 	// sampleCount is the number of samples that are kept.
 	sampleCount = 512
-	// sampleMost is the maximum number of samples of one request, so that a large request does not replace all other
-	// samples.
+	// sampleMost is the maximum number of samples of one request. The limit prevents a large request from replacing all
+	// other samples.
 	sampleMost = 32
 )
 
-// samples holds the newest sampleCount ring positions at which request units were spent. The units spent are divided
-// into intervals of equal length, and one unit of each interval is sampled: a position with a higher load has more
-// samples. Samples exist only while they are requested, so an idle partition has no cost.
+// samples holds the newest sampleCount ring positions at which request units were spent. The spent units are divided
+// into intervals of equal length, and one unit of each interval is sampled. A position with a higher load therefore has
+// more samples. Samples are taken only while sampling is enabled.
 type samples struct {
-	// every is the length of an interval. spent is the number of units spent since sampling started. Both are in
-	// ru.Units.
+	// every is the length of an interval. spent is the number of units spent since sampling started.
 	every, spent atomic.Int64
 	next         atomic.Uint32
 	place        [sampleCount]atomic.Uint64
@@ -44,8 +43,8 @@ func (l *Load) sample(u ru.Units, tok token.Token) {
 	}
 }
 
-// drawn returns which unit of an interval is sampled. It differs between intervals, because clients that alternate
-// would otherwise always be sampled at the same position.
+// drawn returns the offset of the sampled unit in an interval. The offset varies between intervals, because otherwise a
+// periodic load could always be sampled at the same position.
 func drawn(stretch, every int64) int64 {
 	x := uint64(stretch) * 0x9e3779b97f4a7c15 // the finalizer of splitmix64
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -54,8 +53,8 @@ func drawn(stretch, every int64) int64 {
 	return int64(at)
 }
 
-// SetSampling starts sampling positions, one per interval of the given length, or stops it if every is 0. Existing
-// samples are dropped.
+// SetSampling starts sampling with one sample for each interval of the given length. If every is 0, it stops sampling.
+// SetSampling drops existing samples.
 func (l *Load) SetSampling(every ru.Units) {
 	s := l.samples.Load()
 	switch {
@@ -72,7 +71,7 @@ func (l *Load) SetSampling(every ru.Units) {
 	}
 }
 
-// SampledPositions returns the sampled positions that are still in the replica's span, in no particular order.
+// SampledPositions returns the sampled positions in the replica's span, in no particular order.
 func (l *Load) SampledPositions() []uint64 {
 	s := l.samples.Load()
 	if s == nil {

@@ -22,8 +22,7 @@ func newDetachedReplica() *Replica {
 }
 
 // TestSamples checks that samples represent the spent units, even if clients alternate between keys, and that old
-// samples are replaced. No samples may be taken unless requested, and no sample may be returned for a part that the
-// replica no longer has.
+// samples are replaced. Samples may be taken only if requested, and all returned samples must be in the replica's span.
 func TestSamples(t *testing.T) {
 	r := newDetachedReplica()
 	r.state.Store(&state{})

@@ -12,13 +12,12 @@ import (
 )
 
 // SimHooks replaces goroutines and real time in simulations. A Host with SimHooks starts no goroutines and waits only
-// through the scheduler. A simulation can therefore run all decisions of the package in one thread, reproducibly from a
-// seed.
+// through the scheduler. A simulation can therefore run all code of the package deterministically in one goroutine.
 type SimHooks struct {
 	// Runner returns the runner for the steps of the host's groups.
 	Runner func(h *raftgroup.Host, m raftgroup.StateMachine, s raftgroup.SnapshotStore) Runner
-	// Scheduler is a simulated scheduler. Locks of the host may be held while it waits only when replicas are created
-	// or removed.
+	// Scheduler is a simulated scheduler. Only the creation and removal of replicas may hold locks of the host while it
+	// waits.
 	Scheduler *sched.Scheduler
 }
 
@@ -35,15 +34,15 @@ type Runner interface {
 	Do(f func(*raftgroup.Host)) error
 }
 
-// errEnded is returned if the awaited event can no longer occur.
+// errEnded means that the awaited event can no longer occur.
 var errEnded = sched.ErrEnded
 
 // waitLimit limits a wait.
 type waitLimit struct {
 	ctx context.Context
-	// ends are channels that are closed when the wait has become useless; nil channels are never closed.
+	// ends are channels that are closed when the wait has become useless. They may be nil.
 	ends [2]chan struct{}
-	// max is the maximum duration; 0 means unlimited.
+	// max is the maximum duration. If max is 0, the duration is unlimited.
 	max time.Duration
 }
 
@@ -55,8 +54,8 @@ func (d *SimHooks) scheduler() *sched.Scheduler {
 	return d.Scheduler
 }
 
-// limit returns the waitLimit of a caller that waits for at most longest, and not beyond the deadline of its context,
-// even if the context does not end then.
+// limit returns a waitLimit for a wait of up to longest. The wait also ends at the deadline of ctx, even if ctx does
+// not end at its deadline.
 func (d *SimHooks) limit(ctx context.Context, longest time.Duration) waitLimit {
 	if at, ok := ctx.Deadline(); ok {
 		longest = min(longest, max(d.scheduler().Until(at), 1))
@@ -64,7 +63,7 @@ func (d *SimHooks) limit(ctx context.Context, longest time.Duration) waitLimit {
 	return waitLimit{ctx: ctx, max: longest}
 }
 
-// await calls sched.Await, simulated or real.
+// await calls sched.Await with the simulated scheduler, if any.
 func await[T any](d *SimHooks, p waitLimit, ready <-chan T) (T, error) {
 	s := d.scheduler()
 	return sched.Await(s, p.ctx, ready, p.max, p.ends[0], p.ends[1])

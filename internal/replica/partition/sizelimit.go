@@ -16,20 +16,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// SizeLimitText is contained in the error for a write to a full logical partition, from any node.
+// SizeLimitText is a part of the error for a write to a full logical partition.
 const SizeLimitText = " has reached its maximum size "
 
 const (
-	// writeSampleBits is the logarithm of the number of bytes written per sample.
+	// writeSampleBits is the binary logarithm of WriteSampleBytes.
 	writeSampleBits = 16
 	// WriteSampleBytes is the number of written bytes that a write sample represents.
 	WriteSampleBytes = 1 << writeSampleBits
-	// writeSamplesMax is the number of samples that are kept until they are fetched. Newer samples replace older
-	// samples.
+	// writeSamplesMax is the maximum number of samples. Newer samples replace older samples.
 	writeSamplesMax = 256
 )
 
-// writeSamples holds sampled ring positions of writes: one for every 64 KiB written.
+// writeSamples holds the sampled ring positions of writes, with one sample for every 64 KiB of written data.
 type writeSamples struct {
 	next      atomic.Uint64
 	positions [writeSamplesMax]atomic.Uint64
@@ -50,8 +49,8 @@ func (l *Load) sampleWrite(bytes, all int64, tok token.Token) {
 	l.host.notifyWriteSamples()
 }
 
-// WriteSamples passes on the sampled positions since the last call, one for every WriteSampleBytes. Calls must not be
-// concurrent. from is the result of the last call, or 0.
+// WriteSamples calls visit for each position that has been sampled since the previous call. from is the result of the
+// previous call, or 0. Calls must not be concurrent.
 func (l *Load) WriteSamples(from uint64, visit func(tok token.Token)) (to uint64) {
 	h := l.writeSamples.Load()
 	if h == nil {
@@ -74,36 +73,38 @@ type SizeTracker struct {
 	Name  string
 	Limit int64
 
-	// bytes is the measured size plus the bytes written since. full is set if the measured size reached Limit.
+	// bytes is the measured size plus the number of bytes written since the measurement. full is set if the measured
+	// size has reached Limit.
 	bytes atomic.Int64
 	full  atomic.Bool
 }
 
-// slackShare divides the limit. The quotient is the number of bytes that may be written above the limit before the next
-// measurement.
+// slackShare is the divisor of the limit that yields the number of bytes that may be written above the limit before the
+// next measurement.
 const slackShare = 50
 
-// SetMeasured stores a measured size. since is the value of Bytes at the start of the measurement.
+// SetMeasured stores a measured size. since must be the value of Bytes at the start of the measurement.
 func (n *SizeTracker) SetMeasured(bytes, since int64) {
 	n.bytes.Add(bytes - since)
 	n.full.Store(bytes >= n.Limit)
 }
 
-// Bytes returns the measured size plus the bytes written since, an upper bound of the size.
+// Bytes returns an upper bound of the size. It is the measured size plus the number of bytes written since the
+// measurement.
 func (n *SizeTracker) Bytes() int64 { return n.bytes.Load() }
 
 // Full reports whether the measured size has reached the limit.
 func (n *SizeTracker) Full() bool { return n.full.Load() }
 
-// SizeLimits enforces the maximum size of those logical partitions of a replica that are close to the maximum.
+// SizeLimits enforces the maximum size of logical partitions that are close to the maximum.
 type SizeLimits struct {
 	host     *Host
 	id       topology.PartitionID
 	trackers atomic.Pointer[[]*SizeTracker]
 }
 
-// Set tracks writes to the given logical partitions and rejects writes that would exceed their limits.
-// Tracking ends for other partitions.
+// Set replaces the tracked logical partitions. The replica rejects writes that would exceed the limit of a tracked
+// partition.
 func (s *SizeLimits) Set(list []*SizeTracker) {
 	if len(list) == 0 {
 		s.trackers.Store(nil)
@@ -114,9 +115,8 @@ func (s *SizeLimits) Set(list []*SizeTracker) {
 	s.trackers.Store(&list)
 }
 
-// check rejects a mutation that adds data to a full logical partition. It admits deletions. It admits a part of a
-// batch over several partitions, which has its timestamp, because other parts may already be written. It also admits a
-// retry, which may already be applied.
+// check rejects a mutation that adds data to a full logical partition. It admits deletions. It also admits a part of an
+// atomic batch, because other parts may already be written, and a retry, because the write may already be applied.
 func (s *SizeLimits) check(m *command.Mutation) error {
 	list := s.trackers.Load()
 	if list == nil || m.Timestamp != 0 || m.Retried {
@@ -131,7 +131,8 @@ func (s *SizeLimits) check(m *command.Mutation) error {
 	n := (*list)[i]
 	_, bytes := ru.Write(m)
 	if !n.full.Load() && n.bytes.Load()+bytes > n.Limit+n.Limit/slackShare {
-		// The partition may be full or may have been overwritten. It will be measured before the next attempt.
+		// The measured size may be too high, because writes may have replaced data. The partition is therefore measured
+		// again before the next attempt.
 		s.host.notifyWriteSamples()
 		return &NotLeader{Partition: s.id}
 	}
@@ -146,8 +147,7 @@ func (s *SizeLimits) check(m *command.Mutation) error {
 	return nil
 }
 
-// grows reports whether a mutation writes rows. Index entries do not count toward the size of a logical partition, so
-// building an index, which writes only entries, is not rejected.
+// grows reports whether a mutation writes rows. Index entries do not count toward the size of a logical partition.
 func grows(m *command.Mutation) bool {
 	for i := range m.Ops {
 		switch op := &m.Ops[i]; op.Kind {
@@ -169,6 +169,6 @@ func (h *Host) notifyWriteSamples() {
 	}
 }
 
-// WriteSamplesReady returns a channel that is signaled when WriteSamples may have new samples, or when a tracked
+// WriteSamplesReady returns a channel that receives a signal when WriteSamples may have new samples or a tracked
 // partition has reached its limit.
 func (h *Host) WriteSamplesReady() <-chan struct{} { return h.writeSamplesReady }

@@ -17,21 +17,20 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// errSnapshot is returned for a snapshot that conflicts with the state of this node.
+// errSnapshot rejects a snapshot that conflicts with the state of this node.
 var errSnapshot = errors.New("the snapshot does not match the replica")
 
 // snapshots implements raftgroup.SnapshotStore.
 type snapshots struct {
 	*ReplicaSets
 	store snapshotStore
-	// incoming holds the snapshots that were received and are neither installed nor discarded. Invariant: no incoming
-	// snapshot overlaps a replica, or a snapshot, of another partition. mu guards it.
+	// incoming holds the received snapshots that have been neither installed nor discarded. mu guards incoming.
+	// Invariant: no incoming snapshot overlaps a replica or a snapshot of another partition.
 	mu       sync.Mutex
 	incoming []*incomingSnapshot
 }
 
-// incomingSnapshot is a snapshot that reserves its span until it is closed. The state of a partition before a split and
-// the child of that split may both be on their way.
+// incomingSnapshot is a received snapshot that reserves its span until it is closed.
 type incomingSnapshot struct {
 	raftgroup.SnapshotData
 	s    *snapshots
@@ -57,8 +56,8 @@ func (s *snapshots) Snapshot(group uint64) (*pb.SnapshotMetadata, raftgroup.Snap
 	return &pb.SnapshotMetadata{Index: &m.Applied, Term: &m.Term, ConfState: confOf(&m)}, data, nil
 }
 
-// Receive implements raftgroup.SnapshotStore. It rejects snapshots that could not be installed, because an error during
-// the installation would stop the node.
+// Receive implements raftgroup.SnapshotStore. It rejects a snapshot that this node cannot install, because an error
+// during the installation would stop the node.
 func (s *snapshots) Receive(group uint64, r io.Reader) (raftgroup.SnapshotData, error) {
 	data, err := s.store.ReceiveSnapshot(s.ctx, r)
 	if err != nil {
@@ -89,7 +88,7 @@ func (s *snapshots) expect(group uint64, c *incomingSnapshot) (err error) {
 	return err
 }
 
-// fits checks that a snapshot belongs to the group, overlaps no other replica of the node, and replaces a contiguous
+// fits checks that a snapshot belongs to the group, overlaps no other replica on the node, and replaces a contiguous
 // span.
 func (s *snapshots) fits(group uint64, meta *keys.Meta) error {
 	if meta.Partition != group {
@@ -115,9 +114,8 @@ func isAbsorbed(meta *keys.Meta, id topology.PartitionID) bool {
 	return slices.ContainsFunc(meta.Absorbed, func(a keys.Absorbed) bool { return a.Partition == uint64(id) })
 }
 
-// replaced returns the contiguous span that a snapshot replaces on this node: the span of the replica, and the spans of
-// replicas that are now part of its partition. Without the snapshot, the log of this replica would have merged these
-// spans.
+// replaced returns the contiguous span that a snapshot replaces on this node. It consists of the span of the replica
+// and the spans of the replicas in dead, which the snapshot's partition has absorbed.
 func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead []*Replica, err error) {
 	for id, o := range *s.host.replicas.Load() {
 		if isAbsorbed(meta, id) && o.state.Load().keys.Table != 0 {
@@ -141,7 +139,7 @@ func (s *snapshots) replaced(r *Replica, meta *keys.Meta) (own keys.Span, dead [
 	return own, dead, nil
 }
 
-// Install implements raftgroup.SnapshotStore. Follower reads in progress detect the installation.
+// Install implements raftgroup.SnapshotStore.
 func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data raftgroup.SnapshotData) error {
 	m := s.of(group)
 	if m == nil && s.host.retiredReplica(topology.PartitionID(group)) != nil {
@@ -188,7 +186,7 @@ func (s *snapshots) Install(group uint64, metadata *pb.SnapshotMetadata, data ra
 	if err := s.store.InstallSnapshot(s.ctx, own, from, check, ids...); err != nil {
 		return err
 	}
-	if len(dead) > 0 { // a crash before this point is detected at the next start
+	if len(dead) > 0 { // dropAbsorbed does this after a crash
 		if err := s.host.removeRecords(ids); err != nil {
 			return err
 		}

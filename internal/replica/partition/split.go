@@ -15,13 +15,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// splitLevel is the feature level from which a log may contain an EntrySplit.
+// splitLevel is the minimum feature level of a log that contains an EntrySplit.
 const splitLevel feature.Level = 2
 
-// Split creates a new partition that takes over the span from s.At on. It returns when the split has been applied on
-// this node: commands for the new span then get *WrongRange. No data is copied. Only the leader can split, and only at
-// the given epoch; it sets s.Leader. The errors are the same as for Write. After ErrUncertain, the split may still
-// happen, unless the epoch changes first.
+// Split creates a new partition that takes over the span from s.At without copying data. It returns when the split has
+// been applied on this node. Commands for the new span then get *WrongRange. Only the leader can split the partition,
+// and only at the given epoch. Split sets s.Leader. The errors are the same as for Write. After ErrUncertain, the split
+// may still be applied unless the epoch changes first.
 func (c Control) Split(ctx context.Context, epoch uint64, s *command.Split) error {
 	r := c.replica
 	if r.isMeta() {
@@ -37,8 +37,8 @@ func (c Control) Split(ctx context.Context, epoch uint64, s *command.Split) erro
 	if err != nil {
 		return err
 	}
-	// Accepted commands precede the split in the log, and later commands are rejected before they are proposed. The log
-	// rejects commands only after a change of leaders, which does not happen on a single node.
+	// All accepted commands precede the split in the log, and later commands are rejected before they are proposed. The
+	// log rejects commands only after a leader change.
 	r.rejectFrom.Store(&at)
 	defer r.rejectFrom.Store(nil)
 	r.host.latches.awaitHolders()
@@ -50,17 +50,17 @@ func (c Control) Split(ctx context.Context, epoch uint64, s *command.Split) erro
 	return err
 }
 
-// inside reports whether a boundary leaves a non-empty span on both sides.
+// inside reports whether a boundary divides a span into two non-empty spans.
 func inside(s keys.Span, at []byte) bool {
 	return bytes.Compare(at, s.Begin) > 0 && (len(s.End) == 0 || bytes.Compare(at, s.End) < 0)
 }
 
-// split applies a.entry; index is the log index of the entry. Everything applied before the entry is committed first,
-// with the index before the entry. After a crash, the entry is applied again and finds its split done. The child is
-// durable before any later entry, and its replica exists before the entry is acknowledged.
+// split applies a.entry. index is the log index of the entry. split first commits all previous entries. If the entry is
+// applied again after a crash, split has no effect. The child is durable before any later entry, and the replica of the
+// child exists before the entry is acknowledged.
 //
-// The rows stay where they are, because keys do not contain a partition. A reader that has loaded one state of the
-// replica may therefore read rows of the child. Readers check the state again after they have read.
+// A split does not move rows, because keys do not contain a partition. A reader that has loaded the previous state of
+// the replica may therefore read rows of the child. Readers must check the state again after the read.
 func (a *machine) split(r *Replica, next *progress, index uint64) (result any, err error) {
 	s, m := &a.entry.Split, &r.ahead.meta
 	if slices.ContainsFunc(m.Children, func(c keys.Child) bool { return c.Partition == s.Child && c.Index == index }) {
@@ -85,8 +85,8 @@ func (a *machine) split(r *Replica, next *progress, index uint64) (result any, e
 	return nil, nil
 }
 
-// halves returns the metas of a partition and its child after a split. Both metas include the effects of the earlier
-// commands in the same entry: the writes of these commands may now belong to the child and are already stored.
+// halves returns the metas of a partition and its child after a split. Both metas include the effects of previous
+// commands in the same entry, because the child may own rows that these commands have written.
 func (a *machine) halves(r *Replica, next *progress, index uint64) (left, right *keys.Meta) {
 	s := &a.entry.Split
 	m := a.asOf(r, next, index)
@@ -104,8 +104,8 @@ func (a *machine) halves(r *Replica, next *progress, index uint64) (left, right 
 	return &m, &child
 }
 
-// divide durably stores both metas in one batch and creates the child's replica, if this node has a replica of the
-// child. The child inherits the dedupe window of the parent: both know the writes applied before the split.
+// divide durably stores both metas in one batch. If this node has a replica of the child, divide creates this replica.
+// The child inherits the dedupe window of the parent.
 func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) {
 	h.listing.Lock()
 	defer h.listing.Unlock()
@@ -144,12 +144,12 @@ func (h *Host) divide(r *Replica, left, right *keys.Meta) (*replicaInit, error) 
 	replicas[child.id] = child
 	h.replicas.Store(&replicas)
 	child.local.markFound(h.clock.Now())
-	r.state.Store(narrow) // a reader that sees the smaller span of the parent finds the child
+	r.state.Store(narrow) // a reader that sees the smaller span must find the child
 	return n, nil
 }
 
-// childHere returns the replica of a child to create on this node. It returns nil if the child has no replica on this
-// node, or if the replica already exists and waits for a snapshot from the leader.
+// childHere returns the child's replica to create on this node. It returns nil if the child has no replica on this
+// node, or if the replica already exists and waits for a snapshot.
 func (h *Host) childHere(m *keys.Meta) *replicaInit {
 	id := topology.PartitionID(m.Partition)
 	if h.Replica(id) != nil {

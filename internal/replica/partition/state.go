@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// state describes what a replica is responsible for. It is immutable and replaced as a whole. Its keys are of table 0
-// while the replica waits for its first snapshot.
+// state describes the span and the epoch of a replica. It is immutable. While the replica waits for its first snapshot,
+// the table of keys is 0.
 type state struct {
 	span  topology.Span
 	keys  keys.Span
@@ -48,6 +48,6 @@ func (c *currentState) Extent() Extent {
 	return Extent{Epoch: s.epoch, Span: s.keys}
 }
 
-// Frozen returns the log index at which the partition was durably frozen, as far as this replica has applied it, or 0
-// if the partition serves requests.
+// Frozen returns the log index of the durable freeze that this replica has applied, or 0 if the partition serves
+// requests.
 func (c *currentState) Frozen() uint64 { return c.state.Load().frozen }

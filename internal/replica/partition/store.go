@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// Store is the part of the node's store that replicas use. The methods are documented at the parts of storage.Store.
+// Store is the part of the node's store that replicas use. See storage.Store for the documentation of the methods.
 type Store interface {
 	rowStore
 	recordStore
@@ -25,8 +25,8 @@ type Store interface {
 	Level() feature.Level
 }
 
-// rowStore reads and writes rows, and reads hints. *storage.Reader, *storage.Writer, and *storage.Statistics implement
-// it.
+// rowStore reads and writes rows and reads hints. *storage.Reader, *storage.Writer, and *storage.Statistics implement
+// its methods.
 type rowStore interface {
 	NewBatch() *storage.Batch
 	Admit(m *command.Mutation, crowded bool) error
@@ -40,7 +40,7 @@ type rowStore interface {
 	RemoveStale(q *command.Read, clusterings [][]byte) error
 }
 
-// recordStore reads records other than rows; *storage.Records implements it.
+// recordStore reads all data except rows. *storage.Records implements recordStore.
 type recordStore interface {
 	Dedupe(table uint32, tok token.Token, key []byte, id command.DedupeID) ([]byte, error)
 	Meta(partition uint64) (m keys.Meta, ok bool, err error)
@@ -50,7 +50,7 @@ type recordStore interface {
 	Scan(id uint32, prefix []byte, fn func(key, value []byte) error) error
 }
 
-// snapshotStore moves whole partitions; *storage.Snapshots implements it.
+// snapshotStore moves whole partitions. *storage.Snapshots implements snapshotStore.
 type snapshotStore interface {
 	CaptureSnapshot(ctx context.Context, partition uint64) (*storage.SnapshotFile, error)
 	OpenSnapshot(partition uint64) (*storage.Snapshot, error)

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// makeDurable runs the syncer.
+// makeDurable runs the syncer goroutine.
 func (c *committer) makeDurable() {
 	defer close(c.syncer)
 	var spare []proposal
@@ -26,7 +26,7 @@ func (c *committer) makeDurable() {
 	}
 }
 
-// pause collects the writes of an interval.
+// pause waits for the sync interval to collect writes.
 func (c *committer) pause() {
 	t := time.NewTimer(c.interval)
 	defer t.Stop()
@@ -52,7 +52,7 @@ func (c *committer) flush(spare []proposal) []proposal {
 		if err != nil {
 			p.outcome = raftgroup.Outcome{Err: err}
 		} else if p.entry == nil && p.outcome.Index > number {
-			// A reader saw a batch that was being committed when the sync began, so another sync follows.
+			// A reader waits for a batch that was not yet committed when the sync began, so another sync is necessary.
 			c.mu.Lock()
 			c.group = append(c.group, *p)
 			c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *committer) flush(spare []proposal) []proposal {
 	return group
 }
 
-// syncStore makes everything committed before durable.
+// syncStore makes all committed batches durable.
 func (c *committer) syncStore() error {
 	if err := c.failed(); err != nil {
 		return err
@@ -83,8 +83,7 @@ func (c *committer) syncStore() error {
 	return nil
 }
 
-// durable notifies w when a batch is durable, or immediately if the batch is already durable. If it returns an error, w
-// is not notified.
+// durable notifies w when a batch is durable. If durable returns an error, it does not notify w.
 func (c *committer) durable(number uint64, w raftgroup.Waiter) error {
 	if err := c.failed(); err != nil {
 		return err

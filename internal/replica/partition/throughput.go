@@ -21,8 +21,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Throughput enforces the throughput limit of a physical partition. On the leader, requests spend the partition's
-// budget. A follower that serves reads spends units that its leader has lent.
+// Throughput enforces the throughput limit of a physical partition. Requests to the leader spend the partition's
+// budget. Reads from a follower spend units that the leader has lent to the follower.
 type Throughput struct {
 	host   *Host
 	set    *replicaSet
@@ -32,8 +32,8 @@ type Throughput struct {
 	hot atomic.Pointer[string]
 }
 
-// admit admits a client's request, or rejects it because the partition has exceeded its throughput. The leader decides,
-// in the term in which it evaluates. A term of 0 rejects nothing.
+// admit returns an error if the partition has exceeded its throughput. term is the term in which this replica leads. If
+// term is 0, admit admits every request.
 func (t *Throughput) admit(term uint64, who fairshare.Principal) error {
 	if term == 0 || !t.budget.Bounded() {
 		return nil
@@ -44,8 +44,9 @@ func (t *Throughput) admit(term uint64, who fairshare.Principal) error {
 	return nil
 }
 
-// throttleError returns an error in the format of Cosmos DB. Retry policies look for RetryAfterMs between the first two
-// commas, or in a part between commas with one equals sign. Some of them also look for the status code 429.
+// throttleError returns an error in the format of Cosmos DB. Clients' retry policies search for RetryAfterMs between
+// the first two commas, or in a part between commas that contains one equals sign. Some policies also search for the
+// status code 429.
 func (t *Throughput) throttleError(wait time.Duration) error {
 	ms := (wait + time.Millisecond - 1) / time.Millisecond
 	var id [16]byte
@@ -72,10 +73,10 @@ func (t *Throughput) throttleError(wait time.Duration) error {
 // hotMax is the maximum length, in bytes, of the name of a logical partition in an error.
 const hotMax = 128
 
-// SetHot sets the readable name of the logical partition with the highest load, which is included in throttling errors.
-// An empty name means that no such partition is known.
+// SetHot sets the readable name of the logical partition with the highest load. Throttling errors contain this name. An
+// empty name means that the partition is unknown.
 func (t *Throughput) SetHot(name string) {
-	// Clients parse the error at commas and equals signs, and its details end with an apostrophe.
+	// Clients split the error at commas and equals signs, and an apostrophe ends the details.
 	name = strings.NewReplacer("'", `"`, ",", ";").Replace(strings.ToValidUTF8(name[:min(len(name), hotMax)], ""))
 	switch old := t.hot.Load(); {
 	case name == "" && old != nil:
@@ -85,8 +86,8 @@ func (t *Throughput) SetHot(name string) {
 	}
 }
 
-// admitWrite is admit for a write. It admits a write that may already have been applied, and a part of a recorded
-// batch.
+// admitWrite executes admit for a write. It always admits a write that may have already been applied and a part of a
+// recorded batch.
 func (t *Throughput) admitWrite(m *command.Mutation) error {
 	if !t.Limited() || m.Retried || m.Timestamp != 0 {
 		return nil
@@ -94,8 +95,8 @@ func (t *Throughput) admitWrite(m *command.Mutation) error {
 	return t.admit(t.set.seq.evaluating(), m.Principal)
 }
 
-// admitRead is admit for a read. With here, a follower admits the read if it has units left that its leader has lent;
-// lent is then true. A follower without units returns the same error as a replica that does not lead.
+// admitRead executes admit for a read. If here is true, a follower admits the read if it has borrowed units left, and
+// lent is true. A follower without units returns *NotLeader.
 func (t *Throughput) admitRead(c *command.Read, here bool) (lent bool, err error) {
 	if !t.budget.Bounded() {
 		return false, nil
@@ -118,11 +119,11 @@ func (t *Throughput) admitRead(c *command.Read, here bool) (lent bool, err error
 	return true, nil
 }
 
-// Borrower is the visitor of a read from another node. It receives the units that the leader lends to that node's
+// Borrower is the visitor of a read from another node. It receives the units that the leader lends to the other node's
 // replica.
 type Borrower interface{ Lent(u ru.Units) }
 
-// lend lends a follower the units requested in a read that the leader has served.
+// lend lends a follower the units that a served read has requested.
 func (t *Throughput) lend(c *command.Read, v command.Visitor, lent bool) {
 	if c.Owed+c.Wanted == 0 || lent {
 		return
@@ -132,8 +133,8 @@ func (t *Throughput) lend(c *command.Read, v command.Visitor, lent bool) {
 	}
 }
 
-// AllowsLocalRead reports whether the budget allows the replica to serve a read as a follower. This is the case if the
-// budget is unlimited, if the replica has borrowed units, or if it knows that the leader rejects the claimant.
+// AllowsLocalRead reports whether the budget allows the replica to process a read as a follower. It returns true if the
+// budget is unlimited, if the replica has borrowed units, or if the leader is known to reject the principal.
 func (t *Throughput) AllowsLocalRead(who fairshare.Principal) bool {
 	if !t.budget.Bounded() {
 		return true
@@ -142,7 +143,7 @@ func (t *Throughput) AllowsLocalRead(who fairshare.Principal) bool {
 	return ok
 }
 
-// Borrow adds a request for units to a read that is sent to the leader. Lent receives them, with the cost of the read.
+// Borrow adds a request for units to a read that is sent to the leader.
 func (t *Throughput) Borrow(c *command.Read) {
 	if t.budget.Bounded() {
 		owed, wanted := t.slice.Request(t.host.budgetClock())
@@ -150,23 +151,23 @@ func (t *Throughput) Borrow(c *command.Read) {
 	}
 }
 
-// Lent receives the units that the leader has lent in the response to a read of the given price; see Borrow.
+// Lent adds the units that the leader has lent in the response to a read. price is the price of the read.
 func (t *Throughput) Lent(lent, price ru.Units) {
 	if t.budget.Bounded() {
 		t.slice.Lend(lent, price, t.host.budgetClock())
 	}
 }
 
-// Refused records that the leader has rejected a claimant's read. Until wait has passed, this follower rejects the
-// claimant's reads itself.
+// Refused records that the leader has rejected a principal's read. Until wait has passed, this follower also rejects
+// the principal's reads.
 func (t *Throughput) Refused(who fairshare.Principal, wait time.Duration) {
 	if t.budget.Bounded() {
 		t.slice.Refuse(who, wait, t.host.budgetClock())
 	}
 }
 
-// Shortfall returns the units that the leader of a throttled partition would borrow from other partitions with the same
-// throughput, or 0; see budget.Budget.Shortfall.
+// Shortfall returns the units that the leader of a throttled partition needs to borrow from other partitions; see
+// budget.Budget.Shortfall.
 func (t *Throughput) Shortfall() ru.Units {
 	if !t.budget.Bounded() || t.set.seq.evaluating() == 0 {
 		return 0
@@ -184,19 +185,20 @@ func (t *Throughput) LendIdle(wanted ru.Units) ru.Units {
 	return t.budget.LendIdle(term, wanted, t.host.budgetClock())
 }
 
-// TakeLoan adds units lent by other partitions.
+// TakeLoan adds units that other partitions have lent.
 func (t *Throughput) TakeLoan(u ru.Units) { t.budget.Borrow(u, t.host.budgetClock()) }
 
-// Loans returns the units lent to and borrowed from other partitions since the replica was opened.
+// Loans returns the units that this partition has lent to and borrowed from other partitions since the replica was
+// opened.
 func (t *Throughput) Loans() (lent, borrowed ru.Units) { return t.budget.Loans() }
 
 // Limited reports whether the throughput of the partition is limited.
 func (t *Throughput) Limited() bool { return t.budget.Bounded() }
 
-// PerSecond returns the throughput limit in request units per second, or 0 if none exists.
+// PerSecond returns the throughput limit in request units per second, or 0 if the throughput is unlimited.
 func (t *Throughput) PerSecond() int64 { return t.budget.PerSecond() }
 
-// charge charges a request to the budget or, with lent, to the units that a follower has borrowed.
+// charge charges a request to the budget or, if lent is true, to the borrowed units of a follower.
 func (t *Throughput) charge(who fairshare.Principal, lent bool, u ru.Units) {
 	if lent {
 		t.slice.Spend(u)
@@ -205,7 +207,7 @@ func (t *Throughput) charge(who fairshare.Principal, lent bool, u ru.Units) {
 	}
 }
 
-// chargeEvaluation charges a principal for work in addition to the price of a read, on a leader or on a follower.
+// chargeEvaluation charges a principal for work beyond the price of a read.
 func (t *Throughput) chargeEvaluation(who fairshare.Principal, u ru.Units) {
 	if t.budget.Bounded() {
 		t.charge(who, t.set.seq.evaluating() == 0, u)
@@ -218,11 +220,11 @@ func (t *Throughput) bounds() usage.Bounds {
 
 // Throughputs holds the throughput limits of physical partitions.
 type Throughputs struct {
-	// PerSecond holds limits in request units per second, at most budget.MaxPerSecond each. Partitions that are not in
-	// the map are unlimited.
+	// PerSecond maps partitions to limits in request units per second. The maximum is budget.MaxPerSecond. Partitions
+	// that are not in the map are unlimited.
 	PerSecond map[topology.PartitionID]int64
-	// Children holds the children of pending splits, by parent. When the child is created, both get the limit that
-	// PerSecond has for the child.
+	// Children maps the parents of pending splits to their children. When a child is created, the parent and the child
+	// get the limit of the child.
 	Children map[topology.PartitionID]topology.PartitionID
 }
 
@@ -248,7 +250,7 @@ func (h *Host) SetThroughputs(t Throughputs) {
 	}
 }
 
-// throughputOf returns the limit of a partition, or 0 if none exists.
+// throughputOf returns the limit of a partition, or 0 if the partition is unlimited.
 func (e *extensions) throughputOf(id topology.PartitionID) int64 {
 	if t := e.throughputs.Load(); t != nil {
 		return t.PerSecond[id]

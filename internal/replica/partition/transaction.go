@@ -22,17 +22,18 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Programs interprets the programs of transactions; see command.Conditional. It must be safe for concurrent use.
+// Programs interprets the programs of transactions; see command.Conditional. Implementations must be safe for
+// concurrent use.
 type Programs interface {
-	// Program prepares a program. It may wait for a schema that has not arrived at this node; no latch is held.
-	// ErrStaleSchema is returned to the coordinator; all other errors are returned to the client.
+	// Program prepares a program. It may wait for a schema that has not arrived at this node, because no latch is held.
+	// ErrStaleSchema is returned to the coordinator, and all other errors are returned to the client.
 	Program(ctx context.Context, c *command.Conditional) (Program, error)
 }
 
 // Program is the program of one transaction.
 type Program interface {
-	// Run reads and stages changes. If it returns an error, nothing is applied, and the client gets the error. It must
-	// return soon after its context has ended, which happens at the time limit.
+	// Run reads data and stages changes. If Run returns an error, no change is applied, and the client gets the error.
+	// Run must return soon after its context has ended. The context ends at the time limit.
 	Run(ctx context.Context, t *Txn) (result []byte, err error)
 }
 
@@ -41,15 +42,15 @@ type LargeResult interface {
 	Program
 	// ResultBytesMax returns the maximum size of the result.
 	ResultBytesMax() int
-	// Brief returns, after Run, the result to store next to the rows instead of a result above ResultBytes, for a
-	// repeated request.
+	// Brief returns a replacement for a result above ResultBytes. The replacement is stored next to the rows for
+	// retries. Brief is called after Run.
 	Brief() []byte
 }
 
-// SetPrograms sets the interpreter of programs. Until then, transactions are rejected.
+// SetPrograms sets the interpreter of programs. Before this call, replicas reject transactions.
 func (e *extensions) SetPrograms(p Programs) { e.programs.Store(&p) }
 
-// program prepares the program of a transaction. It returns nil for other conditionals.
+// program prepares the program of a transaction. It returns nil if c is not a transaction.
 func (e *extensions) program(ctx context.Context, c *command.Conditional) (Program, error) {
 	if c.Program == nil {
 		return nil, nil
@@ -62,22 +63,23 @@ func (e *extensions) program(ctx context.Context, c *command.Conditional) (Progr
 	return (*p).Program(ctx, c)
 }
 
-// TransactionBounds holds the limits of one transaction. Fields that are 0 have default values.
+// TransactionBounds holds the limits of one transaction. If a field is 0, the default applies.
 type TransactionBounds struct {
-	// Time limits the run time of a program, for which other writers of its logical partition wait. The default is 1 s
-	// and at most half of the time for which they wait.
+	// Time is the maximum run time of a program. Other writers of the logical partition wait while the program runs.
+	// The default is the minimum of 1 s and half of Options.LatchWait.
 	Time time.Duration
-	// Rows and Bytes limit the data read; 20,000 rows and 16 MiB of logical bytes by default.
+	// Rows and Bytes are the maximum numbers of rows and logical bytes to read. The defaults are 20,000 rows and 16
+	// MiB.
 	Rows, Bytes int64
-	// ResultBytes limits the result of a program, which is stored next to the rows to be returned again; 256 KiB by
-	// default.
+	// ResultBytes is the maximum size of a program's result, which is stored next to the rows for retries. The default
+	// is 256 KiB.
 	ResultBytes int
-	// Changes limits the staged operands; 2,000 rows and deletions by default, with up to entriesPerChange index
-	// entries each.
+	// Changes is the maximum number of staged operands. The default is 2,000. Index entries have a separate limit of
+	// entriesPerChange for each change.
 	Changes int
 }
 
-// entriesPerChange is the number of index entries that a transaction may write per allowed change.
+// entriesPerChange is the maximum number of index entries of a transaction divided by TransactionBounds.Changes.
 const entriesPerChange = 50
 
 func (b TransactionBounds) withDefaults() TransactionBounds {
@@ -89,22 +91,22 @@ func (b TransactionBounds) withDefaults() TransactionBounds {
 	return b
 }
 
-// Txn is a running transaction in one logical partition, at its leader. The logical partition is latched: no other
-// request writes to it, so the program reads a single state, which is unchanged when its changes are applied.
-// Transactions are therefore serializable. They are linearizable because the leader's term is confirmed before a result
-// is returned. Reads do not see changes staged by the transaction itself.
+// Txn is a running transaction in one logical partition on the leader. The logical partition is latched, so its data
+// does not change between the first read and the application of the transaction's changes. Transactions are therefore
+// serializable. They are linearizable because the leader confirms its term before it returns a result. Reads do not see
+// staged changes of the transaction.
 //
-// A Txn belongs to one goroutine and ends with Program.Run. Once a limit was reached or a read has failed, nothing is
-// committed, whether or not the program handles the error.
+// A Txn is not safe for concurrent use. It must not be used after Program.Run returns. If a limit is reached or a read
+// fails, the transaction is not committed, even if the program handles the error.
 type Txn struct {
 	replica *Replica
 	c       *command.Conditional
-	// pinned is the stored logical partition.
+	// pinned reads the stored logical partition.
 	pinned *storage.Pinned
 	ops    []command.Op
-	// log describes how staged changes are logged, or is nil if they are not logged.
+	// log describes how staged changes are logged. It is nil if changes are not logged.
 	log *command.ChangeLog
-	// price is the cost of the reads.
+	// price is the cost of all reads.
 	price       ru.Units
 	rows, bytes int64
 	// reading is the visitor of the current read.
@@ -115,8 +117,8 @@ type Txn struct {
 // ResultBytesMax returns the maximum size of a result.
 func (t *Txn) ResultBytesMax() int { return t.replica.host.opts.Transactions.ResultBytes }
 
-// Read passes the results of q in the logical partition to v. q may read a row, slices, or an index. Errors of v also
-// fail the transaction. The price is the price of a read at SERIAL.
+// Read passes the results of q in the logical partition to v. q may read a row, slices, or an index. An error of v also
+// fails the transaction. The price is the price of a read at SERIAL.
 func (t *Txn) Read(ctx context.Context, q *command.Read, v command.Visitor) error {
 	if t.failed == nil {
 		t.failed = t.read(ctx, q, v)
@@ -149,8 +151,8 @@ func (t *Txn) read(ctx context.Context, q *command.Read, v command.Visitor) erro
 	return checkMaxCharge(t.c, t.price)
 }
 
-// Stage adds the changes of c to the transaction. Its updates are resolved on the rows from before the transaction. The
-// data that c points to must not change until the transaction has ended.
+// Stage adds the changes of c to the transaction. It resolves updates on the rows from before the transaction. The
+// caller must not modify the data of c until the transaction has ended.
 func (t *Txn) Stage(ctx context.Context, c *command.Conditional) error {
 	if t.failed == nil {
 		t.failed = t.stage(ctx, c)
@@ -185,7 +187,7 @@ func (t *Txn) stage(ctx context.Context, c *command.Conditional) error {
 	return t.checkReadLimit(0, 0)
 }
 
-// changes counts the operands requested by a client and their index entries.
+// changes returns the number of operands that the client has requested and the number of their index entries.
 func changes(ops []command.Op) (n, entries int) {
 	for i := range ops {
 		switch ops[i].Kind {
@@ -209,7 +211,8 @@ func (t *Txn) checkKey(table uint32, key []byte) error {
 	return nil
 }
 
-// checkReadLimit rejects reads above the limits of a transaction, given the rows and bytes of the current read.
+// checkReadLimit returns an error if the reads of the transaction exceed its limits. rows and size are the numbers of
+// rows and bytes of the current read.
 func (t *Txn) checkReadLimit(rows, size int64) error {
 	b := &t.replica.host.opts.Transactions
 	if t.rows+rows > b.Rows || t.bytes+size > b.Bytes {
@@ -219,7 +222,7 @@ func (t *Txn) checkReadLimit(rows, size int64) error {
 	return nil
 }
 
-// boundedVisitor is the visitor of a transaction's read. It ends the read at the limits.
+// boundedVisitor is the visitor of a transaction's read. It ends the read at the limits of the transaction.
 type boundedVisitor struct {
 	command.Visitor
 	t *Txn
@@ -242,7 +245,7 @@ func (b *boundedVisitor) Row(clustering []byte, r *row.Row) (command.Step, error
 	return b.Visitor.Row(clustering, r)
 }
 
-// transact is evaluate for a transaction: it runs its program under the latch.
+// transact evaluates a transaction. It runs the program under the latch.
 func (w *conditionalWrite) transact(ctx context.Context, at *storage.Pinned) (v evaluation, err error) {
 	r, c, p := w.replica, w.c, w.program
 	m := &c.Mutation
@@ -252,7 +255,7 @@ func (w *conditionalWrite) transact(ctx context.Context, at *storage.Pinned) (v 
 		return r.host.runRecovered(ctx, p, t)
 	})
 	if t.price == 0 && len(t.ops) == 0 {
-		t.price = ru.PointRead // the transaction still had its turn at the leader
+		t.price = ru.PointRead // minimum price, because the transaction has occupied the latch
 	}
 	r.load.recordRead(m.Principal, false, usage.Condition, t.price, t.rows, t.bytes, m.Token, m.Key)
 	if t.failed != nil && err == nil {
@@ -288,8 +291,8 @@ func (w *conditionalWrite) transact(ctx context.Context, at *storage.Pinned) (v 
 	return v, checkMaxCharge(c, ru.Units(v.cas.Charge))
 }
 
-// runRecovered runs a program and converts a panic to an error. The program comes from a client: a bug that it triggers
-// must fail the transaction, but neither stop the node nor leak the resources of the request.
+// runRecovered runs a program and converts a panic to an error. A client's program that triggers a bug must fail only
+// its transaction. The bug must not stop the node or leak the resources of the request.
 func (h *Host) runRecovered(ctx context.Context, p Program, t *Txn) (result []byte, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

@@ -56,7 +56,7 @@ func (b balances) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// all reads the rows of the transaction's logical partition.
+// all reads all rows of the transaction's logical partition.
 func all(ctx context.Context, t *Txn) (balances, error) {
 	b := balances{}
 	m := &t.c.Mutation
@@ -175,7 +175,7 @@ func TestTransactionsAreSerial(t *testing.T) {
 }
 
 // TestTransactionIsRepeated checks that a repeated transaction is not run again and returns the same result. The test
-// includes a retry to another leader after a crash.
+// includes a retry on another leader after a crash.
 func TestTransactionIsRepeated(t *testing.T) {
 	w := newTestCluster(t, 3)
 	p := w.newTable(0, 1, 2)
@@ -214,7 +214,7 @@ func TestTransactionIsRepeated(t *testing.T) {
 	w.same(p.ID, 0, 1, 2)
 }
 
-// largeProgram is the name of a program with a large result, of which only the beginning is stored.
+// largeProgram is the name of a program with a large result. Only the beginning of this result is stored.
 type largeProgram struct{ program }
 
 func (largeProgram) ResultBytesMax() int { return 100 }
@@ -230,8 +230,8 @@ func (largePrograms) Program(_ context.Context, c *command.Conditional) (Program
 }
 
 // TestLargeResultsAreKeptBriefly checks that a program's large result reaches the client unchanged. For a repeated
-// request, a large result must be stored in a short form, and a small result completely. If the result exceeds its
-// limit, nothing must be written.
+// request, a large result must be stored in a short form, and a small result completely. If the result exceeds the
+// limit, no data must be written.
 func TestLargeResultsAreKeptBriefly(t *testing.T) {
 	h := open(t, newStore(t), 1, Options{Transactions: TransactionBounds{ResultBytes: 10}})
 	defer closeHost(t, h)

@@ -8,19 +8,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// unsynced tracks the keys with writes that readers see and that a crash could still undo. A reader that has seen such
-// a write waits for its sync (P5): data that was read is never lost.
+// unsynced tracks the keys with visible writes that are not yet durable. A reader that has seen such a write waits
+// until the write is durable (P5).
 //
-// A slot contains the number of the last batch that wrote to a key of the slot. It is set before that batch becomes
-// visible. Keys share slots by their hash, so a reader may wait unnecessarily, which is rare with slotCount slots.
-// Scans do not track which keys they have seen.
+// A slot contains the number of the last batch that wrote to a key of the slot. It is set before the batch becomes
+// visible. Several keys may share a slot, so a reader may wait unnecessarily. Scans do not track the keys that they
+// have seen.
 type unsynced struct {
 	slots []atomic.Uint64
-	// number is the number of the current batch. It belongs to the applier.
+	// number is the number of the current batch. Only the applier uses it.
 	number uint64
 }
 
-// slotCount is a power of two: slots are indexed by the highest 16 bits of a hash.
+// slotCount is the number of slots. The highest 16 bits of a hash determine the slot.
 const slotCount = 1 << 16
 
 func newUnsynced() *unsynced { return &unsynced{slots: make([]atomic.Uint64, slotCount)} }

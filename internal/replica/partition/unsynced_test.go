@@ -20,9 +20,8 @@ type sink struct{}
 func (sink) Partition(token.Token, []byte, *row.Row) (command.Step, error) { return command.More, nil }
 func (sink) Row([]byte, *row.Row) (command.Step, error)                    { return command.More, nil }
 
-// TestReadWaitsForSync checks that a read that finds a write that is not durable yet waits for the next sync, for all
-// kinds of writes (P5). Reads of other keys must not wait. In Periodic mode, reads may return writes that a crash can
-// lose.
+// TestReadWaitsForSync checks, for all kinds of writes, that a read of a write that is not durable waits for the next
+// sync (P5). Reads of other keys must not wait. In Periodic mode, reads may return writes that a crash can lose.
 func TestReadWaitsForSync(t *testing.T) {
 	k := []byte("k")
 	writers := map[string]func(h *Host, r *Replica, done result) error{

@@ -12,16 +12,16 @@ import (
 // Views maintains materialized views. Writes leave hints in the same log entry (RFC 0030). The leader of the partition
 // updates the views and then removes the hints.
 type Views interface {
-	// Follow receives the hints left by writes on this node, as keys of applied entries that it may keep. stamp is the
-	// timestamp of the write, or 0 if it is unknown. Follow calls then once, when the views are updated or when the
-	// client has waited long enough. It must not block and must be fast.
+	// Follow receives the keys of the hints of an applied write on this node, and may retain them. stamp is the
+	// timestamp of the write, or 0 if the timestamp is unknown. Follow calls then once, when the views have been
+	// updated or when the client has waited long enough. It must not block and must be fast.
 	Follow(r *Replica, hints [][]byte, stamp int64, then func())
 }
 
-// SetViews sets the receiver of hints for all writes from now on.
+// SetViews sets the receiver of the hints of all later writes.
 func (e *extensions) SetViews(v Views) { e.views.Store(&v) }
 
-// hintsOf appends the keys that a mutation writes under keys.HintStale. Nearly all writes have no such keys.
+// hintsOf appends the keys that a mutation writes under keys.HintStale.
 func (e *extensions) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	if e.views.Load() == nil {
 		return hints
@@ -37,8 +37,8 @@ func (e *extensions) hintsOf(hints [][]byte, m *command.Mutation) [][]byte {
 	return hints
 }
 
-// awaitViews returns the completion of a write with the given hints: done, or a completion that waits for the views
-// first.
+// awaitViews returns the completion of a write with the given hints. It is done or a completion that first waits for
+// the views.
 func awaitViews(r *Replica, done command.Completion, hints [][]byte) command.Completion {
 	if hints == nil {
 		return done
@@ -50,8 +50,7 @@ func awaitViews(r *Replica, done command.Completion, hints [][]byte) command.Com
 type viewWaiter struct {
 	replica *Replica
 	hints   [][]byte
-	// stamp is the timestamp of the hints, or 0 until it is known. A write that was applied before has an older
-	// timestamp.
+	// stamp is the timestamp of the hints, or 0 if it is not yet known.
 	stamp int64
 	done  command.Completion
 }

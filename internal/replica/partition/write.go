@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// Write applies a mutation and completes done once, or returns an error without completing done; nothing was done in
-// that case. It does not modify the mutation, and copies everything that it keeps. It waits only while a conditional
-// write holds the logical partition.
+// Write applies a mutation and completes done once. If Write returns an error, the mutation has no effect and done is
+// not completed. Write neither modifies nor retains the mutation. It blocks only while a conditional write holds the
+// logical partition.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	if err := r.requests.begin(); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 	return r.writeUnder(g, m, awaitViews(r, done, r.host.hintsOf(nil, m)))
 }
 
-// WriteNow is Write for callers that must not wait. If Write might have to wait, taken is false and nothing was done.
+// WriteNow executes Write if it does not need to wait. Otherwise, taken is false and WriteNow has no effect.
 func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error) {
 	if err := r.requests.begin(); err != nil {
 		return true, err
@@ -48,8 +48,8 @@ func (r *Replica) WriteNow(m *command.Mutation, done command.Completion) (taken 
 	return true, r.writeUnder(g, m, awaitViews(r, done, r.host.hintsOf(nil, m)))
 }
 
-// writeUnder writes under a latch and releases it. Once the write is proposed, done may have been called, and m may
-// have been reused.
+// writeUnder writes under a latch and releases the latch. After the proposal, done may have been called, and the caller
+// may have reused m.
 func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Completion) error {
 	price, bytes := ru.Write(m)
 	tok, who := m.Token, m.Principal
@@ -57,7 +57,7 @@ func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Comp
 	switch {
 	case err != nil:
 		return err
-	case applied: // an earlier attempt has been charged
+	case applied: // an earlier attempt has already been charged
 		done.Done(command.Outcome{Index: r.visible.Load(), Charge: int64(price)})
 	default:
 		r.load.recordWrite(who, usage.Write, price, bytes, tok)
@@ -65,13 +65,14 @@ func (r *Replica) writeUnder(g heldLatch, m *command.Mutation, done command.Comp
 	return nil
 }
 
-// stampAndPropose assigns a timestamp to a blind write and proposes it, under the latch of its key, which it always
-// releases. For each key, the log is therefore in the order of the timestamps. A part of an atomic batch comes with its
-// timestamp; later timestamps are higher than it. applied reports whether the write was applied before.
+// stampAndPropose assigns a timestamp to a blind write and proposes the write under the latch of the key. The log is
+// therefore in the order of the timestamps of each key. stampAndPropose always releases the latch. A part of an atomic
+// batch already has a timestamp, and later timestamps are higher. applied reports whether the write has already been
+// applied.
 func (r *Replica) stampAndPropose(m *command.Mutation, held heldLatch, price ru.Units, done command.Completion) (
 	applied bool, err error) {
 	defer r.host.latches.leave(held)
-	if held.latch != nil { // the state that admits checks must not change before the proposal; see latches.awaitHolders
+	if held.latch != nil { // the state that admits checks must not change until the proposal; see latches.awaitHolders
 		held.stripe.mu.Lock()
 		defer held.stripe.mu.Unlock()
 	}
@@ -97,7 +98,7 @@ func (r *Replica) stampAndPropose(m *command.Mutation, held heldLatch, price ru.
 		f.stamp = stamp
 	}
 	f.entry = command.AddWrite(command.BeginWrite(f.entry[:0], r.state.Load().epoch, 1, nil), m, stamp)
-	// The write is added to the list before it is proposed, because it may complete immediately.
+	// The write must be added to the list before the proposal, because it may complete immediately.
 	held.stripe.addPending(f)
 	if err := r.seq.propose(term, f.entry, f); err != nil {
 		held.stripe.removePending(f)
@@ -110,7 +111,7 @@ func (r *Replica) stampAndPropose(m *command.Mutation, held heldLatch, price ru.
 	return false, nil
 }
 
-// latchedProposal is a proposal whose keys stay latched until it is applied.
+// latchedProposal is a proposal whose keys are latched until the entry is applied.
 type latchedProposal struct {
 	replica *Replica
 	latches []heldLatch
@@ -118,7 +119,8 @@ type latchedProposal struct {
 	release func()
 }
 
-// applied implements appliedNotifier: the next conditional writes to the keys can proceed.
+// applied implements appliedNotifier. It releases the latches so that the next conditional writes to the keys can
+// proceed.
 func (w *latchedProposal) applied() {
 	for _, g := range w.latches {
 		w.replica.host.latches.leave(g)
@@ -149,22 +151,23 @@ type outcomeWaiter chan raftgroup.Outcome
 // Done implements raftgroup.Waiter.
 func (w outcomeWaiter) Done(o raftgroup.Outcome) { w <- o }
 
-// waiterFunc is a function that implements raftgroup.Waiter.
+// waiterFunc adapts a function to raftgroup.Waiter.
 type waiterFunc func(o raftgroup.Outcome)
 
 // Done implements raftgroup.Waiter.
 func (f waiterFunc) Done(o raftgroup.Outcome) { f(o) }
 
-// Level returns the feature level installed by the partition's log, as far as this replica has applied it. Entries in
-// the format of a higher level must not be proposed.
+// Level returns the feature level of the partition according to this replica. Entries in the format of a higher level
+// must not be proposed.
 func (r *Replica) Level() feature.Level { return feature.Level(r.level.Load()) }
 
-// Last returns a timestamp that is at least the highest timestamp assigned by the partition of extent x, and not before
-// the leader's clock. Only the leader knows this timestamp. It is requested for a batch of a claimant.
+// Last returns a timestamp that is neither lower than any timestamp of the partition nor before the leader's clock. x
+// is the extent of the partition. Only the leader can return this timestamp. who is the principal that executes the
+// batch.
 func (r *Replica) Last(ctx context.Context, x Extent, who fairshare.Principal) (stamp int64, err error) {
 	if r.Throughput().Limited() {
 		if err := r.throughput.admit(r.seq.evaluating(), who); err != nil {
-			return 0, err // a batch over several partitions is rejected before it is recorded, or not at all
+			return 0, err // a batch must be rejected before it is recorded
 		}
 	}
 	err = r.confirmAfter(ctx, func() error {
@@ -174,7 +177,7 @@ func (r *Replica) Last(ctx context.Context, x Extent, who fairshare.Principal) (
 	return stamp, err
 }
 
-// Confirm returns nil if this replica led at some time after Confirm was called.
+// Confirm returns nil if this replica led at some time after the call of Confirm.
 func (r *Replica) Confirm(ctx context.Context) error {
 	return r.confirmAfter(ctx, func() error { return nil })
 }

@@ -2,18 +2,17 @@
 
 // Package partitioncount counts the logical partitions that the replicas of a node hold.
 //
-// A write does not read, so it cannot distinguish a new partition from an existing partition. A deletion cannot detect
-// whether it has removed the last row. A counter maintained by writes would therefore be wrong, or would cost a read
-// for each write. Only a scan over the partitions is exact. The scan costs about a microsecond of CPU time per
-// partition. It therefore runs on request, and skips replicas that have applied no entries since the last count.
+// Writes cannot maintain the count, because a write reads no data and cannot distinguish a new partition from an
+// existing partition. Only a scan over the partitions is exact. The scan costs about a microsecond of CPU time per
+// partition. It therefore runs only on request, and skips replicas that have applied no entries since the last count.
 //
 // Guarantees:
 //
-//   - (U1) A count is the number of partitions with a live row or static cell, as a read would find them between
-//     Count.Began and Count.Ended.
-//   - (U2) Counting uses at most one tenth of one CPU, however often counts are requested.
-//   - (U3) Refresh never waits longer than its caller allows. If the time runs out, the caller gets an older count, or
-//     no count.
+//   - (U1) A count is the number of partitions that had a live row or a live static cell between Count.Began and
+//     Count.Ended.
+//   - (U2) Counting uses up to one tenth of one CPU, regardless of the number of requests.
+//   - (U3) Refresh waits no longer than its caller allows. After the timeout, the caller gets an older count or no
+//     count.
 //
 // Start reading at Counter.Refresh, then read Counter.round.
 package partitioncount
@@ -34,12 +33,12 @@ import (
 )
 
 const (
-	// walkMax is the maximum number of partitions counted in one scan. Pebble keeps files that compactions have
-	// replaced until the scan ends.
+	// walkMax is the maximum number of partitions counted in one scan. The limit is necessary because Pebble keeps
+	// replaced files until a scan ends.
 	walkMax = 50_000
 	// countRest is the duration of the pause after a round, as a multiple of the duration of the round (U2).
 	countRest = 9
-	// expiryMax is the maximum age of the count of an unchanged replica. The count can change because rows expire.
+	// expiryMax is the maximum age of the count of an unchanged replica. The limit is necessary because rows expire.
 	expiryMax = 10 * time.Second
 	// samplesMax and rowsMax limit the reads that estimate the mean partition size of a piece.
 	samplesMax = 32
@@ -50,8 +49,8 @@ const (
 type Piece struct {
 	Range      token.Range
 	Partitions uint64
-	// MeanBytes is the mean partition size. It is the mean logical size of a sample, or the mean size on disk if that
-	// is larger.
+	// MeanBytes is the mean partition size. It is the maximum of the mean logical size of a sample and the mean size on
+	// disk.
 	MeanBytes uint64
 }
 
@@ -83,14 +82,14 @@ type Counter struct {
 	roundDone         chan struct{}
 }
 
-// New returns a Counter that counts while Run runs. The clock determines what has expired.
+// New returns a Counter that counts while Run runs. The clock determines which data has expired.
 func New(store *storage.Statistics, host *partition.Host, clock sched.Clock) *Counter {
 	return &Counter{store: store, host: host, clock: clock, wake: make(chan struct{}, 1),
 		counts: map[topology.PartitionID]*Count{}, roundDone: make(chan struct{})}
 }
 
 // Latest returns the most recent count of a replica, or nil if the replica has not been counted. The caller must not
-// modify it.
+// modify the result.
 func (c *Counter) Latest(id topology.PartitionID) *Count {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +102,7 @@ func (c *Counter) Refresh(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	c.mu.Lock()
-	wanted := c.started + 1 // a running round may already have scanned the data that the caller wants to count
+	wanted := c.started + 1 // the running round may have already scanned the replicas
 	for c.finished < wanted {
 		turn := c.roundDone
 		c.mu.Unlock()
@@ -223,7 +222,7 @@ func (c *Counter) count(ctx context.Context, span keys.Span, cuts []token.Token)
 	return n, nil
 }
 
-// divide splits a range at the given tokens.
+// divide divides a range at the given tokens.
 func divide(r token.Range, cuts []token.Token) []Piece {
 	var out []Piece
 	for _, t := range cuts {

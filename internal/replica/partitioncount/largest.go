@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// LargestMax is the number of partitions that LargestFinder reports per replica.
+	// LargestMax is the maximum number of partitions that LargestFinder reports for each replica.
 	LargestMax = 10
 	// readMax is the maximum size on disk, in bytes, of a replica that is read completely. A larger replica is sampled
-	// at heavySpots positions that are evenly spaced by bytes. At most sampleBytes are read. Rows of 16 KiB and more
-	// are stored in separate files and contribute little to these positions, so the positions are estimates.
+	// at heavySpots positions that are evenly spaced by bytes, up to sampleBytes. The positions are approximate,
+	// because large rows are stored in separate files.
 	readMax     = 256 << 20
 	heavySpots  = 1024
 	sampleBytes = 64 << 20
-	// largestAge is the maximum age of a result once the replica has applied new entries.
+	// largestAge is the maximum age of a result if the replica has applied new entries.
 	largestAge = time.Minute
 	// largestRest is the duration of the pause after a read, as a multiple of the duration of the read.
 	largestRest = 9
@@ -42,15 +42,15 @@ type LargePartition struct {
 	Estimated bool
 }
 
-// LargestFinder finds, on request, the largest logical partitions of the replicas whose leader is on this node. The
-// result is exact for replicas of up to 256 MiB on disk. In a larger replica, every partition above 1/1024 of its size
-// is found. The search uses at most one tenth of one CPU. LargestFinder is safe for concurrent use.
+// LargestFinder finds, on request, the largest logical partitions of the replicas that lead on this node. The result is
+// exact for replicas of up to 256 MiB on disk. In a larger replica, LargestFinder finds every partition above 1/1024 of
+// the replica's size. The search uses up to one tenth of one CPU. LargestFinder is safe for concurrent use.
 type LargestFinder struct {
 	Store *storage.Statistics
 	Host  *partition.Host
-	// Clock determines what has expired.
+	// Clock determines which data has expired.
 	Clock sched.Clock
-	// ReadMax is the maximum size on disk, in bytes, of a replica that is read completely. The value 0 means 256 MiB.
+	// ReadMax is the maximum size on disk, in bytes, of a replica that is read completely. The default is 256 MiB.
 	ReadMax uint64
 
 	once sync.Once
@@ -133,7 +133,7 @@ func (l *LargestFinder) round(ctx context.Context) {
 	}
 }
 
-// rest pauses long enough that the work since the given time has used at most a tenth of a CPU.
+// rest pauses to limit the work since the given time to a tenth of one CPU.
 func rest(ctx context.Context, since time.Time) error {
 	select {
 	case <-ctx.Done():

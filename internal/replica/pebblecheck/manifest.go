@@ -2,11 +2,10 @@
 
 // Package pebblecheck detects damage to the manifest and the write-ahead logs of a Pebble store before Pebble opens it.
 //
-// The manifest is the list of the store's tables. Pebble reads it up to the first invalid record. Pebble ignores the
-// rest, as if a crash had interrupted a write. A flipped bit has the same effect. The store opens silently with fewer
-// tables, or none, and deletes the files that are not listed. This package distinguishes the two cases. It rejects a
-// damaged manifest with an error that names the file, and deletes no files. The same applies to the end of a
-// write-ahead log.
+// The manifest is the list of the store's tables. Pebble reads the manifest up to the first invalid record and ignores
+// the rest, because a crash may have interrupted a write. A flipped bit has the same effect. The store then opens with
+// fewer tables and deletes the files of the missing tables. This package distinguishes a damaged manifest from an
+// interrupted write, and returns an error that contains the file name. It does the same for write-ahead logs.
 package pebblecheck
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrDamaged is wrapped by all errors about damaged files.
+// ErrDamaged means that a store file is damaged.
 var ErrDamaged = errors.New("a store file is damaged")
 
 // damaged returns an error about damage to a file at a byte offset.
@@ -35,8 +34,9 @@ func damaged(name string, at uint64) error {
 
 const advice = "restore a copy of the directory, or replace the node"
 
-// Check returns an error that wraps ErrDamaged and names the file if the manifest of the store in dir is damaged or
-// missing. It returns nil if the manifest is intact, if a crash cut it off, or if the store does not exist.
+// Check returns an error that wraps ErrDamaged and contains the file name if the manifest of the store in dir is
+// damaged or missing. It returns nil if the manifest is intact, if a crash has truncated the manifest, or if the store
+// does not exist.
 func Check(fs vfs.FS, dir string) error {
 	if _, err := fs.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -58,9 +58,9 @@ func Check(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// CheckOptions returns an error that wraps ErrDamaged and names the file if the stored options of the store in dir are
-// incompatible with o. Pebble detects the same error but does not name the file. The options file has no checksum. If
-// damage leaves the options compatible, it is not detected.
+// CheckOptions returns an error that wraps ErrDamaged and contains the file name if the stored options of the store in
+// dir are incompatible with o. Pebble detects the same error but does not report the file name. The options file has no
+// checksum, so CheckOptions cannot detect damage that leaves the options compatible.
 func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
 	store, err := pebble.Peek(dir, fs)
 	if err != nil || store.OptionsFilename == "" {
@@ -81,7 +81,7 @@ func CheckOptions(fs vfs.FS, dir string, o *pebble.Options) error {
 }
 
 // NameLogs adds the names of the log files to a Pebble error about a damaged write-ahead log, because Pebble does not
-// report which file is damaged. damaged is false for any other error.
+// report the file name. damaged is false for all other errors.
 func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
 	if !errors.Is(err, record.ErrInvalidChunk) && !errors.Is(err, record.ErrZeroedChunk) &&
 		!errors.Is(err, record.ErrUnexpectedEOF) {
@@ -93,11 +93,11 @@ func NameLogs(fs vfs.FS, dir string, err error) (named error, damaged bool) {
 	return fmt.Errorf("the log (%s): %w", strings.Join(names, ", "), err), true
 }
 
-// firstManifest is the manifest of a new store. Pebble creates its marker first, and then the first log.
+// firstManifest is the manifest of a new store. Pebble creates the marker of the manifest before the first log.
 const firstManifest = "MANIFEST-000001"
 
-// checkAbsent looks for tables, logs, and manifests in a directory without a marker. A crash during creation can
-// leave an empty first manifest and no other file.
+// checkAbsent returns an error if a directory without a marker contains tables, logs, or manifests. It permits an empty
+// first manifest, which a crash during creation can leave.
 func checkAbsent(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if err != nil {
@@ -123,15 +123,14 @@ func read(fs vfs.FS, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// A manifest uses the record format of LevelDB's logs: blocks of 32 KiB that contain chunks of records. Each chunk
-// starts with its checksum, length, and type, and does not cross a block. The checksum covers the type and the bytes
-// after it.
+// A manifest uses the record format of LevelDB's logs, which consists of blocks of 32 KiB with chunks of records. A
+// chunk starts with its checksum, length, and type, and does not cross a block boundary. The checksum covers the type
+// and the following bytes.
 const (
 	blockSize  = 32 << 10
 	headerSize = 7
 	typeMax    = 4
-	// sector is the minimum unit that a disk writes atomically. If a crash prevented a sector from being written, its
-	// bytes are zeros.
+	// sector is the unit that a disk writes atomically. The bytes of an unwritten sector are zeros after a crash.
 	sector = 512
 )
 
@@ -155,8 +154,8 @@ func checksumMatches(chunk []byte) bool {
 	return binary.LittleEndian.Uint32(chunk) == (c>>15|c<<17)+0xa282ead8
 }
 
-// checkList reports whether a manifest is intact or ends in a way that a crash can cause. Otherwise, at is the offset
-// of the damage.
+// checkList reports whether a manifest is intact or has been truncated by a crash. If ok is false, at is the offset of
+// the damage.
 func checkList(text []byte) (at int, ok bool) {
 	for at < len(text) {
 		block := text[at:min(len(text), at/blockSize*blockSize+blockSize)]
@@ -179,7 +178,7 @@ func checkList(text []byte) (at int, ok bool) {
 // torn reports whether a crash may have truncated the manifest in the invalid chunk at the start of rest. block is the
 // remainder of the chunk's block.
 func torn(rest, block []byte) bool {
-	for i := 1; i < len(block); i++ { // a later record is written only after this record
+	for i := 1; i < len(block); i++ { // a later valid record exists
 		if valid(block[i:]) > 0 {
 			return false
 		}
@@ -189,7 +188,7 @@ func torn(rest, block []byte) bool {
 			return false
 		}
 	}
-	// This is the last chunk. A crash can truncate it or leave some of its sectors unwritten.
+	// A crash can truncate the last chunk or leave some of its sectors unwritten.
 	if len(rest) > len(block) {
 		return zero(rest[len(block):])
 	}
@@ -198,12 +197,12 @@ func torn(rest, block []byte) bool {
 	case hasZeroSectors(block):
 		return true
 	case n > len(block):
-		return !checksumMatches(block) // only its length is damaged
+		return !checksumMatches(block) // only the length is damaged
 	}
 	return false
 }
 
-// hasZeroSectors reports whether whole sectors, or all bytes to the end, are zeros.
+// hasZeroSectors reports whether text contains a whole sector of zeros or ends with zeros.
 func hasZeroSectors(text []byte) bool {
 	if len(text) > 0 && zero(text[len(text)/2:]) {
 		return true

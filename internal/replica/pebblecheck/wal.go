@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A chunk of a write-ahead log contains, after its length and type, the number of the log. It also contains the offset
-// up to which the log had been synced when the chunk was written. Lower types have another format without that offset.
+// A chunk of a write-ahead log contains, after its length and type, the number of the log and the offset up to which
+// the log had been synced when the chunk was written. Chunks of lower types do not contain this offset.
 const (
 	logHeaderSize  = 19
 	logTypeMin     = 9
@@ -28,14 +28,13 @@ const (
 	nothingInvalid = math.MaxUint64
 )
 
-// CheckLogs returns an error that wraps ErrDamaged and names the file if a write-ahead log in dir is damaged before its
-// last few syncs. After that point, a crash may leave any bytes.
+// CheckLogs returns an error that wraps ErrDamaged and contains the file name if a write-ahead log in dir is damaged
+// before the last few syncs. A crash may leave any bytes after these syncs.
 //
-// Pebble treats the first invalid chunk as the end of the newest log, unless a chunk in a later block states that the
-// log was synced beyond it. Pebble ignores later chunks in the same block. The offset in chunks is also too low,
-// because it does not count blocks that were full when they were written. Pebble can therefore silently lose any number
-// of synced writes. CheckLogs examines every later chunk, and requires only that the synced offset advance (see
-// syncTracker).
+// Pebble treats the first invalid chunk as the end of the newest log, unless a chunk in a later block contains a higher
+// synced offset. Pebble ignores later chunks in the same block. The synced offset is also too low, because it does not
+// count full blocks. Pebble can therefore silently lose synced writes. CheckLogs examines all later chunks, and
+// requires only that the synced offset advance (see syncTracker).
 func CheckLogs(fs vfs.FS, dir string) error {
 	names, err := fs.List(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -67,8 +66,8 @@ func CheckLogs(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// damagedAt returns the offset at which a log is damaged, or nothingInvalid if the log is not damaged. Offsets are
-// counted in the same way as in the log's chunks.
+// damagedAt returns the offset at which a log is damaged, or nothingInvalid if the log is not damaged. The offset has
+// the same meaning as the offsets in chunks.
 func damagedAt(log io.Reader, number uint32) (at uint64, err error) {
 	buf := make([]byte, blockSize)
 	w := syncTracker{invalid: nothingInvalid}
@@ -97,16 +96,16 @@ func damagedAt(log io.Reader, number uint32) (at uint64, err error) {
 	}
 }
 
-// syncTracker determines whether an invalid chunk had been synced. The second sync after a write ends covers the
-// written bytes. The first sync may have started earlier.
+// syncTracker determines whether an invalid chunk had been synced. Only the second sync after a write certainly covers
+// the written bytes, because the first sync may have started before the write.
 type syncTracker struct {
 	invalid uint64 // offset of the invalid chunk
-	synced  uint64 // synced offset in the chunks after it
+	synced  uint64 // synced offset in the chunks after the invalid chunk
 	seen    int    // number of distinct offsets seen
 }
 
 // observe records the synced offset of another valid chunk. It reports whether the invalid chunk must have been synced
-// before that chunk was written.
+// before this valid chunk was written.
 func (w *syncTracker) observe(synced uint64) bool {
 	if w.invalid == nothingInvalid {
 		return false
@@ -118,8 +117,8 @@ func (w *syncTracker) observe(synced uint64) bool {
 	return w.seen > 2 || synced > w.invalid
 }
 
-// logChunk returns the length of the chunk at the start of text, including its header, and the offset up to which the
-// log was synced. The length is 0 if text does not start with a valid chunk.
+// logChunk returns the length, including the header, and the synced offset of the chunk at the start of text. The
+// length is 0 if text does not start with a valid chunk.
 func logChunk(text []byte, number uint32) (size int, synced uint64) {
 	if text[6] < logTypeMin || text[6] > logTypeMax || binary.LittleEndian.Uint32(text[logNumberAt:]) != number {
 		return 0, 0

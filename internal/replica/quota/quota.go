@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quota finds large logical partitions, reports them, and rejects writes that add data to a partition at its
-// size limit.
+// Package quota finds and reports large logical partitions, and makes replicas reject writes to a partition that has
+// reached its size limit.
 //
-// Writes do not read, so they do not determine the size of a logical partition. The leader samples one write per 64 KiB
-// written. A partition that was sampled twice is measured. It is measured again if later samples indicate that it may
-// have reached the next threshold. Once a partition has reached a twentieth of the limit, every write to it is counted.
+// A write reads no data, so it cannot determine the size of a logical partition. The leader samples one write per 64
+// KiB written, and measures a partition that has been sampled twice. It measures the partition again if later samples
+// indicate that the partition may have reached the next threshold. When a partition has reached a twentieth of the
+// limit, the leader counts every write to the partition.
 //
 // Guarantees:
 //
-//   - (LQ1) Writes that add data to a logical partition are rejected between its limit and 2 % above it. Deletes and
-//     reads continue.
-//   - (LQ2) A partition that was emptied accepts writes again without operator action.
-//   - (LQ3) Measuring uses at most one tenth of one CPU, or half of one CPU for partitions that may have reached their
+//   - (LQ1) Replicas start to reject writes that add data to a logical partition between the limit and 2 % above the
+//     limit. They still accept deletes and reads.
+//   - (LQ2) A partition accepts writes again after data has been deleted, without operator action.
+//   - (LQ3) Measuring uses up to one tenth of one CPU, or half of one CPU for partitions that may have reached their
 //     limit.
 //
-// The package stores no state. A new leader starts measuring again, which requires a few hundred KiB of writes. Start
-// reading at Quota.Run.
+// The package stores no state on disk, so a new leader starts measuring again. Start reading at Quota.Run.
 package quota
 
 import (
@@ -37,12 +37,12 @@ import (
 )
 
 const (
-	// pause is the minimum time between two rounds. fullEvery is the time between rounds without writes. During that
-	// time, a full partition may have been emptied.
+	// pause is the minimum time between two rounds. fullEvery is the time between rounds without writes, which detect
+	// that a full partition has been emptied.
 	pause     = 5 * time.Millisecond
 	fullEvery = time.Second
-	// expiryMax is the maximum age of the measured size of a full partition if no entry is applied. The size can change
-	// because rows expire.
+	// expiryMax is the maximum age of the measured size of a full partition if no entry is applied. The limit is
+	// necessary because rows expire.
 	expiryMax = 10 * time.Second
 	// restShare is the duration of the pause after measuring partitions that are not urgent, as a multiple of the
 	// measuring time (LQ3).
@@ -51,18 +51,18 @@ const (
 	trackedMax = 1024
 	// readMax is the maximum number of bytes read to measure a logical partition.
 	readMax = 64 << 20
-	// watchPercent and softPercent are percentages of the limit. From watchPercent on, a logical partition is tracked,
-	// and from softPercent on, it is reported.
+	// watchPercent and softPercent are percentages of the limit. At watchPercent, a logical partition is tracked. At
+	// softPercent, it is reported.
 	watchPercent = 5
 	softPercent  = 80
 )
 
 // Limits holds the limits of logical partitions.
 type Limits struct {
-	// Bytes is the maximum size in bytes. The value 0 means unlimited.
+	// Bytes is the maximum size in bytes, or 0 if the size is unlimited.
 	Bytes int64
 	// Large holds the sizes, in ascending order, at which a logical partition is reported. Values is the number of
-	// values at which it is reported.
+	// values at which a logical partition is reported.
 	Large  []int64
 	Values int64
 }
@@ -81,20 +81,19 @@ type Options struct {
 	Names interface {
 		Describe(table uint32, key []byte) string
 	}
-	// Clock determines what has expired.
+	// Clock determines which data has expired.
 	Clock sched.Clock
 	Log   *slog.Logger
 }
 
-// Quota tracks the logical partitions of the leader replicas on this node.
+// Quota tracks the logical partitions of the replicas that lead on this node.
 type Quota struct {
 	Options
-	// replicas holds the leader replicas by partition. Only Run accesses it.
+	// replicas holds the replicas that lead, by partition. Only Run accesses it.
 	replicas map[topology.PartitionID]*replicaState
 	// urgent restricts a round to partitions that may have reached their limit, because the pause has not ended.
 	urgent bool
-	// large holds the readable sizes of large partitions, or nil if no partition is large. The map is never modified,
-	// only replaced.
+	// large holds the readable sizes of large partitions, or nil if no partition is large. The map is immutable.
 	large atomic.Pointer[map[partitionKey]string]
 }
 
@@ -112,8 +111,8 @@ type replicaState struct {
 
 // trackedPartition is the state of a tracked logical partition.
 type trackedPartition struct {
-	// samples is the number of samples since the last measurement, which returned bytes. threshold is the next size at
-	// which to measure.
+	// samples is the number of samples since the last measurement. bytes is the result of this measurement. threshold
+	// is the next size at which to measure.
 	samples          int64
 	bytes, threshold int64
 	measured         bool
@@ -129,8 +128,8 @@ func New(o Options) *Quota {
 	return &Quota{Options: o, replicas: map[topology.PartitionID]*replicaState{}}
 }
 
-// Large returns a readable description if a logical partition is large and its leader is on this node, or an empty
-// string. It does not measure.
+// Large returns a readable description of the size if a logical partition is large and its leader is on this node.
+// Otherwise, it returns an empty string. Large does not measure the partition.
 func (q *Quota) Large(table uint32, at token.Token) string {
 	if large := q.large.Load(); large != nil {
 		return (*large)[partitionKey{table, at}]
@@ -168,7 +167,7 @@ func (q *Quota) Run(ctx context.Context) {
 	}
 }
 
-// round checks all leader replicas.
+// round checks all replicas that lead.
 func (q *Quota) round(ctx context.Context) {
 	here := map[topology.PartitionID]bool{}
 	for _, r := range q.Host.Replicas() {
@@ -252,7 +251,7 @@ func (q *Quota) due(r *partition.Replica, t *trackedPartition) bool {
 	return t.samples > 0 && most >= t.threshold
 }
 
-// makeRoom removes partitions that were sampled only once if too many partitions are tracked.
+// makeRoom removes partitions that have been sampled only once if too many partitions are tracked.
 func (f *replicaState) makeRoom() {
 	if len(f.partitions) < trackedMax {
 		return
@@ -291,8 +290,8 @@ func (q *Quota) measure(ctx context.Context, table uint32, tok token.Token, t *t
 	return nil
 }
 
-// nextThreshold returns the size at which a partition of the given size is measured again. It is the next power of two,
-// at least 1 MiB, or a lower limit.
+// nextThreshold returns the size at which a partition of the given size is measured again. It is the next power of two
+// from 1 MiB, or a lower limit.
 func (q *Quota) nextThreshold(bytes int64) int64 {
 	next := int64(1 << 20)
 	for next <= bytes {

@@ -4,19 +4,19 @@ package raftgroup
 
 // A node whose disk is almost full, or whose clock is wrong, abstains from leadership. It accepts no leadership of a
 // group and does not campaign while another voter of the group can lead (RG13). A voter can lead if its node is up and
-// does not abstain. If all voters abstain, all of them may lead. A node's information about other nodes may be outdated
-// or wrong, and another voter may lack entries. A replica that has had no leader for abstainTimeouts therefore
-// campaigns in any case.
+// does not abstain. If all voters abstain, all of them may lead. A node's information about other nodes may be
+// outdated, and another voter may lack entries. A replica that has had no leader for abstainTimeouts election timeouts
+// therefore always campaigns.
 
-// abstainTimeouts is the number of election timeouts for which an abstaining node leaves the leadership of a group
-// without a leader to other nodes. It is longer than the time for which a node distrusts its clock after a start.
+// abstainTimeouts is the number of election timeouts after which an abstaining node campaigns for a group without a
+// leader. It must exceed the time for which a node distrusts its clock after a start.
 const abstainTimeouts = 6
 
-// leadershipPolicy determines which nodes may lead, as far as this node knows.
+// leadershipPolicy determines which nodes may lead according to this node.
 type leadershipPolicy struct {
-	node  NodeID // this node
+	node  NodeID
 	peers *peers
-	// transferring is true from the first TransferAll on: the node accepts no leadership.
+	// transferring is true after the first call of TransferAll. The node then accepts no leadership.
 	transferring bool
 	// abstains and abstaining are the last values passed to Abstain and Abstaining.
 	abstains   bool
@@ -31,15 +31,14 @@ func (p *leadershipPolicy) canLead(node NodeID) bool {
 	return !p.abstaining[node] && !p.peers.of(node).down
 }
 
-// Abstain sets whether this node leaves leadership to other nodes. In both cases, the node votes, applies entries, and
+// Abstain sets whether this node leaves leadership to other nodes. An abstaining node still votes, applies entries, and
 // serves requests. It must be called on the loop.
 func (h *Host) Abstain(on bool) { h.policy.abstains = on }
 
-// Abstaining sets the other nodes that abstain, according to this node's information. It must be called on the loop.
+// Abstaining sets the other nodes that abstain. It must be called on the loop.
 func (h *Host) Abstaining(nodes map[NodeID]bool) { h.policy.abstaining = nodes }
 
-// avoidsLeading reports whether this node leaves the leadership of a group to other nodes. The node passed as except is
-// not considered.
+// avoidsLeading reports whether this node leaves the leadership of a group to other nodes. It ignores the node except.
 func (e *election) avoidsLeading(except NodeID) bool {
 	g, h := e.g, e.g.host
 	if !h.policy.abstains || g.lead == 0 && h.ticks-e.leaderless > uint64(abstainTimeouts*h.opts.ElectionTicks) {

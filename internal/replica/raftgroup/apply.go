@@ -11,14 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Apply is a group's work for the Applier. It contains entries to apply or, if truncate is set, an index at which the
-// log will be truncated.
+// Apply is a group's work for the Applier. It contains either entries to apply or, if truncate is set, the index of a
+// log truncation.
 type Apply struct {
 	g       *Group
 	entries []*pb.Entry
-	// message is the library's message that ends with these entries, or nil if more of the message's entries follow.
+	// message is the library's message that ends with these entries. It is nil if more entries of the message follow.
 	message *pb.Message
-	// members is the configuration after entries[0], if that is a membership change.
+	// members is the configuration after entries[0] if entries[0] is a membership change.
 	members  *pb.ConfState
 	where    []byte
 	sequence uint64
@@ -30,7 +30,7 @@ type Applied struct {
 	g           *Group
 	message     *pb.Message
 	index, term uint64
-	// entries holds the results, in order.
+	// entries holds the applied entries in order.
 	entries  []appliedEntry
 	results  []any
 	truncate uint64
@@ -41,11 +41,11 @@ type appliedEntry struct {
 	commands              int
 }
 
-// Applier applies entries. It belongs to one goroutine.
+// Applier applies entries. It is not safe for concurrent use.
 type Applier struct {
 	machine  StateMachine
 	commands [][]byte
-	// entries and results hold the items of one call of Apply. Many small items share their memory.
+	// entries and results hold the items of one call of Apply.
 	entries []appliedEntry
 	results []any
 }
@@ -54,12 +54,12 @@ type Applier struct {
 func NewApplier(m StateMachine) *Applier { return &Applier{machine: m} }
 
 // Apply applies all items as one unsynced batch. It then syncs once if a log must be truncated or members have changed.
-// A removed replica is destroyed once its removal is known. Without the sync, a crash could make the remaining replicas
-// forget that they must not contact it. After an error, the host must stop, because the state may contain a part of an
-// entry.
+// The sync after a membership change prevents a crash from making replicas forget the removal of a destroyed replica.
+// If Apply returns an error, the host must stop, because the state may contain a part of an entry.
 func (a *Applier) Apply(items []Apply) ([]Applied, error) {
 	out := make([]Applied, 0, len(items))
-	// The loop reads the returned slices, so each call allocates new memory. The size is based on the last call.
+	// Each call allocates new memory, because the loop reads the returned slices. The capacity is based on the last
+	// call.
 	a.entries, a.results = make([]appliedEntry, 0, len(a.entries)), make([]any, 0, len(a.results))
 	sync, synced := false, false
 	for i := range items {
@@ -121,19 +121,19 @@ func (a *Applier) run(it *Apply) (Applied, error) {
 	return done, nil
 }
 
-// applying holds the committed entries of a group that the applier has or that must wait.
+// applying tracks the committed entries of a group until they are applied.
 type applying struct {
 	g *Group
-	// items is the number of items that the applier has.
+	// items is the number of items that the applier is processing.
 	items int
-	// held contains the MsgStorageApply messages that wait for a membership change. rest is the remainder of the
-	// message with the change.
+	// held contains the MsgStorageApply messages that wait for a membership change. rest is the remainder of held[0].
 	held []*pb.Message
 	rest []*pb.Entry
 }
 
-// apply passes on committed entries. A membership change is a barrier. It waits until all earlier entries have been
-// applied, and all later entries wait for it. The configuration and the state thus change at the same index.
+// apply passes committed entries to the applier. A membership change is a barrier. It waits until all earlier entries
+// have been applied, and all later entries wait for the change. The configuration and the state therefore change at the
+// same index.
 func (y *applying) apply(m *pb.Message) {
 	g, h := y.g, y.g.host
 	if y.rest != nil || len(y.held) > 0 {
@@ -159,7 +159,7 @@ func firstChange(entries []*pb.Entry) int {
 	return -1
 }
 
-// pass continues with held messages, one part at a time. rest is the remainder of held[0].
+// pass passes the next parts of held messages to the applier.
 func (y *applying) pass() {
 	g, h := y.g, y.g.host
 	for y.rest != nil && y.items == 0 {
@@ -195,7 +195,7 @@ func (y *applying) pass() {
 	}
 }
 
-// changeMembers passes the change to the library and to the routes.
+// changeMembers applies a membership change to the library and to the routes.
 func (y *applying) changeMembers(item *Apply) {
 	g := y.g
 	cc, sequence, where, err := decodeChange(item.entries[0])
@@ -212,7 +212,8 @@ func (y *applying) changeMembers(item *Apply) {
 	item.where = EncodeMembers(nil, g.membership.members())
 }
 
-// handleApplied processes the applier's report. Proposers receive their results, and readers see the new state.
+// handleApplied processes the applier's report. It passes results to proposers and makes the new state visible to
+// readers.
 func (g *Group) handleApplied(a *Applied) {
 	if a.truncate != 0 {
 		g.tail.truncate(a.truncate)

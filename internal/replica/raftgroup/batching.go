@@ -3,22 +3,22 @@
 package raftgroup
 
 // The cost of a node that leads many groups depends on the number of entries instead of the number of commands. Each
-// entry of a group requires a message to every follower, an append and an apply on every replica, and the library's
-// work for each of them. Under load, proposals are therefore batched. A group batches them while its own entries are in
-// flight, and all groups of the node batch them together. While Options.UnappliedNode entries are in flight, no
-// proposal is made. When half of these entries have been applied, all queued proposals are proposed in one step and
-// sent in one frame per node. The delay equals the time that the entries take, so an idle node has no delay.
+// entry requires a message to every follower and an append and an apply on every replica. Under load, proposals are
+// therefore batched. A group queues its proposals while its own entries are in flight. In addition, all groups queue
+// their proposals while Options.UnappliedNode entries of the node are in flight. When half of these entries have been
+// applied, all queued proposals are proposed in one step and sent in one frame per node. An idle node does not delay
+// proposals.
 //
-// A slow entry is not counted after some time, because groups without a quorum must not delay groups with a quorum.
+// A slow entry stops counting after batchTicks, because groups without a quorum must not delay groups with a quorum.
 
-// batchTicks is the number of ticks for which an entry is counted.
+// batchTicks is the number of ticks for which an entry counts.
 const batchTicks = 2
 
 // batcher delays proposals while too many entries of the node's groups are unapplied.
 type batcher struct {
 	host *Host
-	// unapplied is the number of entries that have been proposed and not applied. full reports whether this number is
-	// too high. waiting holds the groups whose proposals wait.
+	// unapplied is the number of proposed entries that have not been applied. full reports whether unapplied is too
+	// high. waiting holds the groups whose proposals wait.
 	unapplied int
 	full      bool
 	waiting   []*Group
@@ -48,7 +48,7 @@ func (w *batcher) applied(f *pendingProposal) {
 	}
 }
 
-// endStep is called at the end of a step. After that, proposals are batched if too many entries are in flight.
+// endStep is called at the end of a step. It starts batching if too many entries are in flight.
 func (w *batcher) endStep() { w.full = w.full || w.unapplied >= w.host.opts.UnappliedNode }
 
 // holds reports whether the group must wait before it proposes.
@@ -71,13 +71,12 @@ func (w *batcher) tick(g *Group) {
 	}
 }
 
-// proposalWaits reports whether a proposal would wait for entries in flight. The end of these entries wakes the loop in
-// any case. It must be called between steps.
+// proposalWaits reports whether a proposal would wait for entries in flight. It must be called between steps.
 func (g *Group) proposalWaits() bool {
 	h := g.host
 	return h.batcher.full || len(g.pending.inflight) >= h.opts.UnappliedEntries
 }
 
-// readWaits reports whether a read at a follower would wait for the reply to a query in flight. It must be called
-// between steps.
+// readWaits reports whether a follower's read would wait for the reply to a query in flight. It must be called between
+// steps.
 func (g *Group) readWaits() bool { return !g.leading && g.reads.round != 0 }

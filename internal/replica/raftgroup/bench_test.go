@@ -21,8 +21,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// The benchmarks run four replicas in one process on one disk. They are limited by its fsync and the CPU. Only compare
-// figures from the same run. docs/dev/replication.md contains the command.
+// The benchmarks run four replicas in one process on one disk. The fsync rate of the disk and the CPU limit the
+// results. Compare only figures from the same run. docs/dev/replication.md contains the command.
 
 // drive lets clients run f until b.N calls have finished, and reports calls per second and the 99th percentile.
 func drive(b *testing.B, clients int, f func(client int, r *rand.Rand) error) {

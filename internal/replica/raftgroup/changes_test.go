@@ -37,8 +37,8 @@ func changeEntry(t *testing.T, index uint64, cc *pb.ConfChangeV2) *pb.Entry {
 }
 
 // TestChangesSurviveCrash checks a replica whose log contains a membership change and that has not applied an earlier
-// change. After a crash, it must not campaign with the old configuration (RG12). It could win with the vote of a
-// removed replica while the new members acknowledge writes of another leader.
+// change. After a crash, it must not campaign with the old configuration (RG12). Otherwise, it could win with the vote
+// of a removed replica while the new members acknowledge writes of another leader.
 func TestChangesSurviveCrash(t *testing.T) {
 	leave := &pb.ConfChangeV2{}
 	for _, c := range []struct {

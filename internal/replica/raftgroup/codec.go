@@ -32,8 +32,8 @@ const (
 	flagSnapshot
 )
 
-// msgQuiesce is a message type of this package. The leader becomes quiescent at Index and requests the same of its
-// followers.
+// msgQuiesce is a message type of this package. With this message, the leader becomes quiescent at Index and requests
+// its followers to become quiescent.
 const msgQuiesce = pb.MessageType(200)
 
 // carried reports whether messages of a type are sent to other nodes. All other types are local to a node.
@@ -51,8 +51,8 @@ func carried(t pb.MessageType) bool {
 type Message struct {
 	Group uint64
 	Raft  *pb.Message
-	// Data is the data of a snapshot. It is nil for other messages. A snapshot without data is stepped only if it
-	// changes nothing.
+	// Data is the data of a snapshot. It is nil for all other messages. A snapshot without data is stepped only if it
+	// does not change the replica.
 	Data SnapshotData
 }
 
@@ -120,7 +120,8 @@ func appendConfState(dst []byte, cs *pb.ConfState) []byte {
 	return w
 }
 
-// messageBlock is a message with the scalars to which its pointers refer. It requires one allocation instead of ten.
+// messageBlock contains a message and the scalars to which the message's pointers refer. It reduces ten allocations to
+// one.
 type messageBlock struct {
 	m                                            pb.Message
 	kind                                         pb.MessageType
@@ -135,12 +136,12 @@ type entryBlock struct {
 	kind        pb.EntryType
 }
 
-// decoder decodes data encoded by the functions above. Its byte slices refer to the frame.
+// decoder decodes frames. The decoded byte slices refer to the frame.
 type decoder struct {
 	codec.Reader
 	// whole is the length of the frame.
 	whole int
-	// blocks is memory for the next messages. made is the number of allocated blocks for the frame.
+	// blocks is memory for the next messages. made is the number of blocks that have been allocated for the frame.
 	blocks []messageBlock
 	made   int
 }
@@ -148,7 +149,7 @@ type decoder struct {
 // blocksMax is the maximum number of messages that share an allocation.
 const blocksMax = 8
 
-// block returns memory for a message. The messages of a frame are stepped together, and few live longer.
+// block returns memory for a message.
 func (d *decoder) block() *messageBlock {
 	if len(d.blocks) == 0 {
 		d.blocks = make([]messageBlock, min(max(1, d.made), blocksMax))
@@ -163,7 +164,7 @@ func newDecoder(b []byte) decoder {
 	return decoder{Reader: codec.NewReader(b, ErrFrame), whole: len(b)}
 }
 
-// bytes returns a slice of the frame, or nil if it is empty.
+// bytes returns a slice of the frame, or nil if the slice is empty.
 func (d *decoder) bytes() []byte {
 	if v := d.Take(d.Uint()); len(v) > 0 {
 		return v
@@ -171,7 +172,7 @@ func (d *decoder) bytes() []byte {
 	return nil
 }
 
-// own copies a small part of a large frame. An entry stays in memory for a long time and must not keep the frame alive.
+// own copies a small part of a large frame, because a long-lived entry must not keep the frame in memory.
 func (d *decoder) own(view []byte) []byte {
 	if d.whole < 64<<10 || len(view) > d.whole/8 || view == nil {
 		return view
@@ -190,7 +191,7 @@ func (d *decoder) confState() *pb.ConfState {
 	return cs
 }
 
-// DecodeFrame decodes a frame. The messages refer to the frame, which must not be modified.
+// DecodeFrame decodes a frame. The messages refer to the frame, so the caller must not modify the frame.
 func DecodeFrame(from NodeID, frame []byte) (Received, error) {
 	d := newDecoder(frame)
 	if v := d.Byte(); v != frameVersion {
@@ -272,8 +273,7 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	if d.Err() != nil {
 		return 0, dst, fmt.Errorf("commands: %w", ErrFrame)
 	}
-	// This is decoded manually instead of with d.Bytes, because every applied command is decoded here. A call of the
-	// method would take 14 % of the loop's time.
+	// For speed, this loop does not use d.Bytes. With d.Bytes, decoding commands took 14 % of the loop's time.
 	for b := d.Rest(); len(b) > 0; {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)-size) {
@@ -285,8 +285,8 @@ func decodeCommands(dst [][]byte, data []byte) (sequence uint64, commands [][]by
 	return sequence, dst, nil
 }
 
-// DecodeCommands returns slices of the commands in an entry's data, and the sequence for EncodeCommands. It is used to
-// read or change the log of a stopped node.
+// DecodeCommands returns the commands in an entry's data and the sequence for EncodeCommands. The commands refer to
+// data. DecodeCommands is used to read or change the log of a stopped node.
 func DecodeCommands(data []byte) (sequence uint64, commands [][]byte, err error) {
 	return decodeCommands(nil, data)
 }

@@ -17,21 +17,21 @@ type commitNotifier struct {
 	// Host.notifying.
 	held   []*pb.Message
 	listed bool
-	// awaited is the highest commit index that was sent to a follower and for which the follower may be waiting.
+	// awaited is the highest commit index for which a follower may be waiting.
 	awaited uint64
-	// appends records when entries were last sent to each follower.
+	// appends records the tick in which entries were last sent to each follower.
 	appends []appended
 }
 
 // appended is the tick in which entries were sent to a follower.
 type appended struct{ replica, tick uint64 }
 
-// suppress reports whether a message need not be sent. This is the case if the message contains only a commit index
-// while later entries are in flight. The commit of these entries will send a higher index. Under load, this saves
-// nearly half of all messages and their responses. At most one message is suppressed for each index above before. After
-// each heartbeat, the library sends the same message to a follower that has missed entries, in order to determine its
-// position. This message must be sent. It may be suppressed if entries were sent to the follower since the last
-// heartbeat, because a follower that has missed entries rejects them. Heartbeats also contain the index.
+// suppress reports whether a message need not be sent. A message need not be sent if it contains only a commit index
+// while later entries are in flight, because their commit will send a higher index. Under load, suppression saves
+// nearly half of all messages. suppress suppresses only one message for each index above before. After a heartbeat, the
+// library sends the same kind of message to determine the position of a follower that has missed entries. suppress
+// therefore suppresses a message only if entries have been sent to the follower since the last heartbeat. A follower
+// that has missed entries rejects such entries.
 func (n *commitNotifier) suppress(m *pb.Message, before uint64) bool {
 	g := n.g
 	commit := m.GetCommit()
@@ -76,12 +76,12 @@ func (n *commitNotifier) appendedLately(replica uint64) bool {
 // forget discards the state. It must be called when another replica becomes the leader.
 func (n *commitNotifier) forget() { n.held, n.appends = nil, n.appends[:0] }
 
-// limitCommit prevents a leader's message from notifying a follower of a commit that is not applied on this node
-// (RG10). Messages with entries are sent immediately, with a lower commit index. A message without other content waits
-// for the applier. The wait is longer while the node is busy. limitCommit reports whether the message must be sent now.
+// limitCommit prevents a leader's message from notifying a follower of a commit that this node has not applied (RG10).
+// It lowers the commit index of a message with entries. A message that contains only a commit index waits for the
+// applier. limitCommit reports whether the message must be sent now.
 //
-// The library assumes that the follower was notified. The follower learns the withheld commit index from the next
-// entries, from the held message, or from the next heartbeat.
+// The follower receives the withheld commit index with the next entries, with the held message, or with the next
+// heartbeat.
 func (n *commitNotifier) limitCommit(m *pb.Message) bool {
 	g := n.g
 	if !g.leading || m.GetType() != pb.MsgApp && m.GetType() != pb.MsgHeartbeat {
@@ -106,10 +106,9 @@ func (n *commitNotifier) limitCommit(m *pb.Message) bool {
 	return true
 }
 
-// applied is called when the leader has applied entries. If nothing else is in progress on the node, held messages are
-// sent immediately. Otherwise, the next entries or the next heartbeat of the group will soon contain the index at no
-// cost. The held message waits for one of these, or for the end of the work in progress. It does not wait if a read on
-// a follower is waiting.
+// applied is called when the leader has applied entries. Held messages are sent immediately if the node is idle or if a
+// follower's read is waiting. Otherwise, they wait until the work in progress has ended, because the next entries or
+// the next heartbeat may contain the index.
 func (n *commitNotifier) applied() {
 	g, h := n.g, n.g.host
 	if n.awaited != 0 && g.applied >= n.awaited {

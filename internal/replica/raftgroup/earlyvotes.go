@@ -8,13 +8,12 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// earlyMax is the maximum number of vote requests kept for groups that do not exist on this node.
+// earlyMax is the maximum number of vote requests in earlyVotes.
 const earlyMax = 64
 
 // earlyVotes holds the newest vote requests that arrived before their groups were created. Each node opens a child of a
 // split when it applies the split, and the designated leader requests votes immediately. Without earlyVotes, the leader
-// would repeat the request a tick later, and the group would have no leader until the next tick. A message that is
-// processed late is equivalent to a message that was delayed by the network.
+// would repeat the request a tick later, and the group would have no leader until then.
 type earlyVotes map[uint64]earlyVote
 
 type earlyVote struct {
@@ -38,7 +37,7 @@ func (e *earlyVotes) keep(from NodeID, m Message, tick uint64) {
 	(*e)[m.Group] = earlyVote{from, m, tick}
 }
 
-// take returns the request for a new group if it is at most the given number of ticks old.
+// take removes and returns the request for a new group. ok is false if the request is older than most ticks.
 func (e *earlyVotes) take(group uint64, tick uint64, most int) (earlyVote, bool) {
 	v, ok := (*e)[group]
 	delete(*e, group)

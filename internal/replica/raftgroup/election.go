@@ -8,13 +8,13 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// election is the part of a group that replaces a lost leader.
+// election is the part of a group that elects a new leader after a leader is lost.
 type election struct {
 	g         *Group
 	voteLease voteLease
-	// leaderless is the tick since which no leader is known, while lead is 0.
+	// leaderless is the tick since which no leader is known. It is valid while lead is 0.
 	leaderless uint64
-	// urgent is the number of ticks for which the replica still campaigns; see tick.
+	// urgent is the remaining number of ticks for which the replica campaigns; see tick.
 	urgent int
 }
 
@@ -25,10 +25,10 @@ func (e *election) leaderDown() bool {
 	return !g.leading && leader != nil && leader.Node != h.opts.Node && h.peers.of(leader.Node).down
 }
 
-// electSuccessor makes a group without a leader elect a leader soon. The first voter after the old leader that is up
-// campaigns, repeatedly for some time. Without this method, all voters would campaign after random delays. Two of them
-// would sometimes campaign at the same time, and neither would win. The other voters may have received a message from
-// the leader slightly later, so the successor campaigns for several ticks.
+// electSuccessor makes a group without a leader elect a new leader soon. The first available voter after the old leader
+// campaigns. Without electSuccessor, all voters would campaign after random delays, and two simultaneous campaigns
+// could both fail. The successor campaigns for several ticks, because other voters may have received a later message
+// from the leader.
 func (e *election) electSuccessor(ticks int) {
 	g := e.g
 	_ = g.raft.ForgetLeader()
@@ -39,8 +39,7 @@ func (e *election) electSuccessor(ticks int) {
 	g.host.mark(g)
 }
 
-// campaign requests votes, first from this replica itself. The replica votes for itself under the same condition as for
-// other candidates (RG6).
+// campaign requests votes. The replica votes for itself under the same condition as for other candidates (RG6).
 func (e *election) campaign() {
 	g, h := e.g, e.g.host
 	if !e.voteLease.binds(h.ticks, h.opts.Node) && !e.avoidsLeading(NodeID{}) {
@@ -72,11 +71,10 @@ func (e *election) successor() (next uint64) {
 	return next
 }
 
-// NodeRefused handles a hint that a node's process may have ended, because its address refused a connection. A firewall
-// that rejects connections, or a proxy whose backend is down, gives the same hint for a leader that is alive and serves
-// reads under its lease. Groups that have not heard from their leader for an election timeout, such as quiescent
-// groups, elect a new leader. All other groups keep the promise on which the lease depends, and detect the leader's
-// silence at the election timeout.
+// NodeRefused handles a refused connection, which indicates that a node's process may have ended. A firewall can also
+// refuse connections while the leader is alive and serves reads under its lease. Therefore, only groups that have
+// received no message from their leader for an election timeout elect a new leader, such as quiescent groups. All other
+// groups keep the promise on which the lease depends.
 func (h *Host) NodeRefused(node NodeID) {
 	for _, g := range h.order {
 		if !g.election.voteLease.binds(h.ticks, h.opts.Node) && g.election.followsLeaderOn(node) {
@@ -86,9 +84,9 @@ func (h *Host) NodeRefused(node NodeID) {
 	}
 }
 
-// NodeDeparted handles the announcement of a node's process that it has served its last read under a lease. The groups
-// that the node led elect a new leader immediately instead of waiting for an election timeout. The first living voter
-// after the old leader campaigns. Without the announcement, an immediate election would break leases.
+// NodeDeparted handles the announcement that a node's process has served its last read under a lease. The groups that
+// the node led then elect new leaders immediately. Without the announcement, an immediate election would violate
+// leases.
 func (h *Host) NodeDeparted(node NodeID) {
 	for _, g := range h.order {
 		if g.election.followsLeaderOn(node) {
@@ -106,8 +104,8 @@ func (e *election) followsLeaderOn(node NodeID) bool {
 	return !g.leading && leader != nil && leader.Node == node
 }
 
-// urgentTicks is the number of ticks for which a group without a leader campaigns in every tick. It is also the number
-// of ticks for which the group waits for votes that may still arrive.
+// urgentTicks is the number of ticks for which a group without a leader campaigns in every tick, and the number of
+// ticks for which a candidate waits for votes.
 const urgentTicks = 8
 
 // tick campaigns for a group without a leader.
@@ -120,14 +118,14 @@ func (e *election) tick() {
 		e.urgent = 0
 		return
 	}
-	// Another campaign would discard votes that are delayed by disks.
+	// A new campaign would discard delayed votes.
 	if !g.raft.campaigns() || e.urgent%urgentTicks == 0 {
 		e.campaign()
 	}
 }
 
-// Campaign makes a group without a leader, such as a new group, elect a leader immediately. It does nothing if a leader
-// is known.
+// Campaign makes a group without a leader, such as a new group, elect a leader immediately. It has no effect if a
+// leader is known.
 func (h *Host) Campaign(id uint64) {
 	g := h.groups[id]
 	if g == nil || g.lead != raft.None || g.election.voteLease.binds(h.ticks, h.opts.Node) || g.applied == 0 {

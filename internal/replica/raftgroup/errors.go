@@ -14,7 +14,7 @@ var (
 	// ErrStaleTerm means that the term of the proposal has ended. The proposal had no effect.
 	ErrStaleTerm = errors.New("the term of the proposal has ended")
 	// ErrReplaced means that another leader's entry was committed instead of the proposal. The proposal had no effect.
-	// It wraps ErrStaleTerm.
+	// ErrReplaced wraps ErrStaleTerm.
 	ErrReplaced = fmt.Errorf("another entry was committed in its place: %w", ErrStaleTerm)
 	// ErrUnknown means that the replica lost its leadership or was closed, and could not determine the outcome of the
 	// proposal.
@@ -22,7 +22,7 @@ var (
 	// ErrNotReady means that the replica cannot take over the leadership now, because it lags, is silent, or is not a
 	// voter. The request had no effect.
 	ErrNotReady = errors.New("replica is not ready to lead")
-	// ErrUnwanted means that a snapshot is not needed here, or that this node already holds too many snapshots.
+	// ErrUnwanted means that this node does not need a snapshot or already holds too many snapshots.
 	ErrUnwanted = errors.New("the snapshot is not wanted")
 	// ErrReadTimeout means that no quorum confirmed the read within an election timeout.
 	ErrReadTimeout = errors.New("no quorum confirmed the read")
@@ -35,12 +35,12 @@ var (
 	ErrLeaving = errors.New("an earlier replica is being removed")
 	// ErrBehindLog means that the state machine is older than the first entry in the log. Its state was lost.
 	ErrBehindLog = errors.New("state machine is behind its truncated log")
-	// ErrLostLog means that the log of an existing replica is missing, or ends before entries that its state contains.
-	// The replica's promises to its peers have also been lost.
+	// ErrLostLog means that the log of an existing replica is missing or ends before the last entry of the state. The
+	// replica's votes have also been lost.
 	ErrLostLog = errors.New("the log of the replica is lost, or was restored to an earlier state")
 	// ErrGap means that an entry does not follow the last applied entry.
 	ErrGap = errors.New("entry does not follow the applied index")
-	// ErrFrame is the error for bytes that were not written by AppendMessage, or that were written by a newer version.
+	// ErrFrame means that a frame is malformed or was written by a newer version.
 	ErrFrame = errors.New("malformed frame")
 )
 

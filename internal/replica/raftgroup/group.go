@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/raft/v3"
 )
 
-// Group is one replica of a group. Exported methods are safe for concurrent use. The fields below the comment "loop"
-// belong to the loop, except for the atomic fields of the group's parts. Each part has its own file.
+// Group is one replica of a group. Exported methods are safe for concurrent use. Only the loop may use the fields below
+// the comment "loop", except the atomic fields.
 type Group struct {
 	host        *Host
 	id, replica uint64
@@ -43,18 +43,18 @@ type Group struct {
 	appliedBy uint64
 }
 
-// replicaState is the position of a replica in its group, with the copies for readers on other goroutines.
+// replicaState is the position of a replica in its group, with copies for other goroutines.
 type replicaState struct {
 	term   uint64
 	commit uint64
 	// lead is the leader, or 0. leading reports whether this replica is the leader.
 	lead    uint64
 	leading bool
-	// applied is the last entry visible to readers. Invariant: logTail.cut <= applied <= commit.
+	// applied is the index of the last entry that readers can see. Invariant: logTail.cut <= applied <= commit.
 	applied, appliedTerm uint64
 
-	// leadShown and appliedShown are lead and applied for readers. evaluating is the term in which this replica leads
-	// and has applied all older entries, or 0.
+	// leadShown and appliedShown are copies of lead and applied for other goroutines. evaluating is the term in which
+	// this replica leads and has applied all entries of previous terms, or 0.
 	leadShown, appliedShown, evaluating atomic.Uint64
 }
 
@@ -64,7 +64,7 @@ func (s *replicaState) setLeader(lead uint64, leading bool) {
 	s.leadShown.Store(lead)
 }
 
-// setApplied makes the entries up to index visible to readers.
+// setApplied makes all entries up to index visible to readers.
 func (s *replicaState) setApplied(index, term uint64) {
 	s.applied, s.appliedTerm = index, term
 	s.appliedShown.Store(index)
@@ -88,7 +88,7 @@ func (g *Group) ID() uint64 { return g.id }
 // Replica returns the ID of the replica on this node.
 func (g *Group) Replica() uint64 { return g.replica }
 
-// Leader returns the leader, according to this replica's information. ok is false if the leader is unknown.
+// Leader returns the leader according to this replica. ok is false if the leader is unknown.
 func (g *Group) Leader() (m Member, ok bool) {
 	if r := g.route(g.leadShown.Load()); r != nil {
 		return *r, true
@@ -96,21 +96,21 @@ func (g *Group) Leader() (m Member, ok bool) {
 	return Member{}, false
 }
 
-// Evaluating returns the term in which this replica leads and has applied all entries committed in older terms. Its
-// state and its own proposals are then sufficient to evaluate a condition. A proposal evaluated in this way contains
-// the term.
+// Evaluating returns the term in which this replica leads and has applied all entries committed in older terms. The
+// state and the replica's own proposals are then sufficient to evaluate a condition. The resulting proposal must
+// contain the term.
 func (g *Group) Evaluating() (term uint64, ok bool) {
 	term = g.evaluating.Load()
 	return term, term != 0
 }
 
-// Applied returns the index of the last entry that is visible to readers.
+// Applied returns the index of the last entry that readers can see.
 func (g *Group) Applied() uint64 { return g.appliedShown.Load() }
 
 // tick advances the time of a group by one tick.
 func (g *Group) tick() {
 	h := g.host
-	if g.applied == 0 { // Until the first snapshot, it never campaigns and votes once its leader is silent.
+	if g.applied == 0 { // a new replica never campaigns, but votes if its leader is silent
 		g.raft.Tick()
 		return
 	}
@@ -135,7 +135,7 @@ func (g *Group) tick() {
 	h.mark(g)
 }
 
-// checkIdle notifies the caller of Close once the group has no work in progress.
+// checkIdle notifies the caller of Close when the group has no work in progress.
 func (g *Group) checkIdle() {
 	if g.closed && g.applying.items == 0 && !g.snapshots.installing && g.idleThen != nil {
 		then := g.idleThen

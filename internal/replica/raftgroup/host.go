@@ -4,24 +4,23 @@ package raftgroup
 
 import "sync/atomic"
 
-// Host holds the Raft state of all groups of a node. Step and the other methods belong to one goroutine, the loop.
-// Methods for other goroutines are in Group.
+// Host holds the Raft state of all groups of a node. Only one goroutine, the loop, may call Step and the other methods.
+// Group has methods for other goroutines.
 type Host struct {
 	opts Options
 	logs logs
 
 	groups map[uint64]*Group // iterate over order instead of this map
-	// leaving holds closed groups whose log may still be written or has not been destroyed. Their IDs cannot be opened
-	// again until the logs have been destroyed.
+	// leaving holds closed groups whose logs have not been destroyed. Open rejects their IDs.
 	leaving map[uint64]bool
 	order   []*Group
 
-	// now and ticks are the current time in the step. ticking is true in a step with ticks. In such a step, now is read
-	// from the boot clock. coarse is the value of Inbox.Coarse.
+	// now and ticks are the current time of the step. ticking is true if the step has ticks. If it has ticks, now is a
+	// reading of the boot clock. coarse is the value of Inbox.Coarse.
 	now             Instant
 	ticks           uint64
 	ticking, coarse bool
-	// dirty holds the groups with new events, which must be processed. spareDirty is memory for the next list.
+	// dirty holds the groups with unprocessed events. spareDirty is memory for the next list.
 	dirty, spareDirty []*Group
 	work              Work
 
@@ -36,17 +35,16 @@ type Host struct {
 	lowDisk bool
 	// waking is true while some groups of a dead peer are still quiescent.
 	waking bool
-	// logQueued is the number of bytes in the entries that wait for the log writer.
+	// logQueued is the size of the entries that wait for the log writer, in bytes.
 	logQueued int64
-	// snapshotsHeld is the number of snapshots that are arriving, or have arrived and are neither installed nor
-	// discarded.
+	// snapshotsHeld is the number of incoming snapshots that have been neither installed nor discarded.
 	snapshotsHeld int
 
-	// proposed is the number of bytes in uncompleted proposals of all groups. It is safe for concurrent use.
+	// proposed is the size of the uncompleted proposals of all groups, in bytes.
 	proposed atomic.Int64
 }
 
-// NewHost returns a host without groups. The host owns batch and uses it in Open.
+// NewHost returns a host without groups. The host owns batch.
 func NewHost(log Log, batch LogBatch, o Options) *Host {
 	h := &Host{
 		opts: o.withDefaults(), logs: logs{log, batch}, groups: map[uint64]*Group{}, leaving: map[uint64]bool{},
@@ -106,7 +104,7 @@ func (h *Host) Step(now Instant, in *Inbox) Work {
 	h.batcher.endStep()
 	h.work.Frames = h.peers.frames()
 	w := h.work
-	// Other goroutines own the returned slices. The next step probably needs the same amount of memory.
+	// Other goroutines own the returned slices. The next step needs slices of about the same capacity.
 	h.work = Work{Appends: make([]Append, 0, len(w.Appends)), Applies: make([]Apply, 0, len(w.Applies))}
 	return w
 }
@@ -154,17 +152,17 @@ func (h *Host) tick() {
 	if h.waking {
 		h.wakeSome()
 	}
-	// Offers must be made more often than once per election timeout. The library resets its record of active replicas
-	// at that interval. Offers at the same interval might never find an active replica.
+	// Offers must be more frequent than one per election timeout, because the library resets its record of active
+	// replicas once per election timeout.
 	if h.policy.abstains && h.ticks%uint64(h.opts.HeartbeatTicks) == 0 {
 		h.offerAll()
 	}
 }
 
-// Close removes a group from the host. Requests in progress fail. idle is called on the loop once the applier has no
-// work for the group and no snapshot is being installed. To remove the replica, the caller then durably removes first
-// its state and then its log. In the reverse order, a crash in between would leave a replica that has forgotten its
-// votes. Until the log is destroyed, Open rejects the ID with ErrLeaving.
+// Close removes a group from the host. Requests in progress fail. idle is called on the loop when the applier has no
+// work for the group and no snapshot is being installed. To remove the replica, the caller must then durably remove the
+// state before the log. In the reverse order, a crash could leave a replica that has forgotten its votes. Open rejects
+// the ID with ErrLeaving until the log is destroyed.
 func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g := h.groups[id]
 	if g == nil {
@@ -184,7 +182,7 @@ func (h *Host) Close(id uint64, idle func(g *Group)) {
 	g.checkIdle()
 }
 
-// DestroyLog removes the log of a closed group. After that, its ID can be opened again.
+// DestroyLog removes the log of a closed group. The ID of the group can then be opened again.
 func (h *Host) DestroyLog(g *Group) {
 	h.work.Appends = append(h.work.Appends, Append{g: g, destroy: true})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/ledger"
 )
 
-// bench is one node. A test runs the steps of the node one by one. bench records the messages that the node sends.
+// bench is one node whose steps a test runs one by one. It records the messages that the node sends.
 type bench struct {
 	t       *testing.T
 	log     *raftlog.Store
@@ -32,7 +32,7 @@ type bench struct {
 	applies []raftgroup.Apply
 	// lazy delays all applies.
 	lazy bool
-	// echo is this node's clock as last received by the peer.
+	// echo is the last value of this node's clock that the peer has received.
 	echo raftgroup.Instant
 	// carry, if not nil, receives the messages that the node sends.
 	carry func(raftgroup.Frame)
@@ -45,7 +45,7 @@ func open(t *testing.T, fs vfs.FS, members int, o raftgroup.Options) (*bench, *r
 	return openAs(t, fs, 0, members, o)
 }
 
-// openAs is like open, for one of the other nodes.
+// openAs opens group 1 on one of the other nodes.
 func openAs(t *testing.T, fs vfs.FS, node, members int, o raftgroup.Options) (*bench, *raftgroup.Group) {
 	t.Helper()
 	o.Node = nodeID(node)
@@ -283,8 +283,8 @@ func TestStaleTerm(t *testing.T) {
 	}
 }
 
-// TestBounds checks the limits of client requests (RG7). Each limit must reject requests with its name, and completed
-// requests must free their share.
+// TestBounds checks the limits of client requests (RG7). The error must contain the name of the exceeded limit, and
+// completed requests must no longer count.
 func TestBounds(t *testing.T) {
 	b, g := open(t, vfs.NewMem(), 1, raftgroup.Options{ProposalsPerGroup: 3, ProposalBytes: 200,
 		ProposalsNodeBytes: 250, ReadsPerGroup: 1})
@@ -373,9 +373,8 @@ func TestVoteLease(t *testing.T) {
 	}
 }
 
-// TestFavours checks that a child of a split votes for no replica before an election timeout has passed. The only
-// exception is the member on the node of the parent's leader, because that leader may still serve reads of the child's
-// rows.
+// TestFavours checks that a child of a split gives no vote before an election timeout has passed. The only exception is
+// a vote for the member on the node of the parent's leader.
 func TestFavours(t *testing.T) {
 	for favoured, want := range map[int]string{1: "MsgVoteResp to 11", 2: ""} {
 		b := reopen(t, vfs.NewMem(), raftgroup.Options{})

@@ -6,7 +6,7 @@ package raftgroup
 type Inbox struct {
 	// Ticks is the number of ticks that have passed.
 	Ticks int
-	// Calls are run first, on the loop.
+	// Calls are called on the loop before other events are processed.
 	Calls []func(*Host)
 	// These are the reports of the other steps.
 	Logged    []Logged
@@ -19,20 +19,20 @@ type Inbox struct {
 	Reads     []Read
 	// Unreachable holds the nodes for which frames were dropped.
 	Unreachable []NodeID
-	// Coarse is set if the machine may have been suspended between the instant passed to Step and the time at which
-	// this inbox was taken. Leases may be granted based on that instant, which can only be too early. No lease may be
-	// used.
+	// Coarse is set if the machine may have been suspended between the instant passed to Step and the time at which the
+	// inbox was taken. The instant may then be too early. Leases may be granted, because a lease then ends earlier, but
+	// no lease may be used.
 	Coarse bool
 	// hasQueries is set by a Runner if followers have sent queries.
 	hasQueries bool
 }
 
-// Received is a decoded frame from a peer. If it contains no messages, it is the node's heartbeat.
+// Received is a decoded frame from a peer. A frame without messages is a heartbeat of the node.
 type Received struct {
 	From     NodeID
 	Messages []Message
 	// At is the sender's clock. Echo is the last value of this node's clock that the sender had received. A value of 0
-	// means that no value was received.
+	// means that the value is unknown.
 	At, Echo Instant
 	// g is set by Expect.
 	g *Group
@@ -46,9 +46,9 @@ type Frame struct {
 	Data []byte
 }
 
-// Work is the work that results from a Step. Frames must be sent immediately and are valid until the next Step. Appends
-// are passed to the LogWriter and applies to the Applier, both in order. Installs and sends may run in any order.
-// Discards must be closed.
+// Work is the work that results from a Step. Frames must be sent immediately and are valid until the next Step. The
+// caller must pass appends to the LogWriter and applies to the Applier, both in order. Installs and sends may run in
+// any order. The caller must close discards.
 type Work struct {
 	Frames   []Frame
 	Appends  []Append
@@ -58,7 +58,7 @@ type Work struct {
 	Discards []SnapshotData
 }
 
-// clear empties an inbox but keeps its memory.
+// clear empties an inbox and keeps the memory for reuse.
 func (in *Inbox) clear() {
 	in.Ticks, in.hasQueries = 0, false
 	in.Calls = emptied(in.Calls)
@@ -72,7 +72,7 @@ func (in *Inbox) clear() {
 	in.Unreachable = emptied(in.Unreachable)
 }
 
-// keptMax is the maximum number of elements in a list of an inbox whose memory is kept.
+// keptMax is the maximum capacity of an inbox list whose memory is kept.
 const keptMax = 16 << 10
 
 func emptied[T any](s []T) []T {

@@ -7,36 +7,35 @@ import (
 )
 
 // A follower serves linearizable reads from its own state. It queries the leader for the commit index, waits until it
-// has applied that index, and reads. All waiting reads of a group share one query, and the queries of all groups whose
-// leaders are on one node share one frame. Reads that arrive while a query is in flight wait for the next query.
+// has applied this index, and then reads. All waiting reads of a group share one query. All queries to one node share
+// one frame. Reads that arrive while a query is in flight wait for the next query.
 //
 // Such a read is equivalent to a read on the leader because of the following rules (RG10):
 //
-//   - The index is at or above everything that was acknowledged, or shown to any reader, before the read began. The
-//     leader uses its commit index, not its applied index: readers of its state may be ahead of the loop's knowledge of
-//     the applier.
-//   - The leader holds its lease when it takes the index. It reads the clock after the query has arrived. An earlier
-//     check of the lease would not exclude writes that another leader has acknowledged in the meantime. Without
-//     a lease, the leader asks a quorum.
-//   - The leader has applied an entry from its own term. Before that, it does not know which entries are committed.
-//   - Only reads that had begun when the query was sent use its reply. Later reads wait for the next query.
+//   - The index covers all writes that were acknowledged or visible to a reader before the read began. The leader must
+//     use its commit index, because readers may see newer entries than the applied index known to the loop.
+//   - The leader holds its lease when it reads the index. It checks the lease after the query has arrived, because
+//     another leader could have acknowledged writes after an earlier check. Without a lease, the leader contacts a
+//     quorum.
+//   - The leader has applied an entry from its own term, because otherwise it does not know which entries are
+//     committed.
+//   - Only reads that began before the query was sent use the reply. Later reads wait for the next query.
 //   - A follower never applies an entry that its leader has not applied; see limitCommit. Otherwise, a read at a
-//     follower would show a write that a later read at the leader, under its lease, does not show yet.
+//     follower could return a write that a later read at the leader does not return yet.
 //   - A replica that is not a member gets no reply. Closing a replica fails its reads. The state machine handles
 //     snapshots that are installed during a read.
 //
 // A reply remains valid after a leader change, so a read with a reply waits during elections.
 
 // MsgIndexQuery and MsgIndexReply are message types of this package. A follower queries its leader for the commit
-// index. Index is the number of the query. The reply repeats the number and contains the index in Commit. A leader that
-// cannot reply sends a rejection.
+// index. The field Index contains the number of the query. The reply contains the same number and, in the field Commit,
+// the commit index. A leader that cannot return an index sends a rejection.
 const (
 	MsgIndexQuery = pb.MessageType(201)
 	MsgIndexReply = pb.MessageType(202)
 )
 
-// queryLag is the maximum number of entries that a follower may lack to serve a read. A follower that lacks more
-// entries leaves the read to the leader.
+// queryLag is the maximum number of entries that a follower may lack to serve a read.
 const queryLag = 256
 
 // indexQuery is a follower's query that waits for a quorum.
@@ -44,8 +43,8 @@ type indexQuery struct{ replica, number uint64 }
 
 // indexQueries holds the queries to one node.
 type indexQueries struct {
-	// first is the first number of the queries in flight, or 0. tick is the tick in which they were sent. wanting holds
-	// the groups whose reads wait for the next queries.
+	// first is the first number of the queries in flight, or 0. tick is the tick in which these queries were sent.
+	// wanting holds the groups whose reads wait for the next queries.
 	first, tick uint64
 	wanting     []*Group
 }
@@ -66,7 +65,7 @@ func (r *reads) queueQuery() {
 	p.queries.wanting = append(p.queries.wanting, g)
 }
 
-// sendQueries sends the queued queries to a node, unless queries to it are in flight.
+// sendQueries sends the queued queries to a node unless other queries to this node are in flight.
 func (h *Host) sendQueries(p *peer) {
 	if p.queries.first != 0 && h.ticks-p.queries.tick <= 1 { // a lost query delays the next query by at most two ticks
 		return
@@ -96,7 +95,7 @@ func (h *Host) sendQueries(p *peer) {
 	p.queries.wanting = p.queries.wanting[:0]
 }
 
-// handleQuery replies to a follower's query immediately, or once a quorum has confirmed that this replica leads.
+// handleQuery replies to a follower's query immediately or after a quorum has confirmed that this replica leads.
 func (r *reads) handleQuery(m *pb.Message) {
 	g, h := r.g, r.g.host
 	a := indexQuery{m.GetFrom(), m.GetIndex()}
@@ -159,8 +158,8 @@ func (r *reads) handleReply(p *peer, m *pb.Message) {
 	}
 }
 
-// tickQueries fails the reads of a follower that get no reply, or whose index is not applied in time. The leader can
-// serve them.
+// tickQueries fails the reads of a follower that have received no reply in time or whose index has not been applied in
+// time.
 func (r *reads) tickQueries() {
 	h := r.g.host
 	waitLimit := uint64(h.opts.ElectionTicks) / 4

@@ -8,8 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// invariants is the state for checking the invariants of a group in builds with the tag invariants. The numbers refer
-// to the package's guarantees.
+// invariants is the state for checking the invariants of a group in builds with the invariants tag.
 type invariants struct {
 	// term, commit, and applied are the last values. They must not decrease.
 	term, commit, applied uint64
@@ -18,7 +17,7 @@ type invariants struct {
 	members, leased uint64
 }
 
-// checkReady checks a group after all of its ready work has been handed out.
+// checkReady checks a group after all ready work has been returned.
 func (l *invariants) checkReady(g *Group) {
 	h := g.host
 	lease := g.lease.until.Load() != 0 || g.lease.granted != 0
@@ -68,8 +67,8 @@ func (g *Group) voteState() voteState {
 	return voteState{s.HardState.GetTerm(), s.HardState.GetVote(), g.raft.campaigns()}
 }
 
-// checkVote checks that no vote was given and no campaign was started since the state before was recorded. The
-// exception is a candidate to whose node the promise not to vote does not apply.
+// checkVote checks that the replica has neither voted nor campaigned since the state before was recorded. It allows a
+// vote for a candidate to which the promise not to vote does not apply.
 func (g *Group) checkVote(before voteState, candidate NodeID) {
 	if !invariant.Enabled || !g.election.voteLease.binds(g.host.ticks, candidate) {
 		return

@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// lease is a leader's right to serve reads without the confirmation of a quorum. Each voter of a quorum that responded
-// to a heartbeat of the leader's term gives no vote for an election timeout (see voteLease). No other replica can lead
-// for slightly less than that time.
+// lease is a leader's right to serve reads without confirmation by a quorum. A voter that has responded to a heartbeat
+// of the leader's term does not vote for an election timeout (see voteLease). After a quorum has responded, no other
+// replica can lead for slightly less than this time.
 //
 // The loop grants, publishes, and revokes leases. Readers check them.
 type lease struct {
-	// until is the Instant at which the lease ends, or 0. epoch is the number of revocations plus one. used is set by
-	// readers that have checked the lease.
+	// until is the Instant at which the lease ends, or 0. epoch is the number of revocations plus one. Readers that
+	// check the lease set used.
 	until atomic.Int64
 	epoch atomic.Uint64
 	used  atomic.Bool
 
-	// The following fields are used only by the loop. granted is the end of a lease that has not been published because
-	// index has not been applied, or 0.
+	// Only the loop uses the following fields. granted is the end of a granted lease that is not yet published, or 0.
+	// The lease is published when index has been applied.
 	granted Instant
 	index   uint64
 }
 
-// leaseFor is the duration of a lease after a read round that started at t0. A voter that responded keeps its promise
-// for ElectionTicks by its clock. The first of these ticks may be nearly over. Therefore, one tick is subtracted.
-// Another tick is subtracted for the same effect on the leader. A tenth of the rest is subtracted because clocks run at
-// different speeds.
+// leaseFor is the duration of a lease after a read round that started at t0. A voter that has responded keeps its
+// promise for ElectionTicks. leaseFor subtracts one tick because the voter's first tick may be nearly over, and another
+// tick because the same applies to the leader. It subtracts a tenth of the rest because clocks run at different speeds.
 func (o *Options) leaseFor() time.Duration {
 	return time.Duration(o.ElectionTicks-2) * o.Tick * 9 / 10
 }
@@ -47,18 +46,17 @@ func (g *Group) Lease() (token uint64) {
 	return token
 }
 
-// Leased reports whether the result of a read may be served. The read must have been made between Lease and the reading
-// of the clock. Serving the result is safe because the clock is read last. If the process was paused after the read,
-// its lease has expired. A lease that was extended in the meantime is valid, because no other leader existed within an
-// epoch. A lease that was revoked and granted again is not valid.
+// Leased reports whether the caller may serve the result of a read. The caller must call Lease before the read and read
+// the clock after the read. If the process was paused during the read, the lease has expired. The result is valid if
+// the lease was extended during the read, but not if the lease was revoked and granted again.
 func (g *Group) Leased(token uint64, now Instant) bool {
 	return token != 0 && int64(now) < g.lease.until.Load() && g.lease.epoch.Load() == token
 }
 
-// grant stores a lease that ends at an instant. Before the lease is published, the leader must have applied index.
+// grant stores a lease that ends at the given instant. The lease is published when the leader has applied index.
 func (l *lease) grant(until Instant, index uint64) { l.granted, l.index = until, index }
 
-// publish makes a granted lease visible to readers once its index is applied.
+// publish makes a granted lease visible to readers if the lease's index has been applied.
 func (l *lease) publish(applied uint64) {
 	if l.granted != 0 && l.index <= applied {
 		l.until.Store(int64(l.granted))
@@ -71,7 +69,7 @@ func (l *lease) left(now Instant) time.Duration { return time.Duration(l.until.L
 
 // revoke ends the lease. It must be called before any action that could allow another replica to lead.
 func (l *lease) revoke() {
-	// Reset until before the epoch changes, so that a reader of the new epoch does not see a lease of the old epoch
+	// Reset until before changing the epoch, so that a reader of the new epoch does not see the old lease.
 	l.until.Store(0)
 	l.epoch.Add(1)
 	l.granted = 0

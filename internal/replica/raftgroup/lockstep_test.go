@@ -69,7 +69,7 @@ func (c *lockstep) run() {
 	c.t.Fatal("the steps do not end")
 }
 
-// tick advances the time, and calls each, if not nil, after each tick.
+// tick advances the time. If each is not nil, tick calls it after each tick.
 func (c *lockstep) tick(n int, each func()) {
 	c.t.Helper()
 	for range n {

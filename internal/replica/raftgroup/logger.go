@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// quietLogger logs nothing and panics if the library panics. A panic of the library means that its state is
-// inconsistent.
+// quietLogger discards log messages and panics if the library panics. A panic of the library means that the library's
+// state is inconsistent.
 type quietLogger struct{}
 
 func (quietLogger) Debug(...any)                   {}

@@ -21,9 +21,10 @@ type Append struct {
 	hard  bool
 	state hardState
 	bytes int64
-	// If truncate is not 0, the item instead truncates the log up to this index, whose entry has this term.
+	// If truncate is not 0, the item instead truncates the log up to this index. term is the term of the entry at this
+	// index.
 	truncate, term uint64
-	// If installing is not 0, the item instead records that a snapshot at this index is about to be installed.
+	// If installing is not 0, the item instead records that the installation of a snapshot at this index begins.
 	installing uint64
 	destroy    bool
 }
@@ -39,19 +40,19 @@ type Logged struct {
 	destroy    bool
 }
 
-// LogWriter writes the logs of all groups. It belongs to one goroutine.
+// LogWriter writes the logs of all groups. It is not safe for concurrent use.
 type LogWriter struct {
 	batch LogBatch
-	// frames and their nodes belong to the current write. Their memory is reused.
+	// frames holds the responses of the current write.
 	frames []Frame
 }
 
-// NewLogWriter returns the log writer of a node. It owns the batch.
+// NewLogWriter returns the log writer of a node. The log writer owns the batch.
 func NewLogWriter(b LogBatch) *LogWriter { return &LogWriter{batch: b} }
 
-// Write commits all items as one batch, and syncs it if any item requires a sync. It returns its reports for the loop,
-// in order, and the responses to other nodes (RG3). The responses are valid until the next call. After an error, the
-// host must stop.
+// Write commits all items as one batch, and syncs the batch if at least one item requires a sync. It returns the
+// reports for the loop, in order, and the responses to other nodes (RG3). The responses are valid until the next call.
+// If Write returns an error, the host must stop.
 func (w *LogWriter) Write(items []Append) ([]Logged, []Frame, error) {
 	sync := false
 	for i := range items {
@@ -116,7 +117,7 @@ func (w *LogWriter) add(it *Append) error {
 	return w.batch.Append(id, m.GetEntries())
 }
 
-// answer adds a message to the frame of its receiver's node.
+// answer adds a message to the frame of the receiver's node.
 func (w *LogWriter) answer(g *Group, m *pb.Message) {
 	r := g.route(m.GetTo())
 	if r == nil {

@@ -9,15 +9,15 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// routesMax bounds the routes learned from senders. Routes of members are always kept.
+// routesMax is the maximum number of routes to replicas that are not members.
 const routesMax = 64
 
 // membership holds the members of a group and the nodes of its replicas.
 type membership struct {
-	// conf is the current configuration. It belongs to the loop.
+	// conf is the current configuration. Only the loop uses it.
 	conf *pb.ConfState
-	// known holds the replicas whose node is known, whether or not they are members. The loop replaces it as a whole;
-	// all goroutines may read it.
+	// known holds the members and other replicas whose node is known. The loop replaces the slice, and all goroutines
+	// may read it.
 	known atomic.Pointer[[]Member]
 }
 
@@ -26,7 +26,7 @@ func (c *membership) set(to []Member) { c.known.Store(&to) }
 // all returns the replicas whose node is known.
 func (c *membership) all() []Member { return *c.known.Load() }
 
-// of returns the member entry of a replica, or nil if its node is unknown.
+// of returns the member entry of a replica, or nil if the replica's node is unknown.
 func (c *membership) of(replica uint64) *Member {
 	known := c.all()
 	for i := range known {
@@ -49,7 +49,7 @@ func (c *membership) add(more []Member) (added []Member) {
 	return added
 }
 
-// route returns the member entry of a replica, or nil if its node is unknown.
+// route returns the member entry of a replica, or nil if the replica's node is unknown.
 func (g *Group) route(replica uint64) *Member { return g.membership.of(replica) }
 
 // learn stores the node from which a message came, because a new replica does not know the nodes of other replicas.
@@ -67,8 +67,7 @@ func (g *Group) addRoutes(more []Member) {
 	}
 }
 
-// prune forgets replicas that are not members if their number exceeds routesMax. Each move of a replica leaves such an
-// entry behind.
+// prune forgets the replicas that are not members if too many replicas are known.
 func (c *membership) prune() {
 	if len(c.all()) > routesMax/4 {
 		c.set(c.members())
@@ -91,7 +90,7 @@ func (c *membership) members() []Member {
 	return out
 }
 
-// has reports whether a replica is a member that a leader answers.
+// has reports whether a replica is a member of the current configuration.
 func (c *membership) has(replica uint64) bool {
 	return slices.Contains(c.conf.GetVoters(), replica) || slices.Contains(c.conf.GetVotersOutgoing(), replica) ||
 		slices.Contains(c.conf.GetLearners(), replica)

@@ -15,26 +15,26 @@ type GroupConfig struct {
 	ID uint64
 	// Replica is the ID of this replica.
 	Replica uint64
-	// Applied and Term are the index and the term of the last entry in the state. They are 0 if the replica waits for
-	// its first snapshot.
+	// Applied and Term are the index and the term of the last applied entry. They are 0 if the replica waits for its
+	// first snapshot.
 	Applied, Term uint64
 	// Conf holds the members as of Applied, and Where holds their nodes.
 	Conf  *pb.ConfState
 	Where []Member
-	// Initial is true if no entry has been applied to the initial state. Only such a replica may lack a log.
+	// Initial is true if no entry has been applied to the initial state. A replica may lack a log only if Initial is
+	// true.
 	Initial bool
-	// Fresh is true if the group was created in this process. In that case, no lease can depend on the replica.
+	// Fresh is true if the group was created in this process. No lease can depend on a fresh replica.
 	Fresh bool
-	// PreferredNode is used if Fresh is false. The member on this node is the only candidate that gets a vote in the
-	// first election timeout. That member may hold a lease from before the group was created, and campaigns once it no
-	// longer uses the lease. The zero NodeID means that no node is preferred.
+	// PreferredNode is the node of the only candidate that gets a vote in the first election timeout. It is used only
+	// if Fresh is false. The zero NodeID means that no node is preferred.
 	PreferredNode NodeID
 }
 
-// Open adds groups. For a new group without a log, it creates a log that starts at its initial state. If a crash
-// occurred between the installation of a snapshot and the reset of the log, it resets the log. These changes are
-// durable when Open returns. A log that is missing, or that lacks the last entry of the state for any other reason,
-// causes ErrLostLog. Open must be called on the loop.
+// Open adds groups. For a new group without a log, it creates a log that starts at the initial state. It resets the log
+// if a crash occurred between the installation of a snapshot and the reset of the log. These changes are durable when
+// Open returns. In all other cases, Open returns ErrLostLog if the log is missing or lacks the last entry of the state.
+// Open must be called on the loop.
 func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 	stores := make([]raft.Storage, len(configs))
 	repaired := false
@@ -78,10 +78,10 @@ func (h *Host) Open(configs ...GroupConfig) ([]*Group, error) {
 // logs opens the logs of groups and repairs them after a crash.
 type logs struct {
 	Log
-	batch LogBatch // only for repairs
+	batch LogBatch // used only for repairs
 }
 
-// repair makes the log match the state. It reports whether it has made changes that must be committed.
+// repair makes the log match the state. It reports whether the batch contains changes.
 func (l *logs) repair(c *GroupConfig) (bool, error) {
 	if c.Initial {
 		born, err := l.batch.Create(c.ID, c.Applied, c.Term, c.Conf)
@@ -112,8 +112,8 @@ func (l *logs) repair(c *GroupConfig) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A log that extends beyond the state may still not match. It may be the tail of an older term that the snapshot
-	// has replaced.
+	// A log that extends beyond the state may still not match the state. It may be a tail of an older term that the
+	// snapshot has replaced.
 	var fits bool
 	if last >= c.Applied {
 		term, err := s.Term(c.Applied)
@@ -125,7 +125,7 @@ func (l *logs) repair(c *GroupConfig) (bool, error) {
 	switch {
 	case fits && installing == 0:
 		return false, nil
-	case fits: // the snapshot has not been installed, or the log has been reset and has grown since
+	case fits: // the snapshot was not installed, or the log has grown after its reset
 		return true, l.batch.Install(c.ID, 0)
 	case installing != c.Applied:
 		return false, fmt.Errorf("the log ends at %[3]d and lacks applied entry %[1]d of term %[2]d: %[4]w", c.Applied,
@@ -135,8 +135,8 @@ func (l *logs) repair(c *GroupConfig) (bool, error) {
 	return true, l.batch.Reset(c.ID, c.Applied, c.Term, c.Conf)
 }
 
-// dropLeftover empties the log of a replica that waits for its first snapshot. Entries in it belong to an earlier
-// replica on this node. The vote is kept, which is safe.
+// dropLeftover empties the log of a replica that waits for its first snapshot, because its entries belong to an earlier
+// replica on this node. It keeps the vote, which is safe.
 func (l *logs) dropLeftover(c *GroupConfig, s raft.Storage, last uint64) (bool, error) {
 	if last == 0 {
 		return false, nil
@@ -214,9 +214,9 @@ func (h *Host) start(c *GroupConfig, log raft.Storage) (*Group, error) {
 }
 
 // raiseHardState converts the stored hard state to the hard state with which the Raft library starts. It raises the
-// commit index to at least the applied index, and the term to at least the term of the last applied entry. The commit
-// index is written without a sync. After a crash, the stored commit index may be lower than the applied index, although
-// the applied entries were committed.
+// commit index to at least the applied index, and the term to at least the term of the last applied entry. This is
+// necessary because commit indexes are written without a sync, so a crash may leave a commit index lower than the
+// applied index.
 func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	term, vote, commit := hs.GetTerm(), hs.GetVote(), max(hs.GetCommit(), c.Applied)
 	if term < c.Term {
@@ -225,7 +225,7 @@ func raiseHardState(hs *pb.HardState, c *GroupConfig) *pb.HardState {
 	return &pb.HardState{Term: &term, Vote: &vote, Commit: &commit}
 }
 
-// storage provides the log to the library. Members and snapshots come from the state machine.
+// storage provides the log to the library. It takes members and snapshots from the state machine.
 type storage struct {
 	raft.Storage
 	g       *Group

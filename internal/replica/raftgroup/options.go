@@ -34,51 +34,50 @@ type Options struct {
 	EntryBytes int
 	// ProposalBytes is the maximum size of one proposal. The default is 16 MiB.
 	ProposalBytes int
-	// UnappliedEntries is the maximum number of unapplied entries in a leader's log. The default is 4. While the
-	// maximum is reached, further proposals are collected for the next entry.
+	// UnappliedEntries is the maximum number of unapplied entries in a leader's log. The default is 4. At the maximum,
+	// further proposals are collected for the next entry.
 	UnappliedEntries int
-	// UnappliedNode is the number of unapplied entries, over all groups, at which proposals of all groups are collected
-	// until half of the entries have been applied. The default is 16. A few groups alone do not reach this number.
+	// UnappliedNode is the total number of unapplied entries of the node at which all groups collect their proposals
+	// until half of the entries have been applied. The default is 16.
 	UnappliedNode int
 	// ProposalsPerGroup is the maximum number of uncompleted proposals of a group. The default is 4096.
 	ProposalsPerGroup int
-	// ProposalsNodeBytes is the maximum size of uncompleted proposals of all groups. The default is 64 MiB.
+	// ProposalsNodeBytes is the maximum total size of the uncompleted proposals of all groups. The default is 64 MiB.
 	ProposalsNodeBytes int64
 	// ReadsPerGroup is the maximum number of reads of a group that wait for an index. The default is 65536.
 	ReadsPerGroup int
-	// InboxBytes is the maximum size of the messages that wait for the loop. The default is 64 MiB. Further messages
-	// are dropped, except snapshots.
+	// InboxBytes is the maximum size of the messages that wait for the loop. The default is 64 MiB. Above this size,
+	// all messages except snapshots are dropped.
 	InboxBytes int64
 	// LogQueueBytes is the maximum size of the entries that wait for the log writer. The default is 64 MiB. Above this
-	// size, appends from leaders are dropped, and own proposals wait. The leaders repeat the appends.
+	// size, appends from leaders are dropped, and local proposals wait. The leaders repeat dropped appends.
 	LogQueueBytes int64
 
 	// TruncateEntries and TruncateBytes are the length and the size at which a log is truncated. The defaults are
 	// 20,000 and 256 MiB. TruncateKeep is the number of entries kept for slow followers. The default is half of
-	// TruncateEntries. If the log exceeds TruncateBytes, at most half of the log is kept.
+	// TruncateEntries. If the log exceeds TruncateBytes, up to half of the log is kept.
 	TruncateEntries uint64
 	TruncateBytes   int64
 	TruncateKeep    uint64
-	// SnapshotsAtOnce is the maximum number of snapshots sent concurrently, and of snapshots installed concurrently.
-	// The default is 2.
+	// SnapshotsAtOnce is the maximum number of concurrent sends and the maximum number of concurrent installations of
+	// snapshots. The default is 2.
 	SnapshotsAtOnce int
-	// SnapshotsHeld is the maximum number of snapshots that are arriving, or have arrived and are not yet installed.
-	// The default is 8.
+	// SnapshotsHeld is the maximum number of incoming snapshots that are not yet installed. The default is 8.
 	SnapshotsHeld int
 
-	// OutcomeTicks is the time for which a replica that lost its leadership waits for the outcome of its proposals. The
-	// default is two election timeouts. OutcomeEntries is the maximum number of entries for which it waits. The default
-	// is 64. If these limits are exceeded, the outcome is ErrUnknown.
+	// OutcomeTicks is the time for which a replica that has lost its leadership waits for the outcomes of its
+	// proposals. The default is two election timeouts. OutcomeEntries is the maximum number of entries for which the
+	// replica waits. The default is 64. Beyond these limits, the outcome is ErrUnknown.
 	OutcomeTicks   int
 	OutcomeEntries int
 
 	// AlwaysTick prevents idle groups from becoming quiescent.
 	AlwaysTick bool
-	// WakesPerTick is the maximum number of a dead peer's quiescent groups that are woken in one tick. The default is
-	// 64.
+	// WakesPerTick is the maximum number of quiescent groups that the host wakes in one tick after a peer fails. The
+	// default is 64.
 	WakesPerTick int
 
-	// Observer is notified of events. It may be nil.
+	// Observer receives events. It may be nil.
 	Observer Observer
 }
 

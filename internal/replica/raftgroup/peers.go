@@ -11,20 +11,20 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// peer holds the state of another node: the frame being built for the node, whether the node is up, and its clock.
+// peer holds the state of another node.
 type peer struct {
 	node  NodeID
 	frame []byte // messages of this step, or empty
 	// silent is the number of ticks since the last frame.
 	silent int
 	down   bool
-	// heard is the last received value of the peer's clock, including its salt. echoed is the latest value of this
-	// process's clock that the peer has received.
+	// heard is the last received value of the peer's clock, including the peer's salt. echoed is the latest value of
+	// this process's clock that the peer has received.
 	heard, echoed Instant
 	queries       indexQueries
 }
 
-// begin starts the peer's frame if no frame has been started. at is the salted clock.
+// begin starts the peer's frame unless the frame has been started. at is the salted clock.
 func (p *peer) begin(at Instant) {
 	if len(p.frame) == 0 {
 		p.frame = NewFrame(p.frame, at, p.heard)
@@ -35,11 +35,11 @@ func (p *peer) begin(at Instant) {
 type peers struct {
 	list   []*peer
 	clocks clocks
-	// at is the time of the step in frames. full holds the frames of the step to which no more messages are added.
+	// at is the salted time of the step. full holds the complete frames of the step.
 	at   Instant
 	full []Frame
-	// queriesSent counts the queries sent by followers on this node. It starts at a random number, so that replies to
-	// an earlier process are ignored.
+	// queriesSent counts the queries from followers on this node. It starts at a random number, so that replies to an
+	// earlier process are ignored.
 	queriesSent uint64
 }
 
@@ -99,8 +99,8 @@ func reused(frame []byte) []byte {
 
 // clocks determines the instant of this node's clock after which a frame was sent (see staleness.go).
 type clocks struct {
-	// salt is added to the instants in frames. An echo of an earlier process, possibly with the clock of an earlier
-	// boot, is therefore not mistaken for an echo of this process. began is the first instant of this process.
+	// salt is added to the instants in frames, so that an echo of an earlier process cannot be mistaken for an echo of
+	// this process. began is the first instant of this process.
 	salt, began Instant
 }
 
@@ -130,16 +130,15 @@ func (c *clocks) update(p *peer, f *Received, now Instant) {
 	}
 }
 
-// send adds a message to its peer's frame. A message to a replica on an unknown node is dropped. The route will be
-// learned later.
+// send adds a message to the frame of the receiver's node. It drops the message if the receiver's node is unknown.
 func (g *Group) send(m *pb.Message) {
 	h := g.host
 	r := g.route(m.GetTo())
 	if r == nil || r.Node == h.opts.Node || !carried(m.GetType()) {
-		return // a message that the former leader would forward to the new leader is not sent
+		return // a former leader must not forward this message to the new leader
 	}
 	if m.GetType() == pb.MsgPreVote && g.election.avoidsLeading(NodeID{}) {
-		return // the library sends the probe later, and the receiver would ignore this message
+		return // the receiver would ignore this message, and the library sends a probe later
 	}
 	if m.GetType() == pb.MsgHeartbeat {
 		g.fresh.claimIn(m)
@@ -150,8 +149,8 @@ func (g *Group) send(m *pb.Message) {
 	h.peers.send(r.Node, g.id, m)
 }
 
-// frameSplit is the size of a frame, in bytes, above which no message is added. A transport limits the size of frames,
-// and a large frame delays other frames.
+// frameSplit is the size of a frame, in bytes, above which no message is added. Large frames delay other frames, and
+// transports limit the size of frames.
 const frameSplit = 4 << 20
 
 // sizeOf returns the approximate size of a message.
@@ -163,7 +162,7 @@ func sizeOf(m *pb.Message) int {
 	return n
 }
 
-// tickPeers counts silent ticks and starts the heartbeats of the node. It reports whether a peer has just become
+// tickPeers counts silent ticks and starts the heartbeat frames of the node. It reports whether a peer has just become
 // silent.
 func (h *Host) tickPeers() (silenced bool) {
 	for _, p := range h.peers.list {
@@ -184,7 +183,7 @@ func (h *Host) setDown(p *peer, down bool) {
 	h.opts.Observer.PeerDown(p.node, down)
 }
 
-// unreachable notifies the leaders on this node that the node may have missed a message.
+// unreachable notifies the local leaders that another node may have missed a message.
 func (h *Host) unreachable(node NodeID) {
 	for _, g := range h.order {
 		if !g.leading {

@@ -13,19 +13,19 @@ import (
 // A leader that steps down does not know whether the entries in its log will be committed. As long as the replica
 // exists, it can still determine the outcome. Exactly one entry is committed at each index, and the entry is the same
 // on every replica. If the committed entry is the proposed entry, the proposal has succeeded. If the committed entry
-// has another term, the proposed entry is not in the log. The same applies if an entry of a newer term was committed at
+// has another term, the proposal has failed. The proposal has also failed if an entry of a newer term was committed at
 // a lower index, because terms do not decrease along a log. The outcome remains unknown only if a snapshot replaces the
 // index, the replica is closed, or Options.OutcomeTicks pass.
 
 // pendingProposals holds the proposals of a replica whose proposers are waiting.
 type pendingProposals struct {
 	g *Group
-	// admitted counts the proposals that have been admitted and are not completed. It is safe for concurrent use.
+	// admitted is the number of admitted proposals that are not completed.
 	admitted atomic.Int64
 	// queue holds the proposals that are not yet in the log. held reports whether the group is in batcher.waiting.
 	queue []Proposal
 	held  bool
-	// sequence is the sequence of the last entry proposed by this replica.
+	// sequence is the sequence of the last entry that this replica has proposed.
 	sequence uint64
 	inflight []pendingProposal // in the order of the log
 	// changing reports whether a membership change is pending.
@@ -37,11 +37,11 @@ type pendingProposals struct {
 // pendingProposal is an entry in the log whose proposers are waiting. members is set for a membership change.
 type pendingProposal struct {
 	term, sequence uint64
-	// index is set once the library has assigned it. orphaned is the tick in which the leadership was lost.
+	// index is 0 until the library has assigned the index. orphaned is the tick in which the leadership was lost.
 	index, orphaned uint64
 	proposals       []Proposal
 	members         Waiter
-	// counted reports whether batcher.unapplied has counted the entry since the tick in proposed.
+	// counted reports whether batcher.unapplied includes the entry. proposed is the tick of the proposal.
 	counted  bool
 	proposed uint64
 }
@@ -75,14 +75,13 @@ func (f *pendingProposal) outcome(index, term uint64) outcomeKind {
 	case f.index == index, f.index > index && f.term < term:
 		return outcomeReplaced
 	case f.index < index:
-		return outcomeUnknown // another entry at its index was not observed
+		return outcomeUnknown // the entry at this index was not observed
 	}
 	return outcomeOpen
 }
 
-// number sets the indexes of entries that the library has just appended to its log. All entries proposed since the last
-// Ready are in this Ready. The library replaces a rejected membership change with an empty entry. Such a change is not
-// in any log.
+// number sets the indexes of entries that the library has just appended to its log. A Ready contains all entries that
+// have been proposed since the previous Ready. The library replaces a rejected membership change with an empty entry.
 func (fs *pendingProposals) number(entries []*pb.Entry) {
 	next := len(fs.inflight)
 	for next > 0 && fs.inflight[next-1].index == 0 {
@@ -112,7 +111,7 @@ func (fs *pendingProposals) number(entries []*pb.Entry) {
 	fs.inflight = left
 }
 
-// sequenceOf returns the sequence of an entry, or 0 if the entry has none.
+// sequenceOf returns the sequence of an entry, or 0 if the entry has no sequence.
 func sequenceOf(e *pb.Entry) uint64 {
 	if e.GetType() != pb.EntryNormal {
 		_, sequence, _, err := decodeChange(e)
@@ -128,7 +127,7 @@ func sequenceOf(e *pb.Entry) uint64 {
 	return d.Uint()
 }
 
-// finish completes the proposals whose outcome an applied entry determines.
+// finish completes the proposals whose outcome is determined by an applied entry.
 func (fs *pendingProposals) finish(e *appliedEntry, results []any) {
 	for len(fs.inflight) > 0 {
 		f := &fs.inflight[0]
@@ -192,18 +191,19 @@ func (f *pendingProposal) complete(what outcomeKind, e *appliedEntry, results []
 	}
 }
 
-// passed handles a snapshot. Entries up to its index have been applied, but their outcomes are unknown.
+// passed handles a snapshot. All entries up to the index of the snapshot have been applied, but their outcomes are
+// unknown.
 func (fs *pendingProposals) passed(index, term uint64) {
 	fs.settleOrphans(index, term, func(f *pendingProposal, what outcomeKind) {
 		if what == outcomeApplied {
-			what = outcomeUnknown // the entry may be in the snapshot, but its result is not
+			what = outcomeUnknown // the snapshot may contain the entry, but not its result
 		}
 		f.complete(what, nil, nil)
 	})
 }
 
-// orphan keeps the pending proposals when the leadership is lost. The outcome of an entry without an index cannot be
-// determined.
+// orphan converts the pending proposals to orphans when the leadership is lost. The outcome of an entry without an
+// index is unknown.
 func (fs *pendingProposals) orphan() {
 	h := fs.g.host
 	for i := range fs.inflight {

@@ -22,7 +22,7 @@ func led(t *testing.T, o raftgroup.Options) (b *bench, g *raftgroup.Group, term 
 	return ledOf(t, 3, o)
 }
 
-// ledOf is like led, for a group with a given number of members.
+// ledOf makes replica 10 the leader of a group with the given number of members.
 func ledOf(t *testing.T, members int, o raftgroup.Options) (b *bench, g *raftgroup.Group, term uint64) {
 	t.Helper()
 	b, g = open(t, vfs.NewMem(), members, o)
@@ -244,7 +244,7 @@ func TestFreshness(t *testing.T) {
 		t.Fatal("no message with a date was received")
 	}
 	stamp := b.now
-	b.echo = stamp // as sent by an earlier process
+	b.echo = stamp // echo of an earlier process
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})
 	b.echo = b.host.Stamp(stamp + 1) // an instant that has not been sent yet
 	b.hear(&pb.Message{Type: pb.MsgHeartbeatResp.Enum(), Term: &term})

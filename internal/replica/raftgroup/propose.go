@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Proposal is a command to be appended to a group's log. Group.NewProposal creates a Proposal, and a Step processes it.
+// Proposal is a command to append to a group's log. Group.NewProposal creates a Proposal, and a Step processes it.
 type Proposal struct {
 	g      *Group
 	term   uint64
@@ -21,8 +21,8 @@ type Proposal struct {
 	waiter Waiter
 }
 
-// NewProposal admits a command. The bytes of the command must not be modified afterward. If term is not 0, the command
-// enters the log in that term or not at all (RG5); see Evaluating. Each successful call leads to one call of waiter.
+// NewProposal admits a command. The caller must not modify data afterward. If term is not 0, the command enters the log
+// only in this term (RG5); see Evaluating. After a successful call, waiter is called once.
 func (g *Group) NewProposal(term uint64, data []byte, waiter Waiter) (Proposal, error) {
 	o := &g.host.opts
 	switch {
@@ -64,8 +64,7 @@ func (fs *pendingProposals) enter(p Proposal) {
 	g.host.mark(g)
 }
 
-// proposeQueued combines the queue into entries while few entries are unapplied. Later proposals are collected for the
-// next entry.
+// proposeQueued combines queued proposals into entries while few entries are unapplied.
 func (fs *pendingProposals) proposeQueued() {
 	g, h := fs.g, fs.g.host
 	for len(fs.queue) > 0 && len(fs.inflight) < h.opts.UnappliedEntries && h.logQueued <= h.opts.LogQueueBytes &&
@@ -89,8 +88,8 @@ func (fs *pendingProposals) proposeQueued() {
 		}
 		ps := fs.queue[:n:n]
 		fs.sequence++
-		// A replica cannot become the leader between two Readys, because this requires a durable vote. If the library
-		// accepts the entry, the term is still g.term.
+		// If the library accepts the entry, the term is still g.term, because a replica needs a durable vote to become
+		// the leader of another term.
 		if err := g.raft.Propose(appendCommands(make([]byte, 0, size), fs.sequence, ps)); err != nil {
 			fs.refuseQueue(err)
 			return
@@ -105,9 +104,9 @@ func (fs *pendingProposals) proposeQueued() {
 	}
 }
 
-// refuseQueue fails proposals that the library did not accept, because the replica no longer leads, is transferring its
-// leadership, or has too much uncommitted data. In the last case the queue is kept, because the entries in flight will
-// free space.
+// refuseQueue handles the library's rejection of a proposal. It fails the queued proposals, unless the library has
+// rejected the proposal because of too much uncommitted data. The queue then remains, because the entries in flight
+// will free space.
 func (fs *pendingProposals) refuseQueue(err error) {
 	if errors.Is(err, raft.ErrProposalDropped) && len(fs.inflight) > 0 && fs.g.offer.to == 0 {
 		return
@@ -140,8 +139,8 @@ const (
 	Gone
 )
 
-// ChangeMembers proposes a membership change. Several simultaneous changes use a joint configuration. The group leaves
-// it automatically. waiter is called when the change has been applied on this node. ChangeMembers must be called on the
+// ChangeMembers proposes a membership change. Several changes use a joint configuration, which the group leaves
+// automatically. waiter is called when the change has been applied on this node. ChangeMembers must be called on the
 // loop.
 func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g := h.groups[id]
@@ -179,7 +178,7 @@ func (h *Host) ChangeMembers(id uint64, changes []Change, waiter Waiter) {
 	g.pending.changing = true
 	g.pending.inflight = append(g.pending.inflight, pendingProposal{term: g.term, sequence: g.pending.sequence,
 		members: waiter})
-	g.processReady() // the index is assigned before any other event
+	g.processReady() // assign the index before any other event
 	h.mark(g)
 }
 

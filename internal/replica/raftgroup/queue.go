@@ -34,7 +34,7 @@ func (q *queue[T]) signal() {
 	}
 }
 
-// serve calls f with all queued items, repeatedly.
+// serve repeatedly calls f with all queued items.
 func serve[T any](r *Runner, q *queue[T], f func([]T)) {
 	for {
 		select {
@@ -52,7 +52,7 @@ func serve[T any](r *Runner, q *queue[T], f func([]T)) {
 	}
 }
 
-// serveOne calls f with one item at a time. Several goroutines may serve one queue.
+// serveOne repeatedly calls f with one item. Several goroutines may serve one queue.
 func serveOne[T any](r *Runner, q *queue[T], f func(T)) {
 	for {
 		select {

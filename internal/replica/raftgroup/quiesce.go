@@ -8,10 +8,9 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// A group becomes quiescent when its leader has been idle for two election timeouts and all members have all entries.
-// It is then not ticked and causes no load. Heartbeats of nodes replace the heartbeats of groups. When a node becomes
-// silent, the groups that it led wake. A quiescent leader has no lease after its last lease has ended. The first read
-// wakes the group.
+// A group becomes quiescent when its leader has been idle for two election timeouts and all members have all entries. A
+// quiescent group has no ticks and no heartbeats. Heartbeats of nodes replace the heartbeats of groups. When a node
+// becomes silent, the groups that it led wake. A read also wakes a group, because a quiescent leader has no lease.
 
 // quiescence records the activity of a replica and whether it is quiescent.
 type quiescence struct {
@@ -47,7 +46,7 @@ func (g *Group) idle(last uint64) bool {
 		g.reads.idle() && !g.tail.cutting && !f.changing && g.election.urgent == 0 && !g.membership.joint()
 }
 
-// trySleep makes a group quiescent if possible. The leader notifies its followers.
+// trySleep makes a group quiescent if possible, and notifies the followers.
 func (q *quiescence) trySleep() {
 	g, h := q.g, q.g.host
 	if q.quiet || h.ticks-q.lastActive <= 2*uint64(h.opts.ElectionTicks) {
@@ -77,8 +76,8 @@ func (q *quiescence) trySleep() {
 	}
 }
 
-// sleepWith makes this replica quiescent with its leader if the leader's information about this replica is correct.
-// Otherwise, the replica continues to tick, and its pre-vote will wake the leader.
+// sleepWith makes this replica quiescent if the leader's information about the replica is correct. Otherwise, the
+// replica continues to tick, and its pre-vote will wake the leader.
 func (q *quiescence) sleepWith(p *peer, m *pb.Message) {
 	g := q.g
 	last, err := g.log.LastIndex()
@@ -89,8 +88,8 @@ func (q *quiescence) sleepWith(p *peer, m *pb.Message) {
 	q.set(true)
 }
 
-// wakeSome wakes quiescent groups whose leader's node is down. It wakes a few groups per tick, because a node may lead
-// thousands.
+// wakeSome wakes quiescent groups whose leader's node is down. It wakes only a few groups in each tick, because a node
+// may lead thousands of groups.
 func (h *Host) wakeSome() {
 	left := h.opts.WakesPerTick
 	for _, g := range h.order {

@@ -8,12 +8,11 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// rawNode wraps the library's state of one replica. It records whether the state was accessed, because checking whether
-// the library has ready work costs a fifth of retrieving the work.
+// rawNode wraps the library's state of one replica. It records whether the state has been accessed, because checking
+// the library for pending work is expensive.
 type rawNode struct {
 	node *raft.RawNode
-	// touched reports whether the state may have changed since the last ready. ready leaves no work behind. Entries
-	// that the library withholds because of their size wait until other entries have been applied, which is a Step.
+	// touched reports whether the state may have changed since the last call of ready.
 	touched bool
 }
 
@@ -29,7 +28,7 @@ func (l *rawNode) ready() (rd raft.Ready, ok bool) {
 	return l.node.Ready(), true
 }
 
-// touch returns the node for a change.
+// touch returns the node and records that its state may change.
 func (l *rawNode) touch() *raft.RawNode {
 	l.touched = true
 	return l.node

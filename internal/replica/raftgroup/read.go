@@ -15,8 +15,8 @@ type Read struct {
 	waiter Waiter
 }
 
-// NewRead admits a read on the leader, or on a follower, which queries the leader (RG10). When waiter is notified of
-// success, the local state contains all writes that had succeeded before NewRead (RG2).
+// NewRead admits a read. A follower queries the leader (RG10). When waiter receives a success, the local state contains
+// all writes that had succeeded before NewRead (RG2).
 func (g *Group) NewRead(waiter Waiter) (Read, error) {
 	switch {
 	case g.gone.Load():
@@ -36,28 +36,28 @@ func (r *Read) end(o Outcome) {
 	r.waiter.Done(o)
 }
 
-// reads holds the waiting reads of a replica. Only one round, or one query to the leader, is in progress at a time.
-// Reads that arrive in the meantime wait for the next round or query.
+// reads holds the waiting reads of a replica. Only one round or query to the leader is in progress at a time. Later
+// reads wait for the next round or query.
 type reads struct {
 	g *Group
-	// admitted counts the reads that have been admitted and are not completed. It is safe for concurrent use.
+	// admitted is the number of admitted reads that are not completed.
 	admitted atomic.Int64
 	queue    []Read
-	// round identifies the round or query in progress. It is 0 if none is in progress. began and beganTick are the
-	// instant and the tick at which it started.
+	// round identifies the round or query in progress, or is 0. began and beganTick are the instant and the tick at
+	// which this round or query started.
 	round     uint64
 	last      uint64
 	beganAt   Instant
 	beganTick uint64
 	asking    []Read
-	// waiting holds reads that were confirmed by a quorum or the leader, until their index is applied.
+	// waiting holds the reads that a quorum or the leader has confirmed and whose index has not been applied.
 	waiting []waitingReads
 	// newQueries holds followers' queries that wait for the next round. activeQueries holds followers' queries that
 	// wait for the current round.
 	newQueries, activeQueries []indexQuery
 	// wanting reports whether the group is in the list for the next query to its leader's node.
 	wanting bool
-	// renew requests a round although no read is waiting, because the lease is about to end.
+	// renew requests a round to renew the lease even if no read is waiting.
 	renew bool
 }
 
@@ -70,7 +70,7 @@ func (r *reads) idle() bool {
 type waitingReads struct {
 	index     uint64
 	reads     []Read
-	beganTick uint64 // tick of a follower's query
+	beganTick uint64 // tick in which a follower sent its query
 }
 
 func (r *reads) enter(read Read) {
@@ -84,9 +84,8 @@ func (r *reads) enter(read Read) {
 	h.mark(g)
 }
 
-// start starts a round, in which a quorum must confirm that it still follows this leader. Before the leader has applied
-// an entry from its own term, it does not know which entries are committed. This also applies to a group with a single
-// voter.
+// start starts a round, in which a quorum must confirm that it still follows this leader. The leader must have applied
+// an entry from its own term, because otherwise it does not know which entries are committed.
 func (r *reads) start() {
 	g, h := r.g, r.g.host
 	if r.round != 0 || len(r.queue)+len(r.newQueries) == 0 && !r.renew || g.appliedTerm != g.term {
@@ -99,8 +98,8 @@ func (r *reads) start() {
 	g.raft.ReadIndex(binary.BigEndian.AppendUint64(nil, r.round))
 }
 
-// confirmed processes the result of a round. Its reads continue at its index. The voters that responded have promised
-// not to vote.
+// confirmed processes the result of a round. The reads of the round then wait for the round's index. The round also
+// grants a lease, because the voters that have responded have promised not to vote.
 func (r *reads) confirmed(s *raft.ReadState) {
 	g, h := r.g, r.g.host
 	if len(s.RequestCtx) != 8 || binary.BigEndian.Uint64(s.RequestCtx) != r.round || r.round == 0 {
@@ -119,7 +118,8 @@ func (r *reads) confirmed(s *raft.ReadState) {
 	}
 }
 
-// serve completes the reads whose index is applied, and publishes a granted lease once its index is applied.
+// serve completes the reads whose index has been applied. It also publishes a granted lease if the lease's index has
+// been applied.
 func (r *reads) serve() {
 	g := r.g
 	for len(r.waiting) > 0 && r.waiting[0].index <= g.applied {
@@ -133,8 +133,8 @@ func (r *reads) serve() {
 	}
 }
 
-// tick abandons a round after an election timeout, because the library drops requests silently. It renews a lease that
-// is in use before it ends.
+// tick abandons a round after an election timeout, because the library may drop requests without a report. It also
+// renews a lease that is in use before the lease ends.
 func (r *reads) tick() {
 	g, h := r.g, r.g.host
 	if r.round != 0 && h.ticks-r.beganTick > uint64(h.opts.ElectionTicks) {

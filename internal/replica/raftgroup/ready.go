@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// processReady proposes queued proposals and hands out all work that the library has ready.
+// processReady proposes queued proposals and passes on all pending work of the library.
 func (g *Group) processReady() {
 	if g.closed {
 		return

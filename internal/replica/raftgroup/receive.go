@@ -41,7 +41,7 @@ func (h *Host) step(p *peer, message Message) bool {
 		h.early.keep(p.node, message, h.ticks)
 		return false
 	}
-	// The message is for an earlier or a future replica, because IDs are never reused.
+	// The message is for an earlier or later replica, because IDs are never reused.
 	if m.GetTo() != g.replica {
 		if m.GetTo() > g.replica {
 			h.opts.Observer.UnknownGroup(message.Group, m.GetTo(), p.node)
@@ -51,8 +51,8 @@ func (h *Host) step(p *peer, message Message) bool {
 	return g.step(p, message)
 }
 
-// step passes a message to the library unless this package handles or rejects it. It reports whether it passed the
-// message on.
+// step passes a message to the library unless this package handles or rejects the message. It reports whether the
+// library has received the message.
 func (g *Group) step(p *peer, message Message) bool {
 	m := message.Raft
 	g.learn(m.GetFrom(), p.node)
@@ -74,7 +74,7 @@ func (g *Group) step(p *peer, message Message) bool {
 		return true
 	}
 	before := g.voteState()
-	_ = g.raft.Step(m) // an error means that the sender is not a member, or that the message had no effect
+	_ = g.raft.Step(m) // an error means that the sender is not a member or the message had no effect
 	switch m.GetType() {
 	case pb.MsgVote, pb.MsgPreVote:
 		if string(m.GetContext()) != transferContext {
@@ -89,8 +89,7 @@ func (g *Group) step(p *peer, message Message) bool {
 	return true
 }
 
-// admits does the work that must precede the library's processing of a message. It reports whether to pass the message
-// on.
+// admits prepares the library's processing of a message. It reports whether step must pass the message to the library.
 func (g *Group) admits(p *peer, m *pb.Message) bool {
 	h := g.host
 	switch t := m.GetType(); t {
@@ -103,7 +102,7 @@ func (g *Group) admits(p *peer, m *pb.Message) bool {
 			return false
 		}
 		if h.policy.transferring || g.election.avoidsLeading(p.node) {
-			// The leader does not know yet that this node declines.
+			// The leader does not know yet that this node abstains.
 			g.decline(m)
 			return false
 		}
@@ -132,6 +131,5 @@ func (g *Group) admits(p *peer, m *pb.Message) bool {
 	return true
 }
 
-// transferContext is the context of votes that a leader has requested for a leadership transfer. Such a leader serves
-// no lease.
+// transferContext is the context of vote requests that result from a leadership transfer.
 const transferContext = "CampaignTransfer"

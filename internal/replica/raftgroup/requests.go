@@ -22,8 +22,8 @@ func (r *Runner) Propose(g *Group, term uint64, data []byte, waiter Waiter) erro
 	return nil
 }
 
-// add adds an item to a list of the inbox. It wakes the loop unless later returns true, which means that the item would
-// only wait in the inbox. It returns false if the runner is closed.
+// add adds an item to a list of the inbox. It wakes the loop unless later returns true, which means that the loop would
+// not process the item yet. It returns false if the runner is closed.
 func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
 	r.mu.Lock()
 	if r.closed {
@@ -39,7 +39,7 @@ func add[T any](r *Runner, list *[]T, item T, later func() bool) bool {
 	return true
 }
 
-// ReadIndex requests the confirmation of a quorum for a read (see Group.NewRead). If it returns an error, waiter is not
+// ReadIndex requests a quorum's confirmation of a read (see Group.NewRead). If it returns an error, waiter is not
 // called.
 func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	read, err := g.NewRead(waiter)
@@ -53,8 +53,8 @@ func (r *Runner) ReadIndex(g *Group, waiter Waiter) error {
 	return nil
 }
 
-// Read calls read under the lease or, if no lease is valid, after a read index. The last call of read sees all writes
-// that had succeeded when Read was called. It works only on the leader.
+// Read calls read under the lease or, if no lease is valid, after a read index. It may call read several times. The
+// last call sees all writes that had succeeded before Read was called. Read works only on the leader.
 func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 	if lease := g.Lease(); lease != 0 {
 		if err := read(); err != nil {
@@ -82,10 +82,9 @@ func (r *Runner) Read(ctx context.Context, g *Group, read func() error) error {
 // chanWaiter is a Waiter for a caller that blocks. The channel must have a buffer of one.
 type chanWaiter chan Outcome
 
-// Done is called on the loop.
 func (c chanWaiter) Done(o Outcome) { c <- o }
 
-// Receive processes a frame from a peer. The transport must not use the frame after the call.
+// Receive processes a frame from a peer. The caller must not use the frame after the call.
 func (r *Runner) Receive(from NodeID, frame []byte) error {
 	f, err := DecodeFrame(from, frame)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Runner runs the steps on goroutines. It has one loop, one log writer, one applier, and a few goroutines for
-// snapshots. It makes no decisions.
+// Runner runs the steps on goroutines. It has one goroutine for the loop, one for the log writer, one for the applier,
+// and a few for snapshots.
 type Runner struct {
 	host      *Host
 	writer    *LogWriter
@@ -24,8 +24,8 @@ type Runner struct {
 	inbox      Inbox
 	inboxBytes int64
 	closed     bool
-	// stepping is true from the time at which an inbox is taken to the end of its Step. While it is false, the loop's
-	// state may be read under mu.
+	// stepping is true from the retrieval of an inbox to the end of the Step. While stepping is false, other goroutines
+	// may read the loop's state under mu.
 	stepping bool
 	wake     chan struct{}
 
@@ -41,7 +41,7 @@ type Runner struct {
 	failure  atomic.Pointer[error]
 }
 
-// NewRunner returns a runner for a host, whose groups may already be open. The caller must call Start.
+// NewRunner returns a runner for a host. The groups of the host may already be open. The caller must call Start.
 func NewRunner(h *Host, w *LogWriter, a *Applier, s SnapshotStore, t Transport, c Clock) *Runner {
 	r := &Runner{
 		host: h, writer: w, applier: a, snapshots: s, transport: t, clock: c, wake: make(chan struct{}, 1),
@@ -97,7 +97,7 @@ func (r *Runner) Failed() error {
 	return nil
 }
 
-// fail stops the node's groups. A failed write of a log or a state is not retried.
+// fail stops the node's groups. Failed writes of logs and states are never retried.
 func (r *Runner) fail(err error) {
 	if r.failure.CompareAndSwap(nil, &err) {
 		r.host.opts.Observer.Failed(err)
@@ -128,7 +128,7 @@ func (r *Runner) signal() {
 
 func closeAll(list []SnapshotData) {
 	for _, d := range list {
-		_ = d.Close() // files that remain are removed at the next start
+		_ = d.Close() // remaining files are removed at the next start
 	}
 }
 
@@ -159,9 +159,8 @@ func (r *Runner) loop() {
 	defer r.recoverInconsistent()
 	var spare Inbox
 	// Between ticks, the loop reads Go's clock, which is cheaper than the boot clock. Go's clock stops while the
-	// machine is suspended, so the loop's time may lag behind. A lease that starts then ends earlier, which is safe.
-	// Code that serves reads uses the boot clock. The loop also uses the boot clock if followers query the loop for
-	// their reads.
+	// machine is suspended, so the loop's time may lag behind the boot clock. Leases then end earlier, which is safe.
+	// The loop uses the boot clock if followers have sent queries for reads.
 	base := r.clock.Now()
 	at := time.Now()
 	for {
@@ -172,7 +171,7 @@ func (r *Runner) loop() {
 		case <-r.wake:
 		case <-ticker.C:
 			ticks = 1
-			// The clocks are read in this order, because a pause between the two calls then makes the sum earlier
+			// The boot clock must be read first, so that a pause between the two calls makes the computed time earlier
 			// instead of later.
 			base = r.clock.Now()
 			at = time.Now()
@@ -203,7 +202,7 @@ func (r *Runner) loop() {
 	}
 }
 
-// recoverInconsistent stops only the groups if the library reports that their state is inconsistent.
+// recoverInconsistent stops the groups instead of the process if the library panics because of inconsistent state.
 func (r *Runner) recoverInconsistent() {
 	switch p := recover().(type) {
 	case nil:
@@ -272,7 +271,7 @@ func (r *Runner) apply(items []Apply) {
 func (r *Runner) install(i Install) {
 	installed, err := i.Run(r.snapshots)
 	if errors.Is(err, context.Canceled) {
-		r.halt() // the host is being closed, and the replica is unchanged
+		r.halt() // the host is being closed
 		return
 	}
 	if err != nil {

@@ -31,8 +31,8 @@ func (c *cluster) add(g int, m *member, n uint64) (uint64, error) {
 }
 
 // TestRunner checks with real goroutines and connections the properties that the simulator checks for the steps.
-// Concurrent writes to several groups must be applied once on every node, and reads must see them. It must be possible
-// to move leaders, and Close must end all goroutines.
+// Concurrent writes to several groups must be applied once on every node, and reads must see them. Leadership transfers
+// must succeed, and Close must end all goroutines.
 func TestRunner(t *testing.T) {
 	c := newCluster(t, vfs.NewMem(), "data", 3, raftgroup.Options{TruncateEntries: 50, TruncateKeep: 10})
 	c.elect()

@@ -25,17 +25,17 @@ type Send struct {
 	To NodeID
 }
 
-// Shipped is the result of a Send. Every Send is followed by a Shipped.
+// Shipped is the result of a Send. The caller must report a Shipped for every Send.
 type Shipped struct {
 	g   *Group
 	to  uint64
 	err error
 }
 
-// Result returns the report of a Send that ended with err, or nil for success.
+// Result returns the report of a Send. err is the error of the Send, or nil.
 func (s *Send) Result(err error) Shipped { return Shipped{s.g, s.message.GetTo(), err} }
 
-// Install is a snapshot accepted by the library.
+// Install is a snapshot that the library has accepted.
 type Install struct {
 	g       *Group
 	message *pb.Message
@@ -48,25 +48,26 @@ type Installed struct{ g *Group }
 // snapshots holds the incoming and outgoing snapshots of one group.
 type snapshots struct {
 	g *Group
-	// shipping holds the receivers of snapshots in progress. After a failure, no snapshot is sent before the tick in
-	// the field after.
+	// shipping holds the receivers of snapshots in progress. After a failure, the next snapshot is not sent before the
+	// tick after.
 	shipping []uint64
 	after    uint64
-	// expecting reports whether data is arriving. arriving is the data of the snapshot that is being stepped.
+	// expecting reports whether the data of a snapshot is being received. arriving is the data of the snapshot that is
+	// being stepped.
 	expecting bool
 	arriving  SnapshotData
-	// appends holds appends that wait for an installation. The first append contains the snapshot. installing reports
-	// whether the installation has begun.
+	// appends holds the appends that wait for an installation. The first append contains the snapshot. installing
+	// reports whether the installation has begun.
 	appends    []waitingAppend
 	installing bool
 }
 
-// ship hands out a snapshot that the library wants to send.
+// ship starts a Send of a snapshot that the library has requested.
 func (x *snapshots) ship(m *pb.Message) {
 	g, h := x.g, x.g.host
 	for _, to := range x.shipping {
 		if to == m.GetTo() {
-			return // the outcome of the snapshot in progress will be reported
+			return // a snapshot to this receiver is in progress
 		}
 	}
 	r := g.route(m.GetTo())
@@ -83,8 +84,7 @@ func (x *snapshots) ship(m *pb.Message) {
 const headMax = 1 << 20
 
 // Capture captures the current state of the group and returns the head and the data for Transport.SendSnapshot. The
-// library has requested a snapshot. Its index, term, and members are replaced with the values of the captured state.
-// The caller must close data.
+// head contains the index, the term, and the members of the captured state. The caller must close data.
 func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err error) {
 	meta, data, err := store.Snapshot(s.g.id)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Send) Capture(store SnapshotStore) (head []byte, data SnapshotData, err
 	return head, data, nil
 }
 
-// ReadHead reads the head of a snapshot, as written by Capture, and no further bytes.
+// ReadHead reads the head of a snapshot, and no bytes after the head.
 func ReadHead(from NodeID, r io.Reader) (Received, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
@@ -127,7 +127,7 @@ func ReadHead(from NodeID, r io.Reader) (Received, error) {
 	return f, nil
 }
 
-// Expect returns nil if the data that follows a head is wanted. In that case, Take or Abandon must be called later. It
+// Expect returns nil if this node needs the data that follows a head. The caller must then call Take or Abandon. Expect
 // must be called on the loop.
 func (h *Host) Expect(f *Received) error {
 	m := f.Messages[0].Raft
@@ -142,7 +142,7 @@ func (h *Host) Expect(f *Received) error {
 		return fmt.Errorf("group %d: the leader of term %d sends a snapshot in term %d: %w", g.id, m.GetTerm(), g.term,
 			ErrUnwanted)
 	case m.GetSnapshot().GetMetadata().GetIndex() <= g.commit:
-		// This message changes nothing, but notifies the leader of the position of this replica.
+		// This message only notifies the leader of the position of this replica.
 		h.step(h.peers.of(f.From), f.Messages[0])
 		return fmt.Errorf("group %d: the snapshot is at %d, the replica at %d: %w", g.id,
 			m.GetSnapshot().GetMetadata().GetIndex(), g.commit, ErrUnwanted)
@@ -165,7 +165,7 @@ func (h *Host) Abandon(f *Received) {
 	h.snapshotsHeld--
 }
 
-// Take ends Expect when the data has arrived. The head is added to the Inbox as a frame.
+// Take ends Expect when the data has arrived. The caller then adds the head to the Inbox as a frame.
 func (f *Received) Take(data SnapshotData) { f.Messages[0].Data = data }
 
 // arrived steps a snapshot whose data has arrived. If the library accepts the snapshot, the next Ready contains it.
@@ -174,13 +174,12 @@ func (x *snapshots) arrived(message Message) {
 	x.arriving = message.Data
 	_ = g.raft.Step(message.Raft)
 	g.processReady()
-	if x.arriving != nil { // the library ignored the snapshot
+	if x.arriving != nil { // the library has ignored the snapshot
 		h.discard(x.arriving)
 		x.arriving = nil
 	}
 }
 
-// discard discards data.
 func (h *Host) discard(data SnapshotData) {
 	if data != nil {
 		h.snapshotsHeld--
@@ -201,8 +200,8 @@ func (x *snapshots) claimData(snapshot bool) SnapshotData {
 	return data
 }
 
-// shipped always reports the result to the library, because the library sends nothing to the receiver until it gets the
-// report.
+// shipped processes the result of a Send. It always reports the result to the library, because the library sends no
+// messages to the receiver before the report.
 func (x *snapshots) shipped(s *Shipped) {
 	g, h := x.g, x.g.host
 	for i, to := range x.shipping {
@@ -224,10 +223,9 @@ func (x *snapshots) shipped(s *Shipped) {
 	h.mark(g)
 }
 
-// accept checks a received snapshot and learns the nodes of its members. A snapshot without its data may be stepped
-// only if the library certainly ignores it. A snapshot with data replaces the members immediately. Earlier membership
-// changes that wait to be applied would then be applied to the new members. In that case, accept discards the snapshot,
-// and the leader sends another snapshot.
+// accept checks a received snapshot and learns the nodes of the members. It accepts a snapshot without data only if the
+// library will ignore the snapshot. A snapshot with data replaces the members immediately. If earlier membership
+// changes are waiting to be applied, accept discards the snapshot, and the leader sends another snapshot.
 func (x *snapshots) accept(message Message) bool {
 	g := x.g
 	s := message.Raft.GetSnapshot()
@@ -240,14 +238,15 @@ func (x *snapshots) accept(message Message) bool {
 	return true
 }
 
-// waitingAppend is an append that waits for an installation, or the append that contains the snapshot, with its data.
+// waitingAppend is an append that waits for an installation. data is the data of the snapshot if the append contains
+// the snapshot.
 type waitingAppend struct {
 	message *pb.Message
 	data    SnapshotData
 }
 
-// tryInstall starts an installation if no entry of the group is being applied. The log must first record the
-// installation durably, because a crash during the installation leaves a log that ends before the state.
+// tryInstall starts an installation if no entry of the group is being applied. The log must first durably record the
+// installation, because a crash during the installation may leave a log that ends before the state.
 func (x *snapshots) tryInstall() {
 	g, h := x.g, x.g.host
 	if len(x.appends) == 0 || x.installing || g.applying.items > 0 {
@@ -258,7 +257,7 @@ func (x *snapshots) tryInstall() {
 	h.work.Appends = append(h.work.Appends, Append{g: g, installing: index, sync: true})
 }
 
-// install hands out an installation.
+// install starts an Install.
 func (x *snapshots) install() {
 	g, h := x.g, x.g.host
 	if g.closed {
@@ -270,7 +269,7 @@ func (x *snapshots) install() {
 	x.appends[0].data = nil
 }
 
-// Run installs the snapshot durably. After an error, the host must stop.
+// Run durably installs the snapshot. If Run returns an error, the host must stop.
 func (i *Install) Run(store SnapshotStore) (Installed, error) {
 	meta := i.message.GetSnapshot().GetMetadata()
 	err := store.Install(i.g.id, meta, i.data)

@@ -13,41 +13,40 @@ import (
 // A replica is fresh as of an instant if it has applied all writes that were acknowledged to any client before that
 // instant. Freshness is determined as follows:
 //
-//   - Every frame of a loop contains the sender's clock and the last received value of the receiver's clock. The
-//     contents of a frame were therefore sent after a known instant of the receiver's own clock, regardless of the
-//     network delay.
-//   - A leader was the only leader as of an instant if a quorum of voters answered heartbeats of its term in frames
-//     sent after that instant. Everything acknowledged before it is at or below the leader's commit index.
-//   - A heartbeat to a replica contains a claim: everything acknowledged up to a given number of microseconds ago is at
-//     or below this index.
+//   - Every frame contains the sender's clock and the last received value of the receiver's clock. The receiver
+//     therefore knows an instant of its own clock after which the frame was sent.
+//   - A leader was the only leader at an instant if a quorum of voters responded to heartbeats of the leader's term in
+//     frames sent after this instant. All writes that were acknowledged before this instant are at or below the
+//     leader's commit index.
+//   - A heartbeat to a replica contains a claim with an age and an index. The claim states that all writes that were
+//     acknowledged before this age are at or below the index.
 //
-// A replica that has applied the index is fresh as of that instant. A replica that was removed, is disconnected, or
-// lags receives no claims or does not reach their indexes, and becomes stale. A replica of a quiescent group also
-// becomes stale. Heartbeats of nodes replace the heartbeats of groups, but do not contain the leaders of groups. Reads
-// at a stale replica are sent to the leader, which wakes the group.
+// A replica that has applied the index is fresh as of the instant of the claim. A removed, disconnected, or lagging
+// replica becomes stale, because it receives no claims or does not reach their indexes. A replica of a quiescent group
+// also becomes stale, because the heartbeats of nodes contain no claims. Reads at a stale replica are sent to the
+// leader, which wakes the group.
 
-// Fresh reports whether this replica has applied all writes that had succeeded at the time max before now. It must be
-// called before the read, because the time between the call and the read adds to the age. Leaders and learners may also
-// be fresh.
+// Fresh reports whether this replica has applied all writes that had succeeded at the time max before now. The time
+// between the call of Fresh and the read adds to the age of the result.
 func (g *Group) Fresh(now Instant, max time.Duration) bool {
 	at := g.fresh.at.Load()
 	return at != 0 && int64(now)-at <= int64(max)
 }
 
-// FreshAt returns the instant as of which this replica has applied all writes that had succeeded, or 0 if the instant
-// is unknown. A caller that calls FreshAt before a read, and reads the clock afterward, can compute the maximum age of
-// the result.
+// FreshAt returns an instant such that this replica has applied all writes that had succeeded before this instant. It
+// returns 0 if no such instant is known. A caller that calls FreshAt before a read and reads the clock afterward can
+// compute the maximum age of the result.
 func (g *Group) FreshAt() Instant { return Instant(g.fresh.at.Load()) }
 
-// freshness is the loop's knowledge of the age of the replica's state.
+// freshness tracks the age of the replica's state.
 type freshness struct {
 	g *Group
-	// at is the published result of FreshAt. It is safe for concurrent use.
+	// at is the result of FreshAt.
 	at atomic.Int64
-	// support is used by a leader. It holds the time at which each voter last supported the leader in this term.
+	// support holds the time at which each voter last supported the leader in this term. Only a leader uses it.
 	support []support
-	// claim is used by a follower. It is the claim whose index has not been applied yet. next is the latest claim after
-	// claim. Committed entries stay committed, so claims remain valid after a leader change.
+	// claim is the claim whose index has not been applied yet. next is the latest claim after claim. Only a follower
+	// uses both. Claims remain valid after a leader change, because committed entries remain committed.
 	claim, next claimed
 }
 
@@ -81,7 +80,7 @@ func (f *freshness) supportedAfter(replica uint64, at Instant) bool {
 	return slices.ContainsFunc(f.support, func(s support) bool { return s.replica == replica && s.at > at })
 }
 
-// sole returns an instant as of which no other leader existed, or 0 if no such instant is known.
+// sole returns an instant at which no other leader existed, or 0 if no such instant is known.
 func (f *freshness) sole() Instant {
 	g := f.g
 	if !g.leading || g.appliedTerm != g.term {
@@ -116,9 +115,9 @@ func (f *freshness) quorum(voters []uint64) Instant {
 	return at[(len(at)-1)/2]
 }
 
-// claimIn adds a claim to a heartbeat. Index contains the index. RejectHint contains the age in microseconds plus one,
-// and 0 means no claim. claimIn adds a claim only in a tick, because only then is now read from the boot clock. Between
-// ticks, now may be too old, and the age would be too low.
+// claimIn adds a claim to a heartbeat. Index contains the index of the claim. RejectHint contains the age in
+// microseconds plus one, or 0 if the heartbeat contains no claim. claimIn adds a claim only in a tick, because only a
+// tick reads now from the boot clock. Between ticks, now may be too early, and the age would be too low.
 func (f *freshness) claimIn(m *pb.Message) {
 	g, h := f.g, f.g.host
 	if !h.ticking {
@@ -138,7 +137,7 @@ func (f *freshness) handleClaim(p *peer, m *pb.Message) {
 	if age <= 0 || p.echoed == 0 || age > p.echoed {
 		return
 	}
-	c := claimed{p.echoed - age - age/8, m.GetIndex()} // clocks run at different speeds
+	c := claimed{p.echoed - age - age/8, m.GetIndex()} // the margin is necessary because clocks run at different speeds
 	if f.claim.at == 0 {
 		f.claim = c
 	} else {

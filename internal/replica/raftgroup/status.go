@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Status is the state of a group as seen by one replica.
+// Status is the state of a group according to one replica.
 type Status struct {
 	Group, Replica uint64
 	// Leader is the ID of the leader, or 0 if the leader is unknown. Leading reports whether this replica is the
@@ -24,7 +24,7 @@ type Status struct {
 	Quiet                        bool
 	// Members holds the members as of Applied.
 	Members *pb.ConfState
-	// LeaseLeft is the remaining lease time as of the last Step, in nanoseconds. It is 0 if no lease is valid.
+	// LeaseLeft is the remaining time of the lease at the last Step, in nanoseconds. It is 0 if no lease is valid.
 	LeaseLeft int64
 	// Waiting is the number of uncompleted proposals. Reads is the number of reads that wait for an index.
 	Waiting, Reads int64
@@ -32,19 +32,19 @@ type Status struct {
 	Peers []PeerStatus
 }
 
-// PeerStatus is a member as seen by its leader.
+// PeerStatus is the state of a member according to the leader.
 type PeerStatus struct {
 	Replica uint64
 	// Match is the index of the last entry that is known to be in the member's log. Lag is the number of entries that
-	// the member lacks.
+	// the member's log lacks.
 	Match, Lag uint64
 	// State is probe, replicate, or snapshot.
 	State   string
 	Learner bool
-	// Active is false if no message was received from the member during the last election timeout.
+	// Active reports whether the leader has received a message from the member during the last election timeout.
 	Active bool
-	// Abstains reports whether the member would decline the leadership, because its node abstains or because it has
-	// recently declined an offer.
+	// Abstains reports whether the member would decline the leadership. It is true if the member's node abstains or if
+	// the member has recently declined an offer.
 	Abstains bool
 }
 
@@ -82,9 +82,8 @@ func (h *Host) Status(id uint64) (s Status, ok bool) {
 	return s, true
 }
 
-// QuorumWithout reports whether a group has a quorum of voters on nodes outside the set without. The quorum must exist
-// in each of the group's configurations. It returns true for a group that does not exist on this node. It must be
-// called on the loop.
+// QuorumWithout reports whether each configuration of a group has a quorum of voters on nodes outside the set without.
+// It returns true if the group does not exist on this node. It must be called on the loop.
 func (h *Host) QuorumWithout(id uint64, without map[NodeID]bool) bool {
 	g := h.groups[id]
 	if g == nil || len(without) == 0 {

@@ -10,34 +10,35 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// transferLag is the maximum number of entries that a replica may lack when the leadership is offered to it. The
-// replica receives these entries before it leads, and clients wait in the meantime.
+// transferLag is the maximum number of entries that a replica may lack when it gets an offer of the leadership. Clients
+// wait while the replica receives these entries.
 const transferLag = 1000
 
-// transferOffer is an offer of the leadership to another replica. While it is open, the library accepts no proposals.
-// It is withdrawn if it is declined, or if it is not accepted within offerTicks.
+// transferOffer is an offer of the leadership to another replica. While an offer is open, the library accepts no
+// proposals. The leader withdraws an offer that is declined or is not accepted within offerTicks.
 type transferOffer struct {
 	g *Group
-	// made reports whether an offer has been made in this term. If so, the leader gets no further lease in this term.
+	// made reports whether the leader has made an offer in this term. After an offer, the leader gets no lease in this
+	// term.
 	made bool
-	// to is the voter with the open offer, or 0. since is the tick of the offer.
+	// to is the voter with the open offer, or 0. since is the tick of this offer.
 	to, since uint64
-	// refused holds the voters that have recently declined or ignored an offer. No offer is made before the tick rest.
+	// refused holds the voters that have recently declined or ignored an offer. The leader makes no offer before the
+	// tick rest.
 	refused []uint64
 	rest    uint64
 }
 
-// offerTicks is the number of ticks for which an offer is open. It is also the delay before the next offer.
-// roundTimeouts is the delay, in election timeouts, after offers to all eligible voters. After that, offers are made
-// again to voters that declined.
+// offerTicks is the number of ticks for which an offer is open, and the delay before the next offer. roundTimeouts is
+// the number of election timeouts after which a voter that has declined an offer gets another offer.
 const (
 	offerTicks    = 4
 	roundTimeouts = 2
 )
 
-// Transfer asks another voter to lead. It returns ErrNotReady unless the voter is up to date and active, and no
-// membership change is in progress. The lease ends before the request is sent, because the resulting vote ignores
-// leases. No further lease is granted in this term, because the request may be delayed for a long time.
+// Transfer offers the leadership to another voter. It returns ErrNotReady unless the voter is up to date and active and
+// no membership change is in progress. The lease ends before the offer is sent, because the resulting vote ignores
+// leases. No lease is granted later in this term, because the offer may be delayed for a long time.
 func (h *Host) Transfer(id, to uint64) error {
 	g := h.groups[id]
 	if g == nil || !g.leading {
@@ -55,18 +56,17 @@ func (h *Host) Transfer(id, to uint64) error {
 	return nil
 }
 
-// allowed reports whether the leadership may be offered. It must not be offered during a membership change. The
-// library proposes to leave a joint configuration only when an entry is applied. It drops this proposal while an offer
-// is open. If the offer failed, the group would remain in the joint configuration, and no member could be changed until
-// the next write. A leader that has not applied an entry from its own term may still find such a change in entries to
-// apply. According to the library, the replica must also be the leader. It may have stepped down since the last
-// processReady. A follower would forward the offer to its leader, and the leader would treat it as its own offer.
+// allowed reports whether the leader may make an offer. It must not make an offer during a membership change, because
+// the library drops the proposal to leave a joint configuration while an offer is open. If the offer failed, the group
+// would remain in the joint configuration until the next write. The leader must have applied an entry from its own
+// term, because otherwise an unapplied entry may contain a membership change. The replica must also be the leader
+// according to the library. Otherwise, the library would forward the offer to the new leader.
 func (o *transferOffer) allowed() bool {
 	g := o.g
 	return g.appliedTerm == g.term && !g.pending.changing && !g.membership.joint() && g.raft.leads()
 }
 
-// readyToLead reports whether a replica could lead immediately, and returns its matched index.
+// readyToLead reports whether a replica could lead immediately, and returns the replica's match index.
 func (o *transferOffer) readyToLead(replica uint64) (match uint64, ok bool) {
 	g, h := o.g, o.g.host
 	r := g.route(replica)
@@ -86,24 +86,24 @@ func (o *transferOffer) readyToLead(replica uint64) (match uint64, ok bool) {
 	return match, ok
 }
 
-// active reports whether a message was received from a member during the last election timeout. The library resets its
-// flag every election timeout. Members of a quiescent group send no messages. They are active if their nodes are up.
+// active reports whether a member has sent a message during the last election timeout. Members of a quiescent group
+// send no messages, so they are active if their nodes are up.
 func (g *Group) active(m *Member, p *tracker.Progress) bool {
 	h := g.host
 	return p.RecentActive || g.quiescence.quiet && !h.peers.of(m.Node).down ||
 		g.fresh.supportedAfter(m.Replica, h.now-Instant(h.opts.ElectionTicks)*Instant(h.opts.Tick))
 }
 
-// TransferAll asks the most up-to-date other voter of each group that this node leads to take over the leadership. It
-// returns the number of groups with other voters that this node still leads. It should be called again every few ticks
-// until it returns 0 or the caller's time limit is reached. Some groups may have no replica that is ready, and a
-// request may be lost. After the first call, the node accepts no leadership. It must be called on the loop.
+// TransferAll offers the leadership of each group that this node leads to the most up-to-date other voter. It returns
+// the number of groups with other voters that this node still leads. The caller should call it again every few ticks
+// until it returns 0, because an offer may be lost and a group may have no ready voter. After the first call, the node
+// accepts no leadership. TransferAll must be called on the loop.
 func (h *Host) TransferAll() (left int) {
 	h.policy.transferring = true
 	return h.offerAll()
 }
 
-// offerAll offers every leadership to the most up-to-date other voter of its group.
+// offerAll offers the leadership of every led group to the group's most up-to-date other voter.
 func (h *Host) offerAll() (left int) {
 	for _, g := range h.order {
 		if !g.leading || len(g.membership.conf.GetVoters()) < 2 {
@@ -117,8 +117,9 @@ func (h *Host) offerAll() (left int) {
 	return left
 }
 
-// offerNext offers the leadership of a group to the most up-to-date voter that has not declined it, unless an offer is
-// open or has just been withdrawn. Voters on nodes that abstain come last. They get an offer only if this node stops.
+// offerNext offers the leadership of a group to the most up-to-date voter that has not declined an offer. It makes no
+// offer while an offer is open or shortly after a withdrawal. Voters on abstaining nodes come last and get an offer
+// only if this node stops.
 func (o *transferOffer) offerNext() {
 	g, h := o.g, o.g.host
 	if o.to != 0 || h.ticks < o.rest || !o.allowed() {
@@ -143,7 +144,7 @@ func (o *transferOffer) offerNext() {
 	switch {
 	case to != 0:
 		o.offer(to)
-	case len(o.refused) > 0: // tick ends the delay
+	case len(o.refused) > 0: // tick will end the delay
 		o.rest = o.since + uint64(roundTimeouts*h.opts.ElectionTicks)
 	}
 }
@@ -158,7 +159,7 @@ func (o *transferOffer) offer(to uint64) {
 	h.mark(g)
 }
 
-// tick withdraws an offer that has not been accepted in time, and forgets old refusals.
+// tick withdraws an offer that has not been accepted in time. It also forgets old refusals.
 func (o *transferOffer) tick() {
 	h := o.g.host
 	age := h.ticks - o.since
@@ -177,8 +178,8 @@ func (o *transferOffer) handleDecline(m *pb.Message) {
 	}
 }
 
-// withdraw ends an offer, so that the library accepts proposals again. If the request was only delayed, the voter
-// may still take the leadership.
+// withdraw withdraws an offer, so that the library accepts proposals again. If the offer is only delayed, the voter may
+// still accept it.
 func (o *transferOffer) withdraw() {
 	g, h := o.g, o.g.host
 	if g.raft.leads() { // otherwise the library has already dropped the offer

@@ -7,13 +7,11 @@ import (
 	pb "go.etcd.io/raft/v3/raftpb"
 )
 
-// logTail is the part of a group's log that has not been truncated. It tracks the start of this part, and how many
-// appends the log writer has.
+// logTail tracks the start of a group's log and the appends in progress.
 type logTail struct {
 	g *Group
-	// writing is the number of appends that the log writer has. hard is the newest hard state from the library. Its
-	// term and vote are in the log once these appends have finished. The commit index of hard is in the log only if it
-	// was written with these appends.
+	// writing is the number of appends in progress. hard is the newest hard state from the library. The log contains
+	// the term and the vote of hard when these appends have finished. The commit index need not be in the log.
 	writing int
 	hard    hardState
 	// cut is the index of the last truncated entry. Invariant: cut <= applied.
@@ -26,8 +24,7 @@ type logTail struct {
 // hardState is the state that a replica must store in addition to its entries.
 type hardState struct{ term, vote, commit uint64 }
 
-// append passes a write to the log writer. If an installation is pending, the write waits for the installation, to
-// preserve the order.
+// append passes a write to the log writer. If an installation is pending, the write waits for the installation.
 func (t *logTail) append(m *pb.Message, sync bool) {
 	g := t.g
 	snapshot := !raft.IsEmptySnap(m.GetSnapshot())
@@ -42,8 +39,8 @@ func (t *logTail) append(m *pb.Message, sync bool) {
 	t.write(m, sync)
 }
 
-// answerWithoutWrite handles messages that need no write. These are a new commit index, and responses to other nodes
-// whose dependencies are durable. It reports whether nothing remains to be written.
+// answerWithoutWrite handles a message that needs no write, such as a message with a new commit index or with responses
+// whose dependencies are durable. It returns false if the message needs a write.
 func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
 	g := t.g
 	if t.writing > 0 {
@@ -62,8 +59,8 @@ func (t *logTail) answerWithoutWrite(m *pb.Message) bool {
 	return true
 }
 
-// write passes a write to the log writer. A commit index alone is not written, because the state contains it or the
-// replica can determine it again. The commit index is written with each membership change (RG12).
+// write passes a write to the log writer. It does not write a commit index alone, because the replica can determine the
+// commit index again. It writes the commit index with each membership change (RG12).
 func (t *logTail) write(m *pb.Message, sync bool) {
 	g, h := t.g, t.g.host
 	hard := firstChange(m.GetEntries()) >= 0
@@ -85,7 +82,7 @@ func (t *logTail) write(m *pb.Message, sync bool) {
 // entryOverhead is the approximate size of an entry in addition to its data.
 const entryOverhead = 64
 
-// logged notifies the library of the entries in the log.
+// logged notifies the library of entries that have been written to the log.
 func (t *logTail) logged(l *Logged) {
 	g, h := t.g, t.g.host
 	h.logQueued -= l.bytes
@@ -121,11 +118,11 @@ func (t *logTail) logged(l *Logged) {
 	h.mark(g)
 }
 
-// lowDiskLogBytes is the size of a log at which it is truncated while the disk has little free space.
+// lowDiskLogBytes is the size at which a log is truncated while the disk has little free space.
 const lowDiskLogBytes = 1 << 20
 
-// SetLowDisk sets whether the disk of the node has little free space. Logs are then kept short. As a consequence, a
-// follower that was briefly down needs a snapshot. It must be called on the loop.
+// SetLowDisk sets whether the disk of the node has little free space. If it has, logs are kept short, and a follower
+// needs a snapshot even after a brief outage. It must be called on the loop.
 func (h *Host) SetLowDisk(on bool) {
 	h.lowDisk = on
 	for _, g := range h.order {
@@ -135,7 +132,7 @@ func (h *Host) SetLowDisk(on bool) {
 	}
 }
 
-// maybeTruncate requests a sync of the state machine if the log is long. After that sync, the log is truncated (RG4).
+// maybeTruncate requests a sync of the state machine if the log is long. The log is truncated after this sync (RG4).
 func (t *logTail) maybeTruncate() {
 	g, h := t.g, t.g.host
 	o := &h.opts
@@ -144,7 +141,7 @@ func (t *logTail) maybeTruncate() {
 		bytesMax = min(bytesMax, lowDiskLogBytes)
 	}
 	if t.bytes >= bytesMax {
-		keep = min(keep, (g.applied-t.cut)/2) // for large entries, half of the log is kept
+		keep = min(keep, (g.applied-t.cut)/2) // keep only half of a log with large entries
 	}
 	if t.cutting || g.applied < t.cut+o.TruncateEntries && t.bytes < bytesMax || g.applied < t.cut+keep+1 {
 		return
@@ -153,8 +150,8 @@ func (t *logTail) maybeTruncate() {
 	h.work.Applies = append(h.work.Applies, Apply{g: g, truncate: g.applied - keep})
 }
 
-// truncate passes the truncation to the log writer. Entries that receivers of snapshots in progress will request next
-// are kept.
+// truncate passes the truncation to the log writer. It keeps the entries that the receivers of snapshots in progress
+// will request next.
 func (t *logTail) truncate(index uint64) {
 	g, h := t.g, t.g.host
 	t.cutting = false
@@ -164,7 +161,7 @@ func (t *logTail) truncate(index uint64) {
 	}
 	term, err := g.log.Term(index)
 	if err != nil {
-		return // the log has been reset in the meantime
+		return // the log has been reset since the request
 	}
 	t.cutting = true
 	h.work.Appends = append(h.work.Appends, Append{g: g, truncate: index, term: term})

@@ -2,9 +2,9 @@
 
 package raftgroup
 
-// voteLease is this replica's promise not to vote, for itself or for others, on which the leases of leaders depend
-// (RG6). The promise is made whenever the replica responds to a leader. At the start of the process, it is made to any
-// leader to which an earlier process may have responded.
+// voteLease is this replica's promise not to vote, on which the leases of leaders depend (RG6). The replica makes the
+// promise whenever it responds to a leader. It also makes the promise at the start of the process, because an earlier
+// process may have responded to a leader.
 type voteLease struct {
 	// until is the tick before which the replica gives no vote.
 	until uint64
@@ -12,12 +12,12 @@ type voteLease struct {
 	exempt NodeID
 }
 
-// renew makes the promise for an election timeout from now.
+// renew extends the promise to an election timeout from now.
 func (p *voteLease) renew(now uint64, electionTicks int) {
 	p.until, p.exempt = now+uint64(electionTicks), NodeID{}
 }
 
-// release revokes the promise once no lease depends on it.
+// release revokes the promise. It must be called only if no lease depends on the promise.
 func (p *voteLease) release() { p.until = 0 }
 
 // binds reports whether the promise currently forbids a vote for the member on a node.

@@ -12,9 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// Batch collects the writes of many groups. After Commit it is empty and can be reused. A batch belongs to one
-// goroutine. Two batches may be used concurrently if they write to different groups. For example, a split creates a
-// child while the log of its parent continues.
+// Batch collects the writes of many groups. After Commit, the batch is empty and can be reused. A batch is not safe for
+// concurrent use. Two batches may be used concurrently if they write to different groups.
 type Batch struct {
 	s       *Store
 	b       *pebble.Batch
@@ -43,15 +42,15 @@ const (
 	effectDestroy
 )
 
-// pointDeletes is the maximum number of overwritten keys that are deleted individually. A range deletion slows down
-// reads of the memtable, so it is used only for more keys.
+// pointDeletes is the maximum number of overwritten keys that are deleted individually. A range deletion is used only
+// for more keys, because it slows down reads of the memtable.
 const pointDeletes = 64
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch { return &Batch{s: s, b: s.db.NewBatch()} }
 
-// Append writes entries. The entries must continue the log or overwrite the end of the log. The rest of the old end is
-// deleted.
+// Append writes entries. The entries must continue the log or overwrite the end of the log. Append deletes the rest of
+// the overwritten end.
 func (b *Batch) Append(group uint64, entries []*pb.Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -93,7 +92,7 @@ func (b *Batch) cutTail(g *Group, last uint64) {
 	}
 }
 
-// SetHardState writes term, vote and commit.
+// SetHardState writes term, vote, and commit.
 func (b *Batch) SetHardState(group, term, vote, commit uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -109,8 +108,8 @@ func (b *Batch) SetHardState(group, term, vote, commit uint64) error {
 	return nil
 }
 
-// SetConfState writes the members. The members known to the group's state machine take precedence, because they
-// correspond to its applied index.
+// SetConfState writes the members. The members in the group's state machine take precedence, because they correspond to
+// the applied index.
 func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -123,7 +122,7 @@ func (b *Batch) SetConfState(group uint64, cs *pb.ConfState) error {
 }
 
 // Truncate removes the entries with indexes up to index. term is the term of the entry at index. The state that results
-// from the removed entries must be durable. If the entry at index has already been removed, Truncate has no effect.
+// from the removed entries must be durable. Truncate has no effect if the entry at index has already been removed.
 func (b *Batch) Truncate(group, index, term uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -142,8 +141,8 @@ func (b *Batch) Truncate(group, index, term uint64) error {
 	return nil
 }
 
-// Install records that a snapshot at index is about to be installed. Until a Reset, the state may be ahead of the log.
-// Index 0 revokes the record.
+// Install records that the installation of a snapshot at index begins. The state may be ahead of the log until Reset is
+// called. Index 0 removes the record.
 func (b *Batch) Install(group, index uint64) error {
 	g, err := b.s.Group(group)
 	if err != nil {
@@ -174,9 +173,8 @@ func (b *Batch) begin(g *Group, index, term uint64, cs *pb.ConfState) {
 	b.effects = append(b.effects, effect{g: g, kind: effectReset, index: index, term: term, conf: proto.CloneOf(cs)})
 }
 
-// Create gives a group without any record a log that starts after index, as if all earlier entries had been truncated.
-// It also writes a hard state with that term and commit index. It does nothing and returns false if the group has any
-// record (RL4).
+// Create creates a log that starts after index for a group without records. It also writes a hard state with the given
+// term and with index as the commit index. If the group has a record, Create returns false and has no effect (RL4).
 func (b *Batch) Create(group, index, term uint64, cs *pb.ConfState) (bool, error) {
 	g, err := b.s.Group(group)
 	if err != nil || g.exists {
@@ -206,8 +204,8 @@ func groupEnd(group uint64) []byte {
 // Len returns the size of the batch in bytes.
 func (b *Batch) Len() int { return b.b.Len() }
 
-// Commit writes the batch atomically and makes it visible to readers. With sync, the batch is durable (RL1). An empty
-// batch with sync makes earlier batches durable. After an error, the store rejects all further writes (RL5).
+// Commit writes the batch atomically and makes it visible to readers. If sync is true, Commit makes this batch and all
+// earlier batches durable (RL1). After an error, the store rejects all further writes (RL5).
 func (b *Batch) Commit(sync bool) error {
 	if err := b.s.Failed(); err != nil {
 		return err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package raftlog stores the Raft logs of all groups of a node in one Pebble store. One sync therefore makes the writes
+// Package raftlog stores the Raft logs of all groups of a node in one Pebble store, so that one sync makes the writes
 // of all groups durable.
 //
 //	Batch:  Append, SetHardState, Truncate, Reset, Create, ... of many groups ── Commit(sync) ── one write, at most one sync
@@ -18,14 +18,13 @@
 //
 // Guarantees:
 //
-//   - (RL1) The writes of a Commit(true), and all earlier commits, survive any crash. Without a sync, a prefix of the
-//     commits survives.
+//   - (RL1) A Commit(true) and all earlier commits survive any crash. A prefix of the later commits survives.
 //   - (RL2) A batch is stored completely or not at all.
-//   - (RL3) An entry above the last appended entry is never read again: an append over existing entries deletes the
-//     rest of the old tail in the same batch.
+//   - (RL3) An entry above the last appended entry is never read again. If an append overwrites existing entries, the
+//     same batch deletes the rest of the old tail.
 //   - (RL4) Create never overwrites a record of a group.
 //   - (RL5) After a failed commit, all further writes are rejected.
 //
-// The package does not know the meaning of entries or when it is safe to truncate. Callers must truncate only after a
-// sync of the state that results from the entries. Start reading at Open, then read Batch and Group.
+// The package does not interpret entries. Callers must truncate a log only after a sync of the state that results from
+// the entries. Start reading at Open, then read Batch and Group.
 package raftlog

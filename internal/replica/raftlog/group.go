@@ -14,32 +14,32 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Group is the log of one group. It provides all committed entries, synced or not. It is safe for concurrent use.
+// Group is the log of one group. It provides all committed entries, including entries that are not synced. It is safe
+// for concurrent use.
 type Group struct {
 	s  *Store
 	id uint64
 
-	// written is the last index added to a batch, even if the batch has not been committed. removed is the index up to
-	// which entries have been truncated. exists reports whether the group has any record. Only the writer uses these
-	// fields, without a lock.
+	// written is the last index in a batch, including uncommitted batches. removed is the index up to which entries
+	// have been truncated. exists reports whether the group has a record. Only the writer uses these fields, without a
+	// lock.
 	written, removed uint64
 	exists           bool
 
 	mu                 sync.Mutex
 	term, vote, commit uint64
 	conf               *pb.ConfState
-	// cut and cutTerm are the index and term of the last removed entry. Invariant: cut <= last.
+	// cut and cutTerm are the index and the term of the last removed entry. Invariant: cut <= last.
 	cut, cutTerm uint64
 	last         uint64
-	// installing is the index of a snapshot that is being installed, or whose installation was in progress when the
-	// process ended. It is 0 if no snapshot is being installed.
+	// installing is the index of a snapshot whose installation is in progress or was interrupted by a crash. It is 0 if
+	// no such snapshot exists.
 	installing uint64
 	// cache holds the entries from cacheFirst to last. cacheFirst is last+1 if the cache is empty.
 	cache      []*pb.Entry
 	cacheFirst uint64
 	cacheBytes int64
-	// termStarts holds the first index of each term among the entries appended since the group was loaded. Keeping
-	// terms is cheap, whereas an entry may have up to 16 MiB.
+	// termStarts holds the first index of each term of the entries that were appended since the group was loaded.
 	termStarts []termStart
 }
 
@@ -87,7 +87,7 @@ func (s *Store) load(id uint64) (*Group, error) {
 	return g, g.loadInstalling()
 }
 
-// Exists reports whether the group has any record. Only the writer may call it.
+// Exists reports whether the group has a record. Only the writer may call Exists.
 func (g *Group) Exists() bool { return g.exists }
 
 // InitialState returns copies of the hard state and the conf state.
@@ -123,15 +123,14 @@ func (g *Group) loadInstalling() error {
 	return errors.Join(readUints(value, &g.installing), closer.Close())
 }
 
-// Installing returns the index of a snapshot whose installation was started and not completed by a Reset, or 0.
+// Installing returns the index of a snapshot whose installation has begun and has not been completed by a Reset, or 0.
 func (g *Group) Installing() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.installing
 }
 
-// Snapshot returns the truncated state as metadata without data. This is sufficient for a log that no state machine
-// applies.
+// Snapshot returns the truncated state as metadata without data.
 func (g *Group) Snapshot() (*pb.Snapshot, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -152,8 +151,8 @@ func (g *Group) Term(index uint64) (uint64, error) {
 	case index > g.last:
 		return 0, raft.ErrUnavailable
 	}
-	// Entries in memory are not used to find a term, because they are rarely in the CPU caches, and the library
-	// requests one or two terms per message.
+	// The search does not use the cached entries, because they are rarely in the CPU caches, and the library requests a
+	// term for every message.
 	for i := len(g.termStarts) - 1; i >= 0; i-- {
 		if index >= g.termStarts[i].index {
 			return g.termStarts[i].term, nil
@@ -248,8 +247,7 @@ func (g *Group) read(lo, hi, maxBytes uint64) (out []*pb.Entry, size uint64, err
 	return out, size, nil
 }
 
-// protoSize returns the size of an entry as the library counts it, with an error of a few bytes. It is used only to
-// limit batches.
+// protoSize returns the approximate size of an entry in the library's encoding.
 func protoSize(e *pb.Entry) int { return len(e.Data) + 16 }
 
 // keep adds committed entries to the cache.
@@ -290,8 +288,7 @@ func (g *Group) noteTerms(entries []*pb.Entry) {
 	}
 }
 
-// trim drops the oldest entries of a cache that exceeds its limit. It keeps half of the entries, so that entries are
-// rarely moved. The caller must hold mu.
+// trim drops the oldest half of the entries of a cache that exceeds the limit. The caller must hold mu.
 func (g *Group) trim(bound int64) {
 	if g.cacheBytes <= bound {
 		return
@@ -333,7 +330,7 @@ func (g *Group) truncated(index, term uint64) {
 	}
 }
 
-// restart leaves an empty log after a truncated state.
+// restart replaces the log with an empty log that starts after a truncated state.
 func (g *Group) restart(index, term uint64, cs *pb.ConfState) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/invariant"
 )
 
-// checkInvariants checks every group to which a commit has written, in builds with the tag invariants. Memory must
+// checkInvariants checks every group to which a commit has written, in builds with the invariants tag. The memory must
 // match the store, and the store must contain no records outside the log (RL2, RL3).
 func (b *Batch) checkInvariants() {
 	invariant.Check(b.s.Failed() == nil, "RL5: a commit follows a failed commit")

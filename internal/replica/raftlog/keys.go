@@ -57,14 +57,14 @@ func groupOf(key []byte) uint64 { return binary.BigEndian.Uint64(key) }
 // entryIndex returns the index in the key of an entry.
 func entryIndex(key []byte) uint64 { return binary.BigEndian.Uint64(key[9:]) }
 
-// entryBlock is an entry with the scalars to which its pointers refer, in one allocation.
+// entryBlock contains an entry and the scalars to which the entry's pointers refer, in one allocation.
 type entryBlock struct {
 	entry       pb.Entry
 	term, index uint64
 	kind        pb.EntryType
 }
 
-// decodeEntry decodes an entry without copying. value must belong to the caller.
+// decodeEntry decodes an entry without copying. The entry refers to value.
 func decodeEntry(index uint64, value []byte) (*pb.Entry, error) {
 	if len(value) < entryHead {
 		return nil, fmt.Errorf("entry %d of %d bytes: %w", index, len(value), ErrCorrupt)
@@ -98,7 +98,7 @@ func readUints(b []byte, dst ...*uint64) error {
 	return nil
 }
 
-// appendConfState appends voters, learners, outgoing voters, and next learners, each with its length, and then the
+// appendConfState appends voters, learners, outgoing voters, and next learners, each list with its length, and then the
 // auto-leave flag.
 func appendConfState(dst []byte, cs *pb.ConfState) []byte {
 	w := codec.Writer(dst)

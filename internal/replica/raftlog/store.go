@@ -21,30 +21,31 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// BlockCacheBytes is the size of the block cache. Blocks are read when a node starts or a follower lags far behind.
+// BlockCacheBytes is the size of the block cache. The store reads blocks only when a node starts or a follower lags far
+// behind.
 const BlockCacheBytes = 8 << 20
 
 // Options configure a Store. The zero value is ready for use.
 type Options struct {
-	// FS is the file system. If it is nil, the operating system's file system is used.
+	// FS is the file system. The default is the operating system's file system.
 	FS vfs.FS
-	// GroupCacheBytes is the maximum size of a group's newest entries that are kept in memory. The default is 1 MiB.
+	// GroupCacheBytes is the maximum size of the cached entries of one group. The default is 1 MiB.
 	GroupCacheBytes int64
 	// NodeCacheBytes is the maximum size of the cached entries of all groups. The default is 256 MiB.
 	NodeCacheBytes int64
-	// MemtableBytes is the size of a memtable. The default is 64 MiB. It is reduced on a small disk. Most entries are
-	// truncated before they leave the memtable.
+	// MemtableBytes is the size of a memtable. The default is 64 MiB or less on a small disk.
 	MemtableBytes int64
 	// MaxOpenFiles is the maximum number of open tables. The default is 1000.
 	MaxOpenFiles int
-	// Reserve provides file descriptors when the process has none left. If it is nil, the store waits for a descriptor.
+	// Reserve provides file descriptors when the process has reached its limit. If Reserve is nil, the store waits for
+	// a free descriptor.
 	Reserve *diskfs.Reserve
-	// MustExist rejects a missing or empty directory with ErrMissing instead of creating it.
+	// MustExist makes Open return ErrMissing if the directory is missing or empty.
 	MustExist bool
-	// ReadOnly rejects all commits. It requires MustExist.
+	// ReadOnly makes the store reject all commits. It requires MustExist.
 	ReadOnly bool
 	// Owner is notified if the process must end because the write-ahead log cannot be written or is damaged. Writers
-	// then block until the process ends. If Owner is nil, the store panics.
+	// then block until the process ends. If Owner is nil, the store panics instead.
 	Owner interface{ Fail(reason error) }
 }
 
@@ -65,14 +66,14 @@ func (o Options) withDefaults() Options {
 }
 
 var (
-	// ErrFormat is the error for a directory that was not written by this package. A directory of a later build causes
-	// a *feature.Newer.
+	// ErrFormat means that this package has not written the directory. If a later build has written the directory, Open
+	// returns a *feature.Newer instead.
 	ErrFormat = errors.New("unknown raft log format")
-	// ErrMissing is the error if a log must exist but does not.
+	// ErrMissing means that a required log does not exist.
 	ErrMissing = errors.New("the raft log does not exist")
-	// ErrCorrupt is wrapped by errors about records that no Batch has written.
+	// ErrCorrupt means that a record is damaged.
 	ErrCorrupt = errors.New("corrupt raft log")
-	// ErrStopped is wrapped by all errors after a failed commit.
+	// ErrStopped means that the store has stopped after a failed commit.
 	ErrStopped = errors.New("raft log stopped")
 )
 
@@ -86,8 +87,8 @@ type Store struct {
 	groups map[uint64]*Group
 
 	cached atomic.Int64 // bytes in cached entries of all groups
-	// evictMu guards ring and hand. ring holds the groups in the order in which they were opened. hand is the next
-	// cache to evict.
+	// evictMu guards ring and hand. ring holds the groups in the order in which they were opened. hand is the index of
+	// the next group whose cache will be evicted.
 	evictMu sync.Mutex
 	ring    []*Group
 	hand    int
@@ -97,11 +98,11 @@ type Store struct {
 	commits atomic.Uint64
 }
 
-// pebbleFormat is the format version of Pebble's files at feature level 1. With the newest version, the previous Ilion
-// build could not open the directory.
+// pebbleFormat is the format version of Pebble's files at feature level 1. The previous Ilion build could not open a
+// directory with the newest format version.
 const pebbleFormat = pebble.FormatValueSeparation
 
-// Open opens the store in dir. If it does not exist, Open creates it durably by syncing the parents of new directories.
+// Open opens the store in dir. If the store does not exist, Open durably creates it.
 func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	if _, err := o.FS.Stat(dir); o.MustExist && errors.Is(err, os.ErrNotExist) {
@@ -148,7 +149,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.db = db
 	if err := s.checkFormat(); err != nil {
 		if failed := s.Failed(); failed != nil {
-			err = failed // this error is one line and names the file
+			err = failed // this error is a single line that contains the file name
 		}
 		return nil, errors.Join(err, db.Close())
 	}
@@ -156,8 +157,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepare creates the directory, checks its manifest, and checks that there is enough disk space. A read-only store
-// must be intact.
+// prepare creates the directory, checks the manifest, and checks the free disk space.
 func prepare(dir string, o *Options) error {
 	if o.ReadOnly {
 		return pebblecheck.Check(o.FS, dir)
@@ -171,8 +171,7 @@ func prepare(dir string, o *Options) error {
 	return diskfs.CheckFreeSpace(o.FS, dir, nil)
 }
 
-// makeDir creates dir and its parents. It syncs the parent of each new directory, because otherwise the directory would
-// not survive a crash.
+// makeDir creates dir and its parents, and syncs the parent of every new directory.
 func makeDir(fs vfs.FS, dir string) error {
 	var missing []string
 	for d := dir; ; d = path.Dir(d) {
@@ -219,7 +218,7 @@ func (s *Store) checkFormat() error {
 	if err := s.db.Set(formatKey, []byte(formatName+strconv.Itoa(formatNumber)), pebble.Sync); err != nil {
 		return err
 	}
-	return s.db.Flush() // Pebble's first log does not record how far it was synced, so damage could not be detected
+	return s.db.Flush() // Pebble cannot detect damage in its first log
 }
 
 // readFormat rejects formats that this build does not support.
@@ -262,7 +261,7 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// Group returns the log of a group. A group without records is empty: index 0, term 0.
+// Group returns the log of a group. If the group has no records, the log is empty, with index 0 and term 0.
 func (s *Store) Group(id uint64) (*Group, error) {
 	if id == 0 {
 		return nil, errors.New("group 0 is invalid")
@@ -289,7 +288,7 @@ func (s *Store) Group(id uint64) (*Group, error) {
 	return g, nil
 }
 
-// Storage returns Group as the interface of the library.
+// Storage returns the result of Group as the library's interface.
 func (s *Store) Storage(group uint64) (raft.Storage, error) {
 	g, err := s.Group(group)
 	if err != nil {
@@ -343,7 +342,7 @@ func (s *Store) forget(g *Group) {
 	g.evict()
 }
 
-// evictCaches drops whole caches of groups in turn until the cached entries are within the node's limit.
+// evictCaches drops the caches of groups, one after the other, until the cached entries are within the node's limit.
 func (s *Store) evictCaches() {
 	if s.cached.Load() <= s.opts.NodeCacheBytes {
 		return
@@ -359,7 +358,7 @@ func (s *Store) evictCaches() {
 	}
 }
 
-// Failed returns the reason why writes are rejected, or nil.
+// Failed returns the reason why the store rejects writes, or nil.
 func (s *Store) Failed() error {
 	if p := s.failure.Load(); p != nil {
 		return *p
@@ -373,7 +372,7 @@ func (s *Store) fail(cause error) error {
 	return s.Failed()
 }
 
-// Metrics holds counters since Open, and the current memory use.
+// Metrics holds counters since Open and the current memory use.
 type Metrics struct {
 	Commits, Syncs uint64
 	CachedBytes    int64
@@ -391,8 +390,8 @@ func (logger) Infof(string, ...any)                {}
 func (logger) Errorf(string, ...any)               {}
 func (l logger) Fatalf(format string, args ...any) { l.s.broken(fmt.Sprintf(format, args...)) }
 
-// damaged stops the store permanently, like broken, with a one-line message instead of Pebble's stack trace. If
-// Options.Owner is nil, the read that found the damage fails.
+// damaged permanently stops the store like broken, with a one-line message instead of Pebble's stack trace. If
+// Options.Owner is nil, damaged returns, and the read that has found the damage fails.
 func (s *Store) damaged(info pebble.DataCorruptionInfo) {
 	details, _, _ := strings.Cut(info.Details.Error(), "\n")
 	err := s.fail(fmt.Errorf("%w: %s: %s", ErrCorrupt, info.Path, details))
@@ -403,8 +402,8 @@ func (s *Store) damaged(info pebble.DataCorruptionInfo) {
 	select {}
 }
 
-// broken stops the store permanently and never returns. Pebble must not see the error, because it would end the process
-// with a stack trace. Callers block until the owner ends the process.
+// broken permanently stops the store and never returns. Pebble must not receive the error, because it would end the
+// process with a stack trace. Callers block until the owner ends the process.
 func (s *Store) broken(text string) {
 	err := s.fail(errors.New(strings.TrimPrefix(text, "pebble: ")))
 	if s.opts.Owner == nil {

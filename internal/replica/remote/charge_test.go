@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// payer is a visitor that accepts a number of rows, and counts the rows that a local replica would charge for.
+// payer is a visitor that accepts a number of rows and counts the rows that a local replica would charge.
 type payer struct {
 	ru.Meter
 	c       *command.Read

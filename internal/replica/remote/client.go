@@ -43,22 +43,22 @@ type Client struct {
 	marks atomic.Uint64
 }
 
-// New returns a client that uses a transport. The transport must exist longer than all requests. The scheduler is nil
-// outside simulations.
+// New returns a client that uses a transport. The transport must not be closed before all requests have ended. The
+// scheduler is nil outside simulations.
 func New(t Transport, s *sched.Scheduler) *Client {
 	c := &Client{t: t, sched: s}
-	c.marks.Store(uint64(s.Wall().UnixNano())) // numbers of an earlier process must not be reused
+	c.marks.Store(uint64(s.Wall().UnixNano())) // not 0, because numbers of an earlier process must not be reused
 	c.writes.New = func() any { return &write{c: c} }
 	c.reads.New = func() any { return new(pageReader) }
 	return c
 }
 
-// Replica is a replica on another node. It has no state and is cheap to create.
+// Replica is a replica on another node. It has no state.
 type Replica struct {
 	c    *Client
 	node topology.NodeID
 	id   topology.PartitionID
-	// via is the node that relays requests. It is zero if they are sent directly to node.
+	// via is the node that relays requests. It is zero if requests are sent directly to node.
 	via topology.NodeID
 	// epochs is not nil if the node of the replica forwards requests to the leader.
 	epochs Epochs
@@ -72,9 +72,9 @@ func (c *Client) Replica(node topology.NodeID, id topology.PartitionID) *Replica
 // ID returns the physical partition.
 func (r *Replica) ID() topology.PartitionID { return r.id }
 
-// Write sends a mutation and returns. It copies the mutation. The completion receives all errors that
-// partition.Replica.Write can return. The operands are not modified, because the leader sets the timestamps in its
-// copy. The context provides the deadline and the trace. Its cancellation does not end the request.
+// Write sends a mutation without waiting for the response. It copies the mutation and does not modify the operands. The
+// completion receives all errors that partition.Replica.Write can return. The context provides the deadline and the
+// trace. Canceling the context does not end the request.
 func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.Completion) error {
 	w := r.begin(ctx, kindWrite)
 	w.done = done
@@ -83,7 +83,8 @@ func (r *Replica) Write(ctx context.Context, m *command.Mutation, done command.C
 	return nil
 }
 
-// ConditionalWrite sends a conditional write and returns. See Write and partition.Replica.ConditionalWrite.
+// ConditionalWrite sends a conditional write without waiting for the response. See Write and
+// partition.Replica.ConditionalWrite.
 func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, done command.Completion) error {
 	w := r.begin(ctx, kindConditionalWrite)
 	w.done = done
@@ -92,8 +93,8 @@ func (r *Replica) ConditionalWrite(ctx context.Context, c *command.Conditional, 
 	return nil
 }
 
-// WriteAll sends several mutations of the partition that are applied as one, and returns. See Write and
-// partition.Replica.WriteAll.
+// WriteAll sends several mutations, which the partition applies atomically, without waiting for the response. See Write
+// and partition.Replica.WriteAll.
 func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done command.Completion) error {
 	w := r.begin(ctx, kindWriteAll)
 	w.done = done
@@ -102,7 +103,7 @@ func (r *Replica) WriteAll(ctx context.Context, parts []partition.Part, done com
 	return nil
 }
 
-// Truncate sends a truncation and returns. See partition.Replica.Truncate.
+// Truncate sends a truncation without waiting for the response. See partition.Replica.Truncate.
 func (r *Replica) Truncate(ctx context.Context, x partition.Extent, t partition.Truncation,
 	done command.Completion) error {
 	kind := kindTruncate
@@ -130,19 +131,19 @@ func (r *Replica) Require(ctx context.Context, x partition.Extent, revision uint
 	return err
 }
 
-// Last returns a timestamp that equals or exceeds all timestamps assigned by the partition. See partition.Replica.Last.
+// Last returns a timestamp that is not lower than any timestamp of the partition. See partition.Replica.Last.
 func (r *Replica) Last(ctx context.Context, x partition.Extent, who fairshare.Principal) (stamp int64, err error) {
 	n, err := r.number(ctx, kindLast, func(b []byte) []byte { return appendPrincipal(appendExtent(b, x), who) })
 	return int64(n), err
 }
 
-// Change changes records of the meta partition. See partition.Replica.Change. After ErrUncertain, the records may have
-// been changed.
+// Change changes records of the meta partition. See partition.Replica.Change. If Change returns ErrUncertain, the
+// records may have been changed.
 func (r *Replica) Change(ctx context.Context, c command.Records) (version uint64, err error) {
 	return r.number(ctx, kindChange, func(b []byte) []byte { return command.AppendRecords(b, &c) })
 }
 
-// number sends a request whose response is a number, and waits for it.
+// number sends a request whose response is a number, and waits for the response.
 func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byte) (uint64, error) {
 	t := trace.From(ctx)
 	request := r.c.buffers.get()
@@ -162,7 +163,7 @@ func (r *Replica) number(ctx context.Context, kind byte, body func([]byte) []byt
 	return n, a.close(t)
 }
 
-// bounded returns a context with a deadline if the given context has none.
+// bounded returns a context with a deadline. If ctx has no deadline, the deadline is after Wait.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -193,13 +194,13 @@ func (r *Replica) begin(ctx context.Context, kind byte) *write {
 	return w
 }
 
-// send sends the request, which the transport copies.
+// send sends the request. The transport copies the request.
 func (w *write) send() {
 	request, c := w.request, w.c // w may be reused before Begin returns
 	w.request = nil
 	if err := c.t.Begin(&w.call, w.node, w.deadline, *request, w); err != nil {
-		// The completion is always called on another goroutine, because the caller may hold resources that the
-		// completion needs.
+		// The completion must be called on another goroutine, because the caller may hold resources that the completion
+		// needs.
 		c.sched.Go(func() { w.HandleResponse(nil, err) })
 	}
 	c.buffers.put(request)
@@ -243,7 +244,7 @@ func readOutcome(b []byte, t *trace.Trace, kind byte) (command.Outcome, error) {
 	return command.Decided(d, index), nil
 }
 
-// lost converts an error of the transport (RM2).
+// lost converts an error of the transport to an error of package partition (RM2).
 func lost(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrUnreachable), errors.Is(err, transport.ErrBusy),
@@ -291,12 +292,11 @@ func (a *reader) close(t *trace.Trace) error {
 	return nil
 }
 
-// appendParts and takeParts encode and decode the parts of WriteAll. Each part is a mutation, or a conditional without
-// conditions.
+// appendParts encodes the parts of WriteAll. Each part is a mutation or a conditional without conditions.
 func appendParts(dst []byte, parts []partition.Part) []byte {
 	dst = appendInt(dst, len(parts))
 	for i := range parts {
-		// The length precedes the part. It is unknown at this point, so it has a fixed width.
+		// The length precedes the part. It has a fixed width because it is not known yet.
 		at := len(dst)
 		dst = append(dst, 0, 0, 0, 0, codec.Bit(parts[i].Updates != nil))
 		if u := parts[i].Updates; u != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remote provides access to a replica on another node. The access has the same methods as partition.Replica.
+// Package remote provides access to a replica on another node, with the same methods as partition.Replica.
 //
 //	Replica.Write ── request ──► transport ──► Server.Serve ──► partition.Replica.Write
 //	completion    ◄── response ──────────────────────────────── completion
@@ -8,14 +8,14 @@
 //
 // Guarantees:
 //
-//   - (RM1) An error arrives as the same value: the same types and sentinels of packages partition and dberr.
-//   - (RM2) An error meaning that nothing was done is never returned for a request that may have been executed. A lost
+//   - (RM1) An error of package partition or dberr has the same type and the same value on both nodes.
+//   - (RM2) If a request may have been executed, the error never states that the request had no effect. A lost
 //     connection and a deadline cause partition.ErrUncertain. Only transport.ErrUnreachable and transport.ErrBusy mean
 //     that the request did not arrive.
-//   - (RM3) Read returns nil only after the other node has confirmed all rows that were passed on.
-//   - (RM4) A page has at most PageBytes plus one row, and only a few pages are in flight.
-//   - (RM5) No reference to a request is kept after the call returns, and a completion is called once.
+//   - (RM3) Read returns nil only after the other node has confirmed all rows that the visitor has received.
+//   - (RM4) The maximum size of a page is PageBytes plus one row, and only a few pages are in flight.
+//   - (RM5) A call does not retain its request, and calls its completion once.
 //
-// The coordinator handles topology, leaders, and retries. Start reading at Replica.Write and Server.Serve. The formats
-// on the wire are in wire.go, failure.go, and page.go.
+// The coordinator handles topology, leaders, and retries. Start reading at Replica.Write and Server.Serve. wire.go,
+// failure.go, and page.go define the wire formats.
 package remote

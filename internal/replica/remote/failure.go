@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// These are the error codes on the wire. They must not change. Code 0 is an error without a known type. Only the text
-// of such an error is sent. Errors for which dberr.CodeOf returns a code have that code on the wire.
+// These are the error codes on the wire. They must not change. Code 0 represents an error of unknown type, which is
+// sent as text. If dberr.CodeOf returns a code for an error, this code is sent.
 const (
 	codeText byte = iota
 	codeNotLeader
@@ -42,20 +42,19 @@ const (
 	codeFunction     byte = 48
 )
 
-// Failure is an error from another node whose type is not known to both nodes. Its effects on the other node are
-// unknown.
+// Failure is an error from another node whose type is not known to both nodes. The effect of the request is unknown.
 type Failure struct{ Text string }
 
 func (e *Failure) Error() string { return e.Text }
 
-// sentinels maps codes to errors without further values.
+// sentinels maps codes to errors that have no fields.
 var sentinels = map[byte]error{
 	codeStaleSchema: partition.ErrStaleSchema, codeUncertain: partition.ErrUncertain,
 	codeInProgress: partition.ErrInProgress,
 	codeClosed:     partition.ErrClosed, codeUnconfirmed: partition.ErrUnconfirmed,
 }
 
-// AppendError encodes an error as its code, its text, and the values of its type. The error must not be nil.
+// AppendError encodes an error as its code, its text, and its fields. The error must not be nil.
 func AppendError(dst []byte, err error) []byte {
 	if b, ok := appendPartitionError(dst, err); ok {
 		return b
@@ -113,7 +112,7 @@ func appendPartitionError(dst []byte, err error) ([]byte, bool) {
 	return dst, false
 }
 
-// appendClientError encodes errors that clients see. An error that wraps such an error is sent as text, because it
+// appendClientError encodes errors that clients see. An error that wraps a client error is sent as text, because it
 // contains more information.
 func appendClientError(dst []byte, err error) ([]byte, bool) {
 	if code := dberr.CodeOf(err); code != 0 {
@@ -170,8 +169,8 @@ type latchCause struct{ text string }
 
 func (e *latchCause) Error() string { return e.text }
 
-// DecodeError decodes the output of AppendError. It returns ErrMalformed for invalid bytes. An unknown code from a
-// newer node becomes a *Failure.
+// DecodeError decodes the output of AppendError. It returns ErrMalformed if the bytes are invalid. It decodes an
+// unknown code from a newer node as a *Failure.
 func DecodeError(src []byte) error {
 	r := newReader(src)
 	err := r.failure()

@@ -13,14 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// A node in another region than a replica may not know which replica leads. It therefore sends a request as
-// kindForward. The receiving node executes the request if its replica leads, or forwards it to the leader as
-// kindForwarded. A wrong guess then costs a round trip within the region of the replica, not between the regions.
+// A node outside the region of a partition may not know which replica leads. It therefore sends a request as
+// kindForward. The receiving node executes the request if its replica leads, or forwards the request to the leader as
+// kindForwarded. A wrong guess then costs a round trip within the region of the replica instead of a round trip between
+// regions.
 //
 // The dedupe fields of a write apply to one node (see command.Mutation). kindForward therefore contains the dedupe
-// epochs of all nodes that may lead, and the leader uses its own. If its epoch does not prove that the write has not
-// been applied, the leader returns NotLeader with its own ID, and the sender then sends the request to the leader. The
-// same applies to a write of which an earlier attempt may have been applied.
+// epochs of all nodes that may lead, and the leader uses its own epoch. If this epoch does not prove that the write has
+// not been applied, the leader returns NotLeader with its own ID, and the sender then sends the request to the leader.
+// The same applies if an earlier attempt of the write may have been applied.
 
 // Epoch is the newest dedupe epoch that a node has reported. See partition.Host.DedupeEpoch.
 type Epoch struct {
@@ -28,11 +29,11 @@ type Epoch struct {
 	Value uint64
 }
 
-// Epochs appends the epochs of the nodes that may lead a partition.
+// Epochs appends the dedupe epochs of the nodes that may lead a partition.
 type Epochs func(dst []Epoch, id topology.PartitionID) []Epoch
 
-// Forwarding returns the same replica. Its node forwards requests to the leader if it does not lead. epochs is called
-// for every request.
+// Forwarding returns the same replica with forwarding enabled. The node of the replica forwards requests to the leader
+// if the replica does not lead. epochs is called for every request.
 func (r *Replica) Forwarding(epochs Epochs) *Replica {
 	return &Replica{c: r.c, node: r.node, id: r.id, epochs: epochs}
 }
@@ -58,7 +59,7 @@ type leader interface {
 	Leading() bool
 }
 
-// forward executes a request, or forwards it to the leader and returns the response of the leader.
+// forward executes a request or forwards it to the leader, and returns the response.
 func (s *Server) forward(ctx context.Context, from topology.NodeID, r *reader, id topology.PartitionID,
 	to transport.Responder) {
 	target, _ := s.targets.target(id).(leader)
@@ -89,7 +90,7 @@ func (s *Server) forward(ctx context.Context, from topology.NodeID, r *reader, i
 	}
 }
 
-// forwarded is the origin of a forwarded request. The zero value is a request that was sent directly.
+// forwarded describes the origin of a request. The zero value means that the request was sent directly.
 type forwarded struct {
 	// self is this node, and epoch is its dedupe epoch in the request.
 	self  topology.NodeID
@@ -101,14 +102,14 @@ func (s *Server) serveForwarded(ctx context.Context, r *reader, to transport.Res
 	from, f := r.node(), forwarded{self: r.node(), epoch: r.Uint()}
 	request := r.Rest()
 	if r.Err() != nil || len(request) == 0 || relays(request[0]) || f.self == (topology.NodeID{}) {
-		to.Fail(ErrMalformed) // a request is forwarded only once
+		to.Fail(ErrMalformed) // a request must be forwarded only once
 		return
 	}
 	s.serve(ctx, from, request, f, to)
 }
 
-// readdress sets the dedupe fields of a forwarded write. It returns an error if the sender must send the write to this
-// node itself.
+// readdress sets the dedupe fields of a forwarded write. It returns an error if the sender must send the write directly
+// to this node.
 func (f *forwarded) readdress(id topology.PartitionID, m *command.Mutation) error {
 	switch {
 	case f.self == (topology.NodeID{}):
@@ -120,8 +121,8 @@ func (f *forwarded) readdress(id topology.PartitionID, m *command.Mutation) erro
 	return nil
 }
 
-// explain converts the error of a forwarded write that names the epoch of this node. The sender would attribute the
-// epoch to another node.
+// explain converts an error of a forwarded write that contains the epoch of this node, because the sender would
+// attribute the epoch to another node.
 func (f *forwarded) explain(id topology.PartitionID, err error) error {
 	if f.self == (topology.NodeID{}) {
 		return err

@@ -130,7 +130,7 @@ func first() *command.Mutation {
 // leader, and executes it itself if it leads or if no leader is known.
 func TestForward(t *testing.T) {
 	for name, c := range map[string]struct {
-		leader topology.NodeID // known to node 2
+		leader topology.NodeID // leader that is known to node 2
 		index  uint64
 		known  uint64
 		hops   string
@@ -186,9 +186,9 @@ func TestForwardedKinds(t *testing.T) {
 	}
 }
 
-// TestForwardedEpochs checks that the leader asks for a request from the sender itself if its own epoch is needed: for
-// a write of which an earlier attempt may have been applied, and for a write that it may have forgotten. Otherwise, the
-// sender would attribute the epoch to another node. The error of another node that does not lead arrives unchanged.
+// TestForwardedEpochs checks that the leader requires a direct request if the sender needs the leader's epoch. This
+// applies to a write whose earlier attempt may have been applied and to a write that the leader may have forgotten. The
+// error of another node that does not lead must arrive unchanged.
 func TestForwardedEpochs(t *testing.T) {
 	retried := first()
 	retried.Retried, retried.Sent = true, false
@@ -233,8 +233,8 @@ func TestForwardedEpochs(t *testing.T) {
 	}
 }
 
-// TestForwardFails checks that a request has had no effect if the leader cannot be reached, and that a request is
-// forwarded only once.
+// TestForwardFails checks that a request has no effect if the leader cannot be reached, and that a request is forwarded
+// only once.
 func TestForwardFails(t *testing.T) {
 	w, r := newRegionNodes(t)
 	w.down[node(3)] = true

@@ -16,12 +16,11 @@ import (
 // PageBytes is the size, in bytes, at which a page of rows is sent. A larger row is sent as a separate page.
 const PageBytes = 64 << 10
 
-// A page consists of the version and flags, as in every response, followed by items. An item is a partition (token,
-// key, static row if any), a row (clustering key, cells), or the progress of a read without results. Progress consists
-// of a token, a key, and a number of keys. The last page ends with itemEnd, the number of items on all pages, and the
-// trace. A failed read ends with itemFailed, the error, and the trace. The units lent to a follower may precede itemEnd
-// if the follower has requested them. A read may receive the result of an aggregation instead of rows, but only if it
-// has requested the aggregation.
+// A page consists of the version, the flags, and items. An item is a partition (token, key, and optional static row), a
+// row (clustering key and cells), or the progress of a read without results (token, key, and number of keys). The last
+// page ends with itemEnd, the number of items on all pages, and the trace. A failed read ends with itemFailed, the
+// error, and the trace. If a follower has requested units, the lent units precede itemEnd. If the read has requested an
+// aggregation, the items may be the result of the aggregation instead of rows.
 const (
 	itemPartition byte = 1 + iota
 	itemPartitionStatic
@@ -46,7 +45,7 @@ const (
 	cellLifetime // the cell has a TTL or an expiry
 )
 
-// appendRow encodes a row. Timestamps are encoded as the difference to the row's base, which is usually zero.
+// appendRow encodes a row. It encodes a timestamp as the difference from the row's base timestamp.
 func appendRow(dst []byte, r *row.Row) []byte {
 	base := r.Liveness.Timestamp
 	if !r.Live && len(r.Cells) > 0 {
@@ -81,7 +80,7 @@ func appendRow(dst []byte, r *row.Row) []byte {
 	return dst
 }
 
-// takeRow decodes a row into out, whose memory is reused. The row's bytes refer to the page.
+// takeRow decodes a row into out and reuses the memory of out. The bytes of the row refer to the page.
 func (r *reader) takeRow(out *row.Row) {
 	flags := r.Byte()
 	base := r.Int()
@@ -126,16 +125,16 @@ func appendPartition(dst []byte, t token.Token, key []byte, static *row.Row) []b
 // pageReader decodes the pages of a read and passes their items to a visitor.
 type pageReader struct {
 	v command.Visitor
-	// skipping is set when the visitor accepts no more rows of this partition. over is set when the visitor accepts no
-	// more data or has failed.
+	// skipping is set when the visitor needs no more rows of the current partition. over is set when the visitor needs
+	// no more data or has failed.
 	skipping, over bool
 	failure        error
 	items          uint64
 	row            row.Row
 	// lent is the number of units that the leader lends to the replica on this node.
 	lent ru.Units
-	// c is the read. The cost of the read is computed from the items passed to the visitor, because the other node may
-	// have read ahead.
+	// c is the read. The cost of the read is computed from the items that the visitor has received, because the other
+	// node may have read ahead.
 	c *command.Read
 	ru.Meter
 }
@@ -150,8 +149,8 @@ func (p *pageReader) end() {
 	p.v, p.c, p.failure = nil, nil, nil
 }
 
-// take passes the items of a page to the visitor, and reports whether it was the last page. The bytes after the items
-// remain in r.
+// take passes the items of a page to the visitor, and reports whether the page is the last page. The bytes after the
+// items remain in r.
 func (p *pageReader) take(r *reader) (last bool, err error) {
 	for len(r.Rest()) > 0 {
 		switch kind := r.Byte(); kind {

@@ -41,8 +41,8 @@ func (p *pageWriter) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return p.sent(p.rows == p.flushAt)
 }
 
-// Passed implements command.ProgressVisitor. It sends the page immediately, because no other item may follow for a
-// long time.
+// Passed implements command.ProgressVisitor. It sends the page immediately, because the next item may follow much
+// later.
 func (p *pageWriter) Passed(t token.Token, key []byte, looked int) (command.Step, error) {
 	if p.canceled.Load() {
 		return command.Stop, nil
@@ -54,21 +54,21 @@ func (p *pageWriter) Passed(t token.Token, key []byte, looked int) (command.Step
 	return p.sent(true)
 }
 
-// PushedDown implements command.PushdownVisitor. The last page follows the result.
+// PushedDown implements command.PushdownVisitor.
 func (p *pageWriter) PushedDown(f *command.PushdownResult) (command.Step, error) {
 	p.page = command.AppendPushdownResult(append(p.page, itemPushedDown), f)
 	p.items++
 	return command.Stop, nil
 }
 
-// Lent implements partition.Borrower. It must be called last.
+// Lent implements partition.Borrower. It must be called after all other methods.
 func (p *pageWriter) Lent(u ru.Units) {
 	if u > 0 {
 		p.page = binary.AppendUvarint(append(p.page, itemLent), uint64(u))
 	}
 }
 
-// sent sends the page if it is full or if its reader may be waiting for it.
+// sent sends the page if the page is full or if the reader may be waiting for the page.
 func (p *pageWriter) sent(now bool) (command.Step, error) {
 	if len(p.page) < p.s.page && !now {
 		return command.More, nil

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Read passes the result of c on the other replica to v, page by page. See partition.Replica.Read. If v stops early,
-// the other node is notified, and the pages that it has already sent are dropped. The last page confirms the rows
-// passed to v (RM3). Read blocks and ends with its context.
+// Read executes c on the other replica and passes the result to v (see partition.Replica.Read). If v stops early, Read
+// notifies the other node and drops the remaining pages. The last page confirms all rows that v has received (RM3).
+// Read returns an error when its context ends.
 func (r *Replica) Read(ctx context.Context, c *command.Read, v command.Visitor) error {
 	t := trace.From(ctx)
 	p := r.c.reads.Get().(*pageReader)
@@ -51,7 +51,7 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pageReader, t *t
 		b, err := s.Next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = ErrMalformed // no page was marked as the last page
+				err = ErrMalformed // the last page is missing
 			}
 			return lost(err)
 		}
@@ -77,8 +77,8 @@ func (r *Replica) read(ctx context.Context, c *command.Read, p *pageReader, t *t
 	}
 }
 
-// cancel requests the other node to stop a read. The outcome does not matter. If the message is lost, the read
-// continues until it is complete or its time limit is reached.
+// cancel requests the other node to stop a read. If the message is lost, the read continues until it is complete or
+// reaches its time limit.
 func (r *Replica) cancel(mark uint64) {
 	request := r.c.buffers.get()
 	defer r.c.buffers.put(request)

@@ -12,12 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// If a node cannot be reached directly, a request can be relayed through one other node. The request is sent to that
-// node as kindRelay, with the destination node and the request. That node forwards the request as kindRelayed, with the
-// originating node and the request. The response is returned unchanged. A relayed request counts toward the limits of
-// both connections. It ends at the deadline that is sent with it.
+// If a node cannot be reached directly, one other node can relay a request. The sender sends the request and the
+// destination node to the relaying node as kindRelay. The relaying node sends the request and the originating node to
+// the destination as kindRelayed, and returns the response unchanged. A relayed request counts toward the limits of
+// both connections.
 
-// Via returns the same replica, reached through another node.
+// Via returns the same replica, with another node that relays all requests.
 func (r *Replica) Via(node topology.NodeID) *Replica {
 	return &Replica{c: r.c, node: r.node, id: r.id, via: node}
 }
@@ -55,7 +55,7 @@ func (s *Server) relay(ctx context.Context, from topology.NodeID, r *reader, id 
 	s.buffers.put(request)
 }
 
-// pass sends a request to a node and returns its response unchanged.
+// pass sends a request to a node and returns the response unchanged.
 func (s *Server) pass(ctx context.Context, node topology.NodeID, request []byte, id topology.PartitionID,
 	to transport.Responder) {
 	answer, err := s.transport.Stream(ctx, node, request)
@@ -88,8 +88,8 @@ func relays(kind byte) bool {
 	return false
 }
 
-// failRelay returns the error of a forwarded request. If the node could not be reached from here either, the request
-// had no effect. The error is then the same as for a replica that is not the leader.
+// failRelay returns the error of a relayed or forwarded request. If this node cannot reach the other node either, the
+// request had no effect, and failRelay returns the same error as a replica that does not lead.
 func (s *Server) failRelay(to transport.Responder, id topology.PartitionID, err error) {
 	if _, ok := errors.AsType[*transport.RemoteError](err); ok || errors.Is(err, transport.ErrUnknownCall) {
 		to.Fail(err)

@@ -431,8 +431,8 @@ var all = []error{
 	&Failure{Text: "anything"}, &partition.DedupeUnknown{Epoch: 300},
 }
 
-// TestErrors checks that errors with a type arrive as values, that other errors keep their text, and that nothing else
-// arrives as an error.
+// TestErrors checks that typed errors arrive as values and that other errors keep their text. All other input must be
+// rejected.
 func TestErrors(t *testing.T) {
 	for _, err := range all {
 		encoded := AppendError(nil, err)
@@ -526,7 +526,7 @@ type item struct {
 	Key   []byte
 	Row   *row.Row // the static row if the item is a partition
 	Of    bool     // the item is a row
-	// Looked, if not 0, is the number of keys read up to a position that the read has passed.
+	// Looked is the number of keys up to a position that the read has passed, or 0.
 	Looked int
 }
 

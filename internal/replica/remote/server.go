@@ -33,7 +33,7 @@ type Target interface {
 
 // targets are the replicas of a node.
 type targets interface {
-	// target returns the replica of a partition, or nil if the node has none.
+	// target returns the replica of a partition, or nil if the node has no replica of the partition.
 	target(id topology.PartitionID) Target
 }
 
@@ -57,7 +57,7 @@ type Server struct {
 	works     sync.Pool // pool of *pendingWrite
 	reads     sync.Pool // pool of *pageWriter
 
-	// open holds the reads in progress, by the requesting node and the read's number.
+	// open holds the reads in progress by the requesting node and the number of the read.
 	mu   sync.Mutex
 	open map[readID]*pageWriter
 }
@@ -68,8 +68,8 @@ type readID struct {
 	number uint64
 }
 
-// NewServer returns a server for the replicas of a host. It relays requests for other nodes through c. The scheduler is
-// nil outside simulations.
+// NewServer returns a server for the replicas of a host. The server relays requests to other nodes through c. The
+// scheduler is nil outside simulations.
 func NewServer(host *partition.Host, c Transport, scheduler *sched.Scheduler) *Server {
 	s := newServer(hostTargets{host})
 	s.sched, s.transport = scheduler, c
@@ -115,7 +115,7 @@ func (s *Server) serve(ctx context.Context, from topology.NodeID, request []byte
 		return
 	case kind == kindRelayed:
 		if from = r.node(); r.Err() != nil || len(r.Rest()) == 0 || relays(r.Rest()[0]) {
-			to.Fail(ErrMalformed) // a request is relayed only once
+			to.Fail(ErrMalformed) // a request must be relayed only once
 			return
 		}
 		s.Serve(ctx, from, r.Rest(), to)
@@ -128,7 +128,7 @@ func (s *Server) serve(ctx context.Context, from topology.NodeID, request []byte
 	}
 	target := s.targets.target(id)
 	if target == nil {
-		s.fail(to, t, partition.ErrClosed) // the request had no effect, because the sender has another topology
+		s.fail(to, t, partition.ErrClosed) // this node has no replica, so the request had no effect
 		return
 	}
 	switch kind {
@@ -148,8 +148,8 @@ type inlineWriter interface {
 	WriteNow(m *command.Mutation, done command.Completion) (taken bool, err error)
 }
 
-// ServeInline executes a plain write if it need not wait. See transport.CommandHandler. If it returns false, the
-// request must be passed to Serve.
+// ServeInline executes a plain write if the write need not wait (see transport.CommandHandler). If ServeInline returns
+// false, the caller must pass the request to Serve.
 func (s *Server) ServeInline(request []byte, to transport.Responder) bool {
 	r := newReader(request)
 	kind, v, flags := r.Byte(), r.Byte(), r.Byte()
@@ -198,7 +198,7 @@ func (s *Server) fail(to transport.Responder, t *trace.Trace, err error) {
 	s.buffers.put(b)
 }
 
-// number executes a request whose response is a number, and waits for the result.
+// number executes a request whose response is a number.
 func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader, t *trace.Trace,
 	to transport.Responder) {
 	var n uint64
@@ -232,8 +232,8 @@ func (s *Server) number(ctx context.Context, target Target, kind byte, r *reader
 	s.buffers.put(b)
 }
 
-// pendingWrite is a write in progress. It is reused after the replica has returned from the call and the completion has
-// been called.
+// pendingWrite is a write in progress. It is reused after the replica's method has returned and the completion has been
+// called.
 type pendingWrite struct {
 	s           *Server
 	to          transport.Responder
@@ -312,7 +312,7 @@ func (s *Server) write(ctx context.Context, target Target, id topology.Partition
 // transport.Responder.End).
 const answerNow = 4 << 10
 
-// Done sends the response. A result with large rows may have to wait for room. A completion must not wait.
+// Done sends the response. It sends a large result on another goroutine, because a completion must not wait.
 func (w *pendingWrite) Done(o command.Outcome) {
 	if o.Err != nil {
 		w.s.fail(w.to, w.t, w.forwarded.explain(w.id, o.Err))
@@ -325,7 +325,7 @@ func (w *pendingWrite) Done(o command.Outcome) {
 		_ = to.End(*b)
 		s.buffers.put(b)
 	} else {
-		s.sched.Go(func() { // the goroutine ends with the request, at the latest at the caller's deadline
+		s.sched.Go(func() { // the goroutine ends at the caller's deadline at the latest
 			_ = to.End(*b)
 			s.buffers.put(b)
 		})
@@ -333,7 +333,8 @@ func (w *pendingWrite) Done(o command.Outcome) {
 	w.finishFirst()
 }
 
-// finishFirst is called by both the replica's method and the completion. The second call releases w.
+// finishFirst is called after the replica's method has returned and after the completion has been called. The second
+// call releases w.
 func (w *pendingWrite) finishFirst() {
 	if second := w.both.Arrive(); second {
 		w.release()
@@ -356,8 +357,8 @@ type pageWriter struct {
 	s    *Server
 	to   transport.Responder
 	page []byte
-	// items is the number of sent items, and rows is the number of sent rows. last is the maximum number of useful
-	// rows, or 0 if it is unknown.
+	// items and rows are the numbers of sent items and rows. last is the maximum number of useful rows, or 0 if this
+	// number is unknown.
 	items      uint64
 	rows, last int
 	flushAt    int
@@ -378,7 +379,7 @@ func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, 
 	p.last, p.flushAt = 0, 0
 	p.canceled.Store(false)
 	if n := p.query.Limit; n > 0 && p.query.Key != nil {
-		p.last = n + 1 // one row more than requested indicates that more rows exist
+		p.last = n + 1 // an additional row indicates that more rows exist
 	} else if n > 0 {
 		p.flushAt = n + 1
 	}
@@ -409,7 +410,7 @@ func (s *Server) read(ctx context.Context, target Target, from topology.NodeID, 
 	s.reads.Put(p)
 }
 
-// cancel ends a read early because its caller needs no more rows.
+// cancel ends a read early because the caller needs no more rows.
 func (s *Server) cancel(name readID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

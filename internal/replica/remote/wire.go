@@ -21,11 +21,11 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// version is the version of all requests and responses written by this build. A request with a newer version receives
-// an error.
+// version is the version of all requests and responses that this build writes. A request with a newer version is
+// rejected.
 const version = 1
 
-// These are the kinds of requests, which are their first byte. They are the numbers of the calls in package rpc.
+// These are the kinds of requests. A kind is the first byte of a request and the number of the call in package rpc.
 const (
 	kindRead byte = 1 + iota
 	kindCancel
@@ -38,13 +38,13 @@ const (
 	kindChange
 	kindRelay
 	kindRelayed
-	// kindTruncateOnce is like kindTruncate, with an ID.
+	// kindTruncateOnce is a truncation with a dedupe ID.
 	kindTruncateOnce
 	kindForward
 	kindForwarded
 )
 
-// Calls are the calls to replicas. This package encodes them, and Server.Serve executes them.
+// Calls are the calls to replicas.
 var Calls = []rpc.Spec{
 	declare[command.Read, []row.Row]("read", kindRead, 1, true),
 	declare[uint64, rpc.None]("cancel read", kindCancel, 1, true),
@@ -67,10 +67,10 @@ func declare[Q, A any](name string, kind byte, since feature.Level, idempotent b
 		Manual: true}).Spec
 }
 
-// ErrMalformed is the error for bytes of another node that are not a valid request or response.
+// ErrMalformed means that another node has sent an invalid request or response.
 var ErrMalformed = errors.New("malformed request or response from another node")
 
-// traced is the flag of a request whose response must contain trace events.
+// traced is the flag of a request that requests trace events in the response.
 const traced = 1
 
 // appendHead starts a request with its kind, version, flags, and physical partition.
@@ -82,7 +82,7 @@ func appendHead(dst []byte, kind byte, id topology.PartitionID, t *trace.Trace) 
 	return binary.AppendUvarint(append(dst, kind, version, flags), uint64(id))
 }
 
-// This is the first byte of a response after the version. It contains the outcome, and states whether trace events
+// These are the flags in the second byte of a response. They contain the outcome and indicate whether trace events
 // follow.
 const (
 	answerFailed = 1 << iota
@@ -92,7 +92,7 @@ const (
 // These are the fields of the response to a write. The cost is in ru.Units.
 const writeCharge = 1
 
-// appendOutcome encodes a successful write. It encodes the write's log index, and then its result or its fields.
+// appendOutcome encodes the outcome of a successful write as the log index, followed by the result or the fields.
 func (s *Server) appendOutcome(dst []byte, o *command.Outcome) []byte {
 	w := codec.Writer(binary.AppendUvarint(dst, o.Index))
 	if o.CAS != nil {
@@ -109,7 +109,7 @@ func (s *Server) appendOutcome(dst []byte, o *command.Outcome) []byte {
 	return w
 }
 
-// charge decodes the fields of a successful write. It skips fields of later builds unless they must be understood.
+// charge decodes the fields of a successful write. It skips unknown fields unless they are required.
 func (r *reader) charge() (charge int64) {
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
 		switch {
@@ -125,13 +125,12 @@ func (r *reader) charge() (charge int64) {
 	return charge
 }
 
-// appendExtent encodes the partition for which a request was planned. Requests that name keys contain the epoch
-// instead.
+// appendExtent encodes the extent for which a request was planned.
 func appendExtent(dst []byte, x partition.Extent) []byte {
 	return codec.AppendBytes(binary.AppendUvarint(dst, x.Epoch), x.Span.Append(nil))
 }
 
-// extent decodes a partition. Its bytes refer to the request.
+// extent decodes an extent. The bytes of the extent refer to the request.
 func (r *reader) extent() (x partition.Extent) {
 	x.Epoch = r.Uint()
 	span, err := keys.DecodeSpan(r.Bytes())
@@ -161,7 +160,7 @@ func (r *reader) principal() (who fairshare.Principal) {
 	return who
 }
 
-// buffers is a pool of buffers for requests and responses. Buffers larger than bufferMax are not kept.
+// buffers is a pool of buffers for requests and responses. It does not keep buffers larger than bufferMax.
 type buffers struct{ pool sync.Pool }
 
 const bufferMax = 256 << 10
@@ -202,7 +201,7 @@ func (r *reader) takeTrace(t *trace.Trace) {
 	}
 }
 
-// reader decodes the output of the append functions. Its byte slices refer to the input.
+// reader decodes the output of the append functions. The decoded byte slices refer to the input.
 type reader struct{ codec.Reader }
 
 func newReader(b []byte) reader { return reader{codec.NewReader(b, ErrMalformed)} }

@@ -19,31 +19,31 @@ import (
 )
 
 const (
-	// MaxBytes is the size limit, in bytes, of requests and responses for which Spec sets no limit. It equals the
-	// default of transport.Options.FrameBytes.
+	// MaxBytes is the default size limit, in bytes, of requests and responses. It equals the default of
+	// transport.Options.FrameBytes.
 	MaxBytes = 64 << 20
 	// SmallBytes is the size limit of requests and responses that contain no lists.
 	SmallBytes = 64 << 10
-	// noneBytes is the size limit of a None, which other versions may have extended.
+	// noneBytes is the size limit of a None. It is not 0 because other versions may have added fields.
 	noneBytes = 1 << 10
 )
 
-// named is the first byte of a request that contains the name of its call.
+// named is the first byte of a request that contains the name of the call.
 const named = 73
 
 // Spec describes a call.
 type Spec struct {
-	// Name identifies the call. It must not contain a zero byte. Number, if not 0, is the first byte of a request.
-	// Neither may be reused for another call.
+	// Name identifies the call. It must not contain a zero byte. Number is the first byte of a request, or 0 if the
+	// call has no number. Neither Name nor Number may be reused for another call.
 	Name   string
 	Number byte
 	// Since is the lowest feature level at which all builds support the call.
 	Since feature.Level
-	// Timeout limits the duration of a call. Its context may have an earlier deadline. For a manual call, Timeout
-	// applies only if the context has no deadline.
+	// Timeout is the maximum duration of a call. For a manual call, Timeout applies only if the context has no
+	// deadline.
 	Timeout time.Duration
-	// RequestMax and ResponseMax are the maximum sizes, in bytes, of an encoded request and response. If they are 0,
-	// the limit is MaxBytes, or 1 KiB for a None.
+	// RequestMax and ResponseMax are the maximum sizes, in bytes, of an encoded request and response. The default is
+	// MaxBytes, or 1 KiB for a None.
 	RequestMax, ResponseMax int
 	// Idempotent reports whether a repeated request has no further effect.
 	Idempotent bool
@@ -115,7 +115,7 @@ type Client struct {
 	Sched *sched.Scheduler
 }
 
-// UnknownCallError is the error for a call that the other node does not support. The call was not executed.
+// UnknownCallError means that the other node does not support a call. The call was not executed.
 type UnknownCallError struct {
 	Node  topology.NodeID
 	Name  string
@@ -127,7 +127,7 @@ func (e *UnknownCallError) Error() string {
 		e.Node.Short(), e.Name, e.Since)
 }
 
-// Do sends a request to a node and returns its response. Errors are the errors of transport.Transport.Call, or an
+// Do sends a request to a node and returns the response. The error is an error of transport.Transport.Call or an
 // *UnknownCallError.
 func (c *Call[Q, A]) Do(ctx context.Context, client *Client, to topology.NodeID, q Q) (a A, err error) {
 	request, err := appendValue(slices.Clip(c.prefix), &q)

@@ -16,13 +16,13 @@ func (None) AppendBinary(b []byte) ([]byte, error) { return b, nil }
 // UnmarshalBinary implements encoding.BinaryUnmarshaler.
 func (*None) UnmarshalBinary([]byte) error { return nil }
 
-// Bytes is a request or response with an encoding that only its sender and its receiver define.
+// Bytes is a request or response whose encoding the caller and the handler define.
 type Bytes []byte
 
 // AppendBinary implements encoding.BinaryAppender.
 func (v Bytes) AppendBinary(b []byte) ([]byte, error) { return append(b, v...), nil }
 
-// UnmarshalBinary implements encoding.BinaryUnmarshaler. It keeps a reference to b.
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. It retains b.
 func (v *Bytes) UnmarshalBinary(b []byte) error {
 	*v = b
 	return nil
@@ -37,7 +37,7 @@ func appendValue[T any](dst []byte, v *T) ([]byte, error) {
 	return append(dst, b...), err
 }
 
-// decodeValue decodes a request or response. v may keep references to the bytes.
+// decodeValue decodes a request or response. v may retain b.
 func decodeValue[T any](b []byte, v *T) error {
 	if d, ok := any(v).(encoding.BinaryUnmarshaler); ok {
 		return d.UnmarshalBinary(b)

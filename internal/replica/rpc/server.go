@@ -29,8 +29,8 @@ type handler struct {
 	serve func(ctx context.Context, from topology.NodeID, body []byte, to transport.Responder)
 }
 
-// HandleManual registers the handler of all calls with Spec.Manual, which must have numbers. It must be called before
-// the first request arrives.
+// HandleManual registers the handler of all calls with Spec.Manual. These calls must have numbers. HandleManual must be
+// called before the first request arrives.
 func (s *Server) HandleManual(h transport.CommandHandler, calls ...Spec) {
 	s.manual = h
 	for i := range calls {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshotset keeps a node's part of the snapshots of the whole cluster. A snapshot set contains the states of
+// Package snapshotset manages a node's part of consistent snapshots of a cluster. A snapshot set contains the states of
 // all partitions whose leader was on the node. A backup reads the set.
 //
 //	Begin ──► writers wait, states are kept ──► Seal ──► writers resume ──► Page, Page, ... ──► Drop
@@ -9,8 +9,8 @@
 //
 //   - (MO1) If Begin returns on every node before Seal is called on any node, and all calls succeed, all states are
 //     from one instant.
-//   - (MO2) Writers wait no longer than PauseMax. Snapshot sets without readers are dropped after IdleMax, so the
-//     client that created a set may crash.
+//   - (MO2) Writers wait no longer than PauseMax. Snapshot sets without readers are dropped after IdleMax, even if the
+//     client that created them has crashed.
 //
 // Start reading at Manager.
 package snapshotset
@@ -31,25 +31,24 @@ import (
 const (
 	// PauseMax is the maximum time for which writers are paused.
 	PauseMax = 1500 * time.Millisecond
-	// IdleMax is the time for which an unused snapshot set is kept. A backup that was stopped can resume within this
-	// time.
+	// IdleMax is the time for which an unused snapshot set is kept. A restarted backup can resume within this time.
 	IdleMax = 10 * time.Minute
 	// SetsMax is the maximum number of snapshot sets of a node. A new set replaces the least recently used set.
 	SetsMax = 4
-	// droppedIDsMax is the number of IDs of dropped snapshot sets that are remembered.
+	// droppedIDsMax is the maximum number of stored IDs of dropped snapshot sets.
 	droppedIDsMax = 16
 )
 
-// ErrGone means that a snapshot set does not exist on this node, or has been dropped.
+// ErrGone means that a snapshot set does not exist on this node or has been dropped.
 var ErrGone = errors.New("the snapshot set has been dropped: restart the backup; files that it has stored are not " +
 	"sent again")
 
-// Manager keeps the snapshot sets of a node. The zero value is ready for use.
+// Manager holds the snapshot sets of a node. The zero value is ready for use.
 type Manager struct {
 	mu   sync.Mutex
 	sets map[string]*snapshotSet
-	// dropped holds the IDs of the most recently dropped sets in a ring. A set can be dropped before Begin is called
-	// for it on this node.
+	// dropped is a ring buffer of the IDs of the most recently dropped sets. A set can be dropped before Begin is
+	// called for this set.
 	dropped [droppedIDsMax]string
 	drops   int
 	closed  bool
@@ -59,7 +58,7 @@ type Manager struct {
 // snapshotSet is one snapshot set.
 type snapshotSet struct {
 	partitions map[topology.PartitionID]*partition.Snapshot
-	// reading is the number of current readers. used is the time at which the last reader started. dropped means that
+	// reading is the number of current readers. used is the time at which the last reader started. If dropped is set,
 	// the set must be closed when the last reader has finished.
 	reading int
 	used    time.Time
@@ -71,8 +70,8 @@ type snapshotSet struct {
 	cancel context.CancelFunc
 }
 
-// Begin takes snapshots of all leader replicas on this node, except the meta partition, and returns their partitions.
-// Writers of these partitions wait until Seal, Drop, or PauseMax.
+// Begin takes snapshots of all replicas that lead on this node, except the meta partition, and returns their
+// partitions. Writers of these partitions wait until Seal or Drop is called or PauseMax has passed.
 func (k *Manager) Begin(ctx context.Context, id string, replicas []*partition.Replica) ([]archive.Partition, error) {
 	m := &snapshotSet{partitions: map[topology.PartitionID]*partition.Snapshot{}, used: time.Now()}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -169,7 +168,7 @@ func (k *Manager) expire(id string) {
 	k.dropLocked(id)
 }
 
-// Seal allows writers to continue. If it returns an error, the states may be from different times.
+// Seal allows writers to continue. If Seal returns an error, the states may be from different times.
 func (k *Manager) Seal(ctx context.Context, id string) error {
 	m, err := k.acquire(id)
 	if err != nil {
@@ -216,7 +215,7 @@ func (k *Manager) Page(ctx context.Context, a *archive.FileRequest) ([]byte, err
 // errFull ends a read at the end of a file.
 var errFull = errors.New("the file is full")
 
-// idLen is the length of a table ID, the prefix of all keys of a table.
+// idLen is the length of a table ID, which is the prefix of all keys of the table.
 const idLen = 4
 
 func read(ctx context.Context, part *partition.Snapshot, a *archive.FileRequest) (*archive.FileResponse, error) {
@@ -278,7 +277,7 @@ func (k *Manager) release(m *snapshotSet) {
 	}
 }
 
-// Drop drops a snapshot set. If Begin has not yet been called for a set on this node, the set is dropped in advance.
+// Drop drops a snapshot set. If Begin has not yet been called for the set, Drop drops the set in advance.
 func (k *Manager) Drop(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

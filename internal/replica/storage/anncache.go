@@ -12,48 +12,47 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// annCache keeps vector lists in packed form. Examining a packed entry takes a thirtieth of the time needed to step
-// over a key.
+// annCache keeps vector lists in packed form. Reading a packed entry takes about 3 % of the time of an iterator step.
 //
 // Invariant: A packed list contains all entries of its list that were committed when the clock had the value of the
-// packed list's stamp. A writer of an entry advances the clock after the commit. It sets the list's stamp to the new
-// value before the write is acknowledged. A packed list is therefore complete with respect to acknowledged entries if
-// its stamp is at least the stamp of the list. An entry that has been removed since then leads to a row that does not
-// have the vector.
+// packed list's stamp. The writer of an entry advances the clock after the commit, and sets the list's stamp to the new
+// value before it acknowledges the write. A packed list contains all acknowledged entries if its stamp is at least the
+// list's stamp. A packed list may also contain removed entries. Their rows do not have the vector.
 type annCache struct {
 	clock atomic.Uint64
-	// arrived is a stamp that applies to all lists. Each element of stamps is shared by several lists.
+	// arrived is a stamp that applies to all lists. Several lists share each element of stamps.
 	arrived atomic.Uint64
 	stamps  [annStamps]atomic.Uint64
 
 	mu sync.Mutex
-	// bytes is the memory used by packed lists, and most is the maximum value of bytes. order contains the packed
-	// lists, most recently used first.
+	// bytes is the size of the packed lists. most is the maximum of bytes. order contains the packed lists, most
+	// recently used first.
 	bytes, most int64
 	packs       map[packKey]*list.Element
 	order       *list.List
 }
 
-// annStamps is the number of stamps. Lists that share a stamp must be packed again together.
+// annStamps is the number of stamps. If lists share a stamp, a new entry in one list invalidates the packed forms of
+// all these lists.
 const annStamps = 1 << 14
 
-// packKey identifies a list. It consists of the index and the common prefix of the values of the list's entries.
+// packKey identifies a list. It consists of the index and the value prefix of the list's entries.
 type packKey struct {
 	index uint32
 	head  [packHead]byte
 }
 
-// packHead is the length of the generation and the list in the value of an entry.
+// packHead is the length of the value prefix that identifies a list.
 const packHead = 3
 
 // pack is a packed list. It is immutable.
 type pack struct {
 	key   packKey
 	stamp uint64
-	// large is set if the list has too many entries to be packed. Additional entries do not change this state.
+	// large is set if the list has too many entries to be packed.
 	large bool
-	// codes contains the codes of the entries, in order. places contains the positions of their rows, and ends contains
-	// the end of each position.
+	// codes contains the codes of the entries in order. places contains the row positions, and ends contains the end of
+	// each position.
 	codes  vector.Codes
 	places []byte
 	ends   []uint32
@@ -62,7 +61,7 @@ type pack struct {
 // packMax is the maximum number of entries of a packed list.
 const packMax = 8192
 
-// clone returns a copy without unused memory. If the list is too large, the copy has no contents.
+// clone returns a copy without unused memory. If the list is too large, the copy is empty.
 func (p *pack) clone() *pack {
 	if p.large {
 		return &pack{key: p.key, stamp: p.stamp, large: true}
@@ -73,11 +72,10 @@ func (p *pack) clone() *pack {
 	return out
 }
 
-// ringBits is the number of leading bits of the ring position by which the entries of a list are ordered.
+// ringBits is the number of leading bits of a ring position that determine the order of the entries in a list.
 const ringBits = 14
 
-// ringRange returns two indexes. The first is the index of the first entry whose row may be at or after one ring
-// position. The second is the index of the first entry whose row is after another ring position.
+// ringRange returns the range of indexes that includes all entries with rows between two ring positions, inclusive.
 func (p *pack) ringRange(begin, last uint64) (first, limit int) {
 	const shift = 64 - ringBits
 	if limit = len(p.ends); begin>>shift > 0 {
@@ -89,7 +87,6 @@ func (p *pack) ringRange(begin, last uint64) (first, limit int) {
 	return first, max(first, limit)
 }
 
-// place returns the position of the row of an entry.
 func (p *pack) place(i int) []byte {
 	from := uint32(0)
 	if i > 0 {
@@ -98,7 +95,6 @@ func (p *pack) place(i int) []byte {
 	return p.places[from:p.ends[i]]
 }
 
-// size returns the memory used by a packed list, in bytes.
 func (p *pack) size() int64 {
 	return p.codes.Size() + int64(cap(p.places)+4*cap(p.ends)) + 256
 }
@@ -117,13 +113,14 @@ func (k *packKey) slot() int {
 	return int(h>>16^h) % annStamps
 }
 
-// now returns the stamp for data that is read from the store after the call.
+// now returns the stamp for data that the caller reads from the store after the call.
 func (c *annCache) now() uint64 { return c.clock.Load() }
 
-// added must be called for a committed entry before the write is acknowledged.
+// added updates the stamp of a slot. The writer of an entry must call it after the commit and before it acknowledges
+// the write.
 func (c *annCache) added(slot int) { raise(&c.stamps[slot], c.clock.Add(1)) }
 
-// arrive must be called when many entries may have arrived.
+// arrive updates the stamp of all lists. It must be called when many entries may have been added.
 func (c *annCache) arrive() { raise(&c.arrived, c.clock.Add(1)) }
 
 func raise(to *atomic.Uint64, stamp uint64) {
@@ -151,7 +148,7 @@ func (c *annCache) get(k packKey) *pack {
 	return p
 }
 
-// put caches a packed list and drops the least recently used lists to free memory.
+// put caches a packed list and drops the least recently used lists that exceed the memory limit.
 func (c *annCache) put(p *pack) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,14 +168,13 @@ func (c *annCache) put(p *pack) {
 	c.packs[p.key] = c.order.PushFront(p)
 }
 
-// size returns the memory used by packed lists, in bytes.
+// size returns the size of the packed lists in bytes.
 func (c *annCache) size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
 }
 
-// drop removes a packed list.
 func (c *annCache) drop(e *list.Element) {
 	p := c.order.Remove(e).(*pack)
 	delete(c.packs, p.key)

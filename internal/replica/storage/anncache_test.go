@@ -28,7 +28,7 @@ const nearIndex = testIndex | keys.OrderedIndex
 // nearTable is the test table with a vector index on column 1 that has one list.
 func nearTable() Table { return nearTableOf(1) }
 
-// nearTableOf is like nearTable, with lists of several generations, newest first.
+// nearTableOf returns the test table with lists of several generations, newest first.
 func nearTableOf(generations ...uint32) Table {
 	var all []*vector.Lists
 	for _, g := range generations {

@@ -19,16 +19,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// These constants determine the number of candidates that are held at a time. The initial number is candidatesFirst
-// plus the number of requested rows. It is multiplied by candidatesGrowth, up to candidatesMax, whenever the candidates
-// did not suffice.
+// A search initially keeps candidatesFirst candidates plus the number of requested rows. If the candidates do not
+// suffice, the search multiplies this number by candidatesGrowth, up to candidatesMax.
 const (
 	candidatesFirst  = 54
 	candidatesGrowth = 8
 	candidatesMax    = 1 << 16
 )
 
-// nearestMax is the maximum number of rows that is assumed to be requested.
+// nearestMax limits the number of requested rows for which a search plans.
 const nearestMax = 1000
 
 // annRead reads the rows whose vectors are near to a given vector.
@@ -37,23 +36,22 @@ type annRead struct {
 	it     *pebble.Iterator
 	index  uint32
 	search *vector.Search
-	// begin and last are the first and the last position of the ring range that is read.
+	// begin and last are the first and last positions of the ring range.
 	begin, last uint64
 	*candidates
-	// most is the maximum number of candidates. Only candidates that come after behind are wanted. behindPlace is the
-	// position of behind. more reports whether candidates were dropped. All dropped candidates come after the held
-	// candidates, or have a bound below least.
+	// most is the maximum number of candidates. The search collects only candidates that are ordered after behind,
+	// whose position is behindPlace. more reports whether candidates were dropped. Every dropped candidate is ordered
+	// after all kept candidates or has a bound below least.
 	most        int
 	behind      *candidate
 	behindPlace []byte
 	more        bool
 	least       float32
-	// best holds the highest bounds of all entries in descending order. It holds as many bounds as rows are requested.
+	// best holds the highest bounds of all entries in descending order, with one bound for each requested row.
 	best   []float32
 	wanted int
-	// stamp is the stamp of the entries that are read.
-	stamp uint64
-	// code is the hash of the code of the current entry.
+	stamp  uint64
+	// code is the hash of the current entry's code.
 	code uint64
 	// vector, hits, wire, and fresh are scratch buffers. fresh is the list that is being packed.
 	vector       []float32
@@ -63,8 +61,7 @@ type annRead struct {
 	lower, upper []byte
 }
 
-// candidates is a heap of the rows to which the entries of some lists lead, nearest first. places contains the
-// positions of these rows.
+// candidates is a heap of candidates, nearest first. places contains the positions of their rows.
 type candidates struct {
 	list   []candidate
 	places []byte
@@ -72,10 +69,10 @@ type candidates struct {
 
 var candidatePool = sync.Pool{New: func() any { return new(candidates) }}
 
-// candidatesKept is the number of candidates for which memory is kept.
+// candidatesKept is the number of candidates for which a pooled read retains memory.
 const candidatesKept = 1 << 15
 
-// candidate is a row to which an entry leads, with an upper bound for the row's similarity.
+// candidate is the row of an index entry, with an upper bound for the row's similarity.
 type candidate struct {
 	bound     float32
 	from, end uint32 // position of the row
@@ -84,10 +81,10 @@ type candidate struct {
 
 var codeSeed = maphash.MakeSeed()
 
-// at returns the position of the row of a candidate.
+// at returns the row position of a candidate.
 func (l *candidates) at(a *candidate) []byte { return l.places[a.from:a.end] }
 
-// compare orders candidates by their bounds, potentially nearest first.
+// compare orders candidates by their bounds in descending order.
 func (l *candidates) compare(a, b *candidate) int { return compareCandidates(a, b, l.at(a), l.at(b)) }
 
 func compareCandidates(a, b *candidate, atA, atB []byte) int {
@@ -100,7 +97,7 @@ func compareCandidates(a, b *candidate, atA, atB []byte) int {
 	return cmp.Or(bytes.Compare(atA, atB), cmp.Compare(a.code, b.code))
 }
 
-// readANN reads the rows that are near to a vector.
+// readANN reads the rows nearest to a vector.
 func (rd indexRead) readANN() error {
 	w := &entryWalk{rd: rd}
 	defer w.close()
@@ -116,7 +113,7 @@ func (rd indexRead) readANN() error {
 		return &refusal{ErrNoIndex}
 	}
 	n.search = lists.NewSearch(vector.ReadVector(nil, rd.r.Index.Vector))
-	n.stamp = rd.s.ann.now() // read the stamp before opening the data that it describes
+	n.stamp = rd.s.ann.now() // the stamp must be read before the iterator is created
 	bounds := keys.AppendTable(nil, n.index|keys.IndexSpace)
 	var err error
 	if n.it, err = w.iterator(bounds, keys.After(bytes.Clone(bounds))); err != nil {
@@ -160,8 +157,8 @@ func (rd indexRead) lists() (column uint32, lists *vector.Lists) {
 	return 0, nil
 }
 
-// round visits the rows that the entries of some lists refer to. It visits only the rows of the first of these lists if
-// the other lists are too far away.
+// round visits the rows of the entries in some lists. If all lists except the first are too far away, round visits only
+// the rows of the first list.
 func (n *annRead) round(next []int) (command.Step, error) {
 	n.behind, n.most = nil, candidatesFirst+n.wanted
 	for again := false; ; again = true {
@@ -204,7 +201,7 @@ func (n *annRead) round(next []int) (command.Step, error) {
 	}
 }
 
-// reached returns the lowest bound among the requested number of best entries, or 0 if fewer entries have been found.
+// reached returns the lowest bound in best, or 0 if the search has found fewer entries than requested rows.
 func (n *annRead) reached() float32 {
 	if len(n.best) < n.wanted {
 		return 0
@@ -212,14 +209,14 @@ func (n *annRead) reached() float32 {
 	return n.best[n.wanted-1]
 }
 
-// reportProgress reports the number of examined entries. The caller is charged for them.
+// reportProgress reports the number of examined entries, which determines the charge of the read.
 func (n *annRead) reportProgress() (command.Step, error) {
 	looked := n.rd.visited - n.rd.silent
 	n.rd.silent = n.rd.visited
 	return refused(command.Passed(n.rd.v, token.AtPosition(n.begin), []byte{}, looked))
 }
 
-// collect adds the candidates of a list. The bytes of the values of these entries need no escaping.
+// collect adds the candidates of a list.
 func (n *annRead) collect(list int) error {
 	s := n.search.EntryRange(list, n.begin, n.last)
 	p, err := n.packed(packKey{n.index, [packHead]byte(s.From)})
@@ -238,7 +235,7 @@ func (n *annRead) collect(list int) error {
 	})
 }
 
-// walk passes on the entries between two values until fn returns false.
+// walk calls fn for each entry between two values until fn returns false.
 func (n *annRead) walk(from, limit []byte, fn func(value, place []byte) (bool, error)) error {
 	n.lower = keys.AppendIndexFrom(n.lower[:0], n.index, from)
 	n.upper = keys.AppendIndexFrom(n.upper[:0], n.index, limit)
@@ -258,8 +255,8 @@ func (n *annRead) walk(from, limit []byte, fn func(value, place []byte) (bool, e
 	return n.it.Error()
 }
 
-// packSpan is the minimum width of the range of a read that packs lists. Packing reads a whole list, and a read of one
-// logical partition needs only a small part of it.
+// packSpan is the minimum width of the ring range for which a read packs lists. Packing reads a whole list, but a
+// narrow range needs only a small part of the list.
 const packSpan = 1 << 56
 
 // packed returns a list in packed form, or nil if packing it is not worthwhile.
@@ -271,7 +268,7 @@ func (n *annRead) packed(k packKey) (*pack, error) {
 	p := &n.fresh
 	p.key, p.stamp, p.large, p.places, p.ends = k, n.stamp, false, p.places[:0], p.ends[:0]
 	p.codes.Reset()
-	limit := append(k.head[:packHead:packHead], 0xff, 0xff, 0xff) // no code starts with the last of these bytes
+	limit := append(k.head[:packHead:packHead], 0xff, 0xff, 0xff) // no code starts with 0xff
 	err := n.walk(k.head[:], limit, func(value, place []byte) (bool, error) {
 		if p.codes.Len() == packMax {
 			p.large = true
@@ -307,13 +304,12 @@ func (n *annRead) unpack(p *pack) {
 	}
 }
 
-// inRange reports whether a position is in the range that is read.
 func (n *annRead) inRange(place []byte) bool {
 	ring := keys.RingOf(place)
 	return ring >= n.begin && ring <= n.last
 }
 
-// addCandidate adds the row at a position, to which an entry with a bound and a code leads.
+// addCandidate adds the row at a position to the candidates. bound and code belong to the row's entry.
 func (n *annRead) addCandidate(bound float32, code, place []byte) {
 	if bound < n.least {
 		n.more = true
@@ -351,7 +347,7 @@ func (n *annRead) prune() {
 	}
 }
 
-// pop removes the potentially nearest candidate.
+// pop removes and returns the candidate with the highest bound.
 func (l *candidates) pop() candidate {
 	h := l.list[0]
 	last := len(l.list) - 1
@@ -377,8 +373,8 @@ func (l *candidates) sink(i int) {
 	}
 }
 
-// visitCandidate visits the row of a candidate if the row has the vector of the candidate's entry. The visitor receives
-// the partition of every row before the row.
+// visitCandidate visits the row of a candidate if the row has the vector of the candidate's entry. Before each row, the
+// visitor receives the row's partition.
 func (n *annRead) visitCandidate(h *candidate) (command.Step, error) {
 	rd := n.rd
 	n.part, n.code = 0, h.code

@@ -27,25 +27,25 @@ type Writer struct {
 type Batch struct {
 	s *Writer
 	b *pebble.Batch
-	// grows is true if the batch takes space and may therefore be rejected on a full disk.
+	// grows is true if the batch takes disk space. A full disk rejects such a batch.
 	grows bool
 	// weakens is true if the batch removes deletions from headers.
 	weakens bool
 	// sweeps is true if a sweep has removed data.
 	sweeps bool
-	// metas is true if the meta of a partition is stored or removed. progress is the size of the operands for the
-	// progress record, in bytes.
+	// metas is true if the batch stores or removes a partition's meta. progress is the size of the progress operands in
+	// bytes.
 	metas    bool
 	progress int
 	// mutates is true if the batch contains a mutation of a table.
 	mutates bool
-	// annSlots holds the annCache slots of the index entries.
+	// annSlots holds the annCache slots of the batch's index entries.
 	annSlots []int
-	// entry is the key of an index entry, rebuilt for each entry.
+	// entry is a scratch buffer for the key of an index entry.
 	entry []byte
-	// touched holds the live rows and deletions for the tombstone cache.
+	// touched holds the batch's live rows and deletions for the tombstone cache.
 	touched []touch
-	// hot holds the keys whose operands must be merged after the commit.
+	// hot holds the keys whose operands the batch must merge after the commit.
 	hot   []hot
 	arena []byte
 	// stamp is the timestamp of the last mutation, in microseconds.
@@ -62,7 +62,7 @@ func (s *Writer) NewBatch() *Batch {
 	return b
 }
 
-// Close discards the batch, or releases it after Commit.
+// Close discards an uncommitted batch and releases the memory of a committed batch.
 func (b *Batch) Close() {
 	if b.b == nil {
 		return
@@ -88,7 +88,8 @@ func (s *Writer) Apply(ms ...command.Mutation) error {
 	return b.Commit()
 }
 
-// Mutate adds a mutation. The mutation's operands must have timestamps. After an error, the batch must be discarded.
+// Mutate adds a mutation. The mutation's operands must have timestamps. If Mutate returns an error, the caller must
+// discard the batch.
 func (b *Batch) Mutate(m *command.Mutation) error {
 	b.stamp, b.mutates = m.Timestamp, true
 	if len(m.Key) > keys.MaxLen {
@@ -123,7 +124,7 @@ func (b *Batch) Mutate(m *command.Mutation) error {
 	return nil
 }
 
-// header adds a header operand. Its deletions and static cells have separate keys.
+// header adds a header operand. The deletions and the static cells of the operand have separate keys.
 func (b *Batch) header(m *command.Mutation, op *command.Op) error {
 	deletions, static := row.Split(op.Operand)
 	if deletions != nil {
@@ -143,7 +144,7 @@ func (b *Batch) header(m *command.Mutation, op *command.Op) error {
 	return b.merge(m, keys.Static, nil, static)
 }
 
-// merge adds an operand and encodes its key directly into the batch. It rejects operands that could not be merged.
+// merge adds an operand and encodes the operand's key directly into the batch. It rejects malformed operands.
 func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte) error {
 	live, due, err := row.Check(operand)
 	if err != nil {
@@ -178,15 +179,15 @@ func (b *Batch) merge(m *command.Mutation, kind byte, clustering, operand []byte
 			class, due = keys.SweepItems, min(due, in.Lifetimes.Deadline(operand))
 		}
 	}
-	b.note(class, due, d.Key) // this call must be last, because it invalidates d
+	b.note(class, due, d.Key) // note invalidates d, so this call must be last
 	return nil
 }
 
-// prefixLen returns the length of the prefix of all keys of the mutation's partition.
+// prefixLen returns the length of the key prefix of the mutation's partition.
 func prefixLen(m *command.Mutation) int { return 4 + 8 + 2 + min(len(m.Key), keys.MaxLen) }
 
 func (b *Batch) index(m *command.Mutation, op *command.Op) {
-	// The length of the key is not known in advance, because some bytes of a value are encoded as two bytes.
+	// The length of the key is unknown in advance because the encoding escapes some bytes of the value.
 	b.entry = keys.AppendIndex(b.entry[:0], op.Index, op.Value, m.Token, m.Key, op.Clustering)
 	n := len(b.entry)
 	if op.Index&keys.HintSpace != 0 {
@@ -227,7 +228,6 @@ func (s *Writer) Set(id uint32, sub, value []byte) error {
 	return s.Sync()
 }
 
-// PutMeta stores the meta of a physical partition.
 func (b *Batch) PutMeta(m *keys.Meta) {
 	b.metas = true
 	b.arena = m.Append(b.arena[:0])
@@ -235,8 +235,8 @@ func (b *Batch) PutMeta(m *keys.Meta) {
 	_ = b.b.Set(key, b.arena, nil)
 }
 
-// PutDedupe stores a dedupe record in its partition. Sweeps compute the age of the record from the leader's timestamp
-// of the last mutation in the batch.
+// PutDedupe stores a dedupe record in its partition. Sweeps compute the record's age from the timestamp of the last
+// mutation in the batch.
 func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.DedupeID, value []byte) {
 	b.arena = keys.AppendDedupe(b.arena[:0], table, tok, pk, id)
 	n := len(b.arena)
@@ -248,7 +248,8 @@ func (b *Batch) PutDedupe(table uint32, tok token.Token, pk []byte, id command.D
 // Empty reports whether the batch is empty.
 func (b *Batch) Empty() bool { return b.b.Empty() }
 
-// Commit applies the batch without waiting for the disk. The caller must close the batch in any case.
+// Commit applies the batch without waiting for the disk. The caller must close the batch even if Commit returns an
+// error.
 func (b *Batch) Commit() error {
 	b.s.spend(b.b.Len())
 	if err := b.s.accepts(b.grows, b.mutates); err != nil {
@@ -257,9 +258,8 @@ func (b *Batch) Commit() error {
 	return b.commit()
 }
 
-// CommitLogged is like Commit, for changes that were decided by the log of a replica set. All of its replicas must
-// apply the same changes, so they are not rejected for lack of disk space. The leader calls Admit before it proposes
-// such changes.
+// CommitLogged commits changes from the log of a replica set. All replicas must apply the same changes, so CommitLogged
+// does not reject changes for lack of disk space. The leader calls Admit before it proposes such changes.
 func (b *Batch) CommitLogged() error {
 	b.s.spend(b.b.Len())
 	if err := b.s.writable(false); err != nil {
@@ -268,8 +268,9 @@ func (b *Batch) CommitLogged() error {
 	return b.commit()
 }
 
-// Admit returns the error with which Mutate or Commit would reject a mutation, with or without timestamps. If crowded
-// is true, it rejects mutations that take space with ErrDisksFull, regardless of the local free space.
+// Admit returns the error with which Mutate or Commit would reject a mutation. The mutation need not have timestamps.
+// If crowded is true, Admit returns ErrDisksFull for every mutation that takes space, regardless of the local free
+// space.
 func (s *Writer) Admit(m *command.Mutation, crowded bool) error {
 	grows := false
 	if len(m.Key) > keys.MaxLen {
@@ -317,7 +318,7 @@ func (b *Batch) commit() error {
 		b.s.noteSwept()
 	}
 	if b.weakens {
-		s.weakened.Add(1) // this must happen before a sweep can use an older header
+		s.weakened.Add(1) // sweeps must not use an older header after the commit
 	}
 	s.commitMu.RUnlock()
 	if err != nil {

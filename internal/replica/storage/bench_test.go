@@ -29,7 +29,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// measure runs the loop and reports the CPU time per unit of work in addition to the elapsed time.
+// measure runs the loop and reports the elapsed time and the CPU time per unit of work.
 func measure(b *testing.B, units int, work func(i int)) {
 	b.ReportAllocs()
 	begun, i := cpu(), 0

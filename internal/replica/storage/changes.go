@@ -15,20 +15,21 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// The change log (RFC 0024) is stored after the rows of each logical partition. An entry has no value, or is a kept
-// change. An entry is written once and removed as a whole, so entries are never merged.
+// The change log (RFC 0024) is stored after the rows of each logical partition. An entry either refers to the current
+// row or contains a kept change. Entries are never merged, because each entry is written once and then removed.
 //
-// Every block of every table on disk records the range of timestamps of its entries. A search for changes since a
+// Every block of every table on disk records the range of timestamps of its entries. A search for changes after a
 // timestamp therefore skips nearly all older entries.
 
-// changesProperty is the name of the block property. Tables of older builds do not have it and are read completely.
+// changesProperty is the name of the block property. Tables that older builds wrote do not have this property and are
+// read completely.
 const changesProperty = "ilion.changes"
 
 // changeStamps maps a change log key to its timestamp. Other keys have no timestamp.
 type changeStamps struct{}
 
-// MapPointKey implements sstable.IntervalMapper. A removed entry is included, because its removal must be read together
-// with it.
+// MapPointKey implements sstable.IntervalMapper. It includes the tombstones of removed entries, because a read must see
+// an entry together with its tombstone.
 func (changeStamps) MapPointKey(key sstable.InternalKey, _ []byte) (i sstable.BlockInterval, err error) {
 	n := keys.PartitionLen(key.UserKey)
 	if n == 0 || n >= len(key.UserKey) || key.UserKey[n] != keys.Latest && key.UserKey[n] != keys.Change {
@@ -88,8 +89,8 @@ func (b *Batch) change(m *command.Mutation, op *command.Op) {
 	b.arena = key
 }
 
-// entryValue returns the value of the entry for the latest change of a row. It is empty if the row itself shows whether
-// the entry is valid. It is one byte if a pointer shows whether the entry is valid.
+// entryValue returns the value of the entry for a row's latest change. The value is one byte if the entry has a
+// pointer, and empty otherwise.
 func entryValue(op *command.Op) []byte {
 	if op.Index&command.ChangePointed != 0 {
 		return pointed
@@ -97,16 +98,15 @@ func entryValue(op *command.Op) []byte {
 	return nil
 }
 
-// pointed is the value of entries with pointers. It must not be modified.
 var pointed = []byte{1}
 
-// changeRead is a read of a change log. rows reads the rows of entries that do not contain a row.
+// changeRead is a read of a change log. The field rows reads the rows of entries that do not contain their rows.
 type changeRead struct {
 	*reader
 	rows *sweep
 }
 
-// read reads the change log of a logical partition or of a token range.
+// read reads the change log of a logical partition or a token range.
 func (rd *changeRead) read() error {
 	c := rd.r.Changes
 	kind := keys.Latest
@@ -166,8 +166,7 @@ func (rd *changeRead) read() error {
 	return rd.it.Error()
 }
 
-// bounds sets lower and upper to the bounds of the read in the change log. It returns false if the interval between
-// them is empty.
+// bounds sets lower and upper to the bounds of the read in the change log. It returns false if this interval is empty.
 func (rd *changeRead) bounds(kind byte) bool {
 	r := rd.r
 	if r.Key != nil {
@@ -200,7 +199,7 @@ func (rd *changeRead) enter(p *keys.Parts, key []byte) {
 	rd.tok, rd.pk, rd.announced = p.Token, rd.prefix[p.PrefixLen-len(p.Key):], false
 }
 
-// step moves to the first key at or after rd.seek, which is after the current key.
+// step moves to the first key at or after rd.seek. rd.seek must be after the current key.
 func (rd *changeRead) step() bool {
 	for range nextTries {
 		if !rd.it.Next() {
@@ -213,7 +212,8 @@ func (rd *changeRead) step() bool {
 	return rd.it.SeekGE(rd.seek)
 }
 
-// changed passes on the change at the iterator. This is the kept change or, if no later change exists, the current row.
+// changed passes the change at the iterator to the visitor. The change is a kept change or, if the row has not changed
+// again, the current row.
 func (rd *changeRead) changed(p *keys.Parts, stamp int64) (command.Step, error) {
 	w := rd.rows
 	value, err := rd.it.ValueAndErr()
@@ -250,7 +250,7 @@ func (rd *changeRead) changed(p *keys.Parts, stamp int64) (command.Step, error) 
 	return rd.deliver(p.Rest)
 }
 
-// static reads the static row of a partition whose changes are passed on.
+// static reads the static row of a partition whose changes the visitor receives.
 func (rd *changeRead) static() error {
 	w := rd.rows
 	rd.header.Clear()
@@ -270,7 +270,7 @@ func (rd *changeRead) static() error {
 	return err
 }
 
-// value is like get, but uses the sweep's iterator if the sweep has one.
+// value returns the value of a key. It uses the sweep's iterator if the sweep has one.
 func (w *sweep) value(key []byte) ([]byte, error) {
 	if w.reads == nil {
 		return w.get(key)
@@ -282,9 +282,9 @@ func (w *sweep) value(key []byte) ([]byte, error) {
 }
 
 // latest reads the row of a change log entry into w.row, as of the horizon of the sweep. It reports whether the row
-// exists and has not been changed since the entry was written. An entry with a pointer is removed when its row changes.
-// Its row therefore has not changed. In a table with clustering columns, an entry without a clustering key refers to
-// the static row.
+// exists and has not been changed since the entry was written. The row of an entry with a pointer has not changed,
+// because a change of the row removes the entry. If the table has clustering columns, an entry without a clustering key
+// refers to the static row.
 func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, error) {
 	_, clustering, ok := keys.ParseChange(rest)
 	if !ok {
@@ -317,7 +317,7 @@ func (w *sweep) latest(prefix, rest []byte, stamp int64, pointed bool) (bool, er
 }
 
 // sweepLatest removes a change log entry, and its pointer, if its row no longer exists or has been changed since the
-// entry was written. Until the sweep, the entry is a hint, and readers check the row.
+// entry was written.
 func (w *sweep) sweepLatest(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	value, err := w.get(key)
 	if err != nil || value == nil {
@@ -359,7 +359,6 @@ func (w *sweep) sweepKept(b *pebble.Batch, key, value []byte) error {
 	return b.DeleteSized(key, uint32(len(value)), nil)
 }
 
-// change records a change log entry that can be swept.
 func (f *garbageFinder) change(key []byte, p *keys.Parts, value []byte) error {
 	gone := false
 	if p.Kind == keys.Change {

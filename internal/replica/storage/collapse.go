@@ -11,27 +11,27 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A key that is written repeatedly accumulates operands in the memtable until a flush merges them. Until then, every
-// read merges them again. With a million operands, a merge takes a second. When the number of operands exceeds a limit,
-// the writer therefore replaces all of them with their merged value. Like a flush, the replacement is invisible to
-// readers.
+// A key that is written repeatedly accumulates operands in the memtable until the next flush. Every read must merge all
+// of these operands, which takes a second for a million operands. When the number of operands of a key exceeds a limit,
+// the writer therefore replaces the operands with their merged value. The replacement is invisible to readers.
 //
-// The replaced operands stay in the memtable. Iterators step over them at about 60 ns each. Forward readers seek past
-// the versions of such a key (hotKeys.leaves). If a key has very many versions, a flush drops them.
+// The replaced operands remain in the memtable, where an iterator needs about 60 ns to step over each operand. Forward
+// readers therefore seek past the old versions of a frequently written key (see hotKeys.leaves). If a key has very many
+// old versions, the store flushes the memtable to drop these versions.
 
 const (
 	// collapseAfter is the number of operands after which a key is merged.
 	collapseAfter = 32
-	// collapseGrowth limits the cost. The merged value is written only if its size is at most this multiple of the size
-	// of the operands since the last merge, including keys. Otherwise, twice as many operands may accumulate.
+	// collapseGrowth limits the cost of merging. The writer writes the merged value only if it is at most
+	// collapseGrowth times as large as the operands since the last merge, including their keys. Otherwise, the writer
+	// doubles the operand limit of the key.
 	collapseGrowth = 4
-	// flushAfter is the number of merges of one key after which a flush is requested.
+	// flushAfter is the number of merges of one key after which the store requests a flush.
 	flushAfter = 1024
 )
 
-// hotKeys finds frequently written keys with little memory. Keys share slots by hash. In each slot, the key with more
-// than half of the operands is selected. A store with many rarely written keys therefore seldom merges a key
-// unnecessarily.
+// hotKeys finds frequently written keys with little memory. The hash of a key determines its slot, and several keys may
+// share a slot. Each slot selects the key that has more than half of the slot's operands.
 type hotKeys struct {
 	seed  maphash.Seed
 	after uint64 // collapseAfter, except in tests
@@ -40,9 +40,9 @@ type hotKeys struct {
 	slots [hotSlots]atomic.Uint64
 }
 
-// A slot contains, from the most significant bit, 24 bits of its key's hash and 11 bits for the number of merges. These
-// are followed by 5 bits for the number of times the limit was doubled, and 24 bits for the number of operands
-// accumulated since the last merge. Updates may be lost if two writers collide.
+// A slot consists of four bit fields. From the most significant bit, the fields are the key's hash (24 bits), the
+// number of merges (11 bits), the number of doublings of the limit (5 bits), and the number of operands since the last
+// merge (24 bits). Concurrent writers may lose updates.
 const (
 	hotSlots     = 1 << 15
 	hotCount     = 1<<24 - 1
@@ -59,7 +59,7 @@ func (h *hotKeys) slot(key []byte) (s *atomic.Uint64, tag uint64) {
 	return &h.slots[sum%hotSlots], sum & hotTag
 }
 
-// add counts an operand. It returns the number of operands if the number exceeds the limit, and 0 otherwise.
+// add counts an operand. It returns the number of operands if this number exceeds the limit, and 0 otherwise.
 func (h *hotKeys) add(key []byte) int {
 	slot, tag := h.slot(key)
 	old := slot.Load()
@@ -79,7 +79,7 @@ func (h *hotKeys) add(key []byte) int {
 	return 0
 }
 
-// spared records that count operands were not merged. Twice as many operands, including these, may then accumulate.
+// spared records that the writer did not merge the operands of a key, and doubles the key's limit.
 func (h *hotKeys) spared(key []byte, count int) {
 	slot, tag := h.slot(key)
 	if old := slot.Load(); old&hotTag == tag && old/hotLevel&hotLevels < hotLevelMax {
@@ -103,7 +103,7 @@ func (h *hotKeys) collapsed(key []byte) (flush bool) {
 	return false
 }
 
-// leaves reports whether a key has many old versions that an iterator would step over.
+// leaves reports whether a key has many old versions, which an iterator should seek past.
 func (h *hotKeys) leaves(key []byte) bool {
 	if !h.any.Load() {
 		return false
@@ -113,7 +113,7 @@ func (h *hotKeys) leaves(key []byte) bool {
 	return old&hotTag == tag && old/hotCollapse&hotCollapses > 0
 }
 
-// hot is a key of a batch with too many operands.
+// hot is a key that has too many operands.
 type hot struct {
 	key   []byte
 	count int
@@ -122,7 +122,7 @@ type hot struct {
 
 // collapse replaces the operands of a key with their merged value.
 func (s *Writer) collapse(h *hot) error {
-	size, err := s.mergedSize(h.key) // read from disk before any writer has to wait
+	size, err := s.mergedSize(h.key) // this read loads the data from disk before writers are blocked
 	if err != nil || size < 0 {
 		return err
 	}
@@ -140,9 +140,9 @@ func (s *Writer) collapse(h *hot) error {
 	return nil
 }
 
-// replace writes the merged value of a key in place of the key's operands and returns the size of the value.
+// replace replaces the operands of a key with their merged value and returns the size of this value.
 func (s *Writer) replace(key []byte) (size int, err error) {
-	s.commitMu.Lock() // an operand that is added between reading and writing would be lost
+	s.commitMu.Lock() // an operand added between the read and the write would be lost
 	defer s.commitMu.Unlock()
 	value, closer, err := s.db.Get(key)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Writer) mergedSize(key []byte) (int, error) {
 	return len(value), closer.Close()
 }
 
-// collapseAll merges the hot keys of a committed batch. The batch remains applied in any case.
+// collapseAll merges the operands of the hot keys of a committed batch.
 func (b *Batch) collapseAll() {
 	for i := range b.hot {
 		if err := b.s.collapse(&b.hot[i]); err != nil {

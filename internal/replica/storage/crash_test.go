@@ -26,8 +26,8 @@ import (
 const crashes = 1000
 
 // TestCrash applies numbered batches of two rows and a system key with occasional syncs. It clones the disk at random
-// times, without some part of the unsynced data. Every clone must open and contain a prefix of complete batches,
-// including all batches synced before it was cloned (ST1).
+// times and drops some of the unsynced data. Every clone must open and contain a prefix of complete batches, including
+// all batches synced before it was cloned (ST1).
 func TestCrash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := crashes

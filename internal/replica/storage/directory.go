@@ -31,12 +31,12 @@ func (s *Directory) claim() (err error) {
 	switch {
 	case err == nil, errors.Is(err, os.ErrPermission), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.EROFS),
 		errors.Is(err, syscall.EAGAIN):
-		return err // explain adds the required text to the error
+		return err // explain adds a text for the administrator
 	}
 	return fmt.Errorf("another process uses it: %w", err)
 }
 
-// identify reads the identity, or prepares the identity of a new store.
+// identify reads the identity of an existing store or prepares the identity of a new store.
 func (s *Directory) identify() (exists bool, err error) {
 	id, exists, err := readIdentity(s.fs, s.dir)
 	switch want := s.o.Identity.Cluster; {
@@ -103,8 +103,8 @@ func (s *Directory) writeIdentity(id Identity) error {
 	return nil
 }
 
-// pebbleFormat returns the format version of Pebble's files at a feature level. It is never the newest version that the
-// library supports. Otherwise, after the first start of a new build, the previous build could not open the directory.
+// pebbleFormat returns the format version of Pebble's files at a feature level. The version is older than the newest
+// version of the library, so that the previous build can still open the directory after an upgrade.
 func pebbleFormat(feature.Level) pebble.FormatMajorVersion { return pebble.FormatValueSeparation }
 
 // checkLevel rejects a directory whose level this build does not support.
@@ -119,10 +119,10 @@ func (s *Directory) checkLevel(level feature.Level) error {
 	return nil
 }
 
-// Level returns the feature level of the directory. A build that does not support it cannot open the store.
+// Level returns the feature level of the directory. A build that does not support this level cannot open the store.
 func (s *Directory) Level() feature.Level { return feature.Level(s.level.Load()) }
 
-// Raise durably raises the level of the directory, which never decreases. It must be called before any data in the
+// Raise durably raises the level of the directory. It never lowers the level. It must be called before data in the
 // format of the new level is written.
 func (s *Directory) Raise(level feature.Level) error {
 	s.mu.Lock()

@@ -11,16 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 )
 
-// disk monitors the free disk space. The disk must never become so full that the log cannot be written, because this
+// disk monitors the free disk space. It prevents the disk from becoming so full that Pebble cannot write its log, which
 // would end the process.
 //
 // Writes that take space are rejected while less than Options.MinFreeDisk percent of the disk is free. The space that
-// flushing the memtables may take does not count as free. Deletes also take space until they are compacted. Deletes are
-// accepted until less than a fifth of that limit is free. Schema changes, TRUNCATE, and DROP are always accepted.
-// Compactions, which free the space of deleted data, do not use the last fifth.
+// the store needs to flush the memtables does not count as free. Deletes also take space until compactions remove the
+// deleted data. Deletes are accepted until less than a fifth of that limit is free. Schema changes, TRUNCATE, and DROP
+// are always accepted.
 //
 // Entries in the logs of replica sets are applied regardless of the free space. The node must stop before the disk
-// becomes so full that the store could not be opened again. Observer.DiskOut is called for this purpose.
+// becomes too full to open the store again. The store therefore calls Observer.DiskOut.
 type disk struct {
 	*engine
 	full, critical atomic.Bool
@@ -28,19 +28,19 @@ type disk struct {
 	free atomic.Int64
 	// available is the number of free bytes at the last check, or 0 if unknown.
 	available atomic.Uint64
-	// credit is the number of bytes that may be committed before the next check. A small disk can become full in less
-	// time than the interval between two regular checks.
+	// credit is the number of bytes that may be committed before the next check. A small disk can become full between
+	// two regular checks.
 	credit atomic.Int64
 	// unflushed is the size of the log at the last check, in bytes.
 	unflushed atomic.Uint64
-	mu        sync.Mutex // mu is held during a check
+	mu        sync.Mutex // mu serializes checks
 }
 
 const (
-	// criticalShare is the divisor of the minimum free space that results in the limit for deletes.
+	// criticalShare is the divisor that yields the limit for deletes from the minimum free space.
 	criticalShare = 5
 	// creditMin and creditShare determine how many bytes may be committed before the next check. The credit is a
-	// fraction of the remaining space, because each byte is written to the log, by the flush, and by compactions.
+	// fraction of the remaining space, because the log, the flush, and compactions write each byte several times.
 	creditMin   = 64 << 10
 	creditShare = 8
 )
@@ -57,25 +57,25 @@ func (s *disk) watchDisk() {
 			s.checkDisk()
 		}
 		if batches := s.m.batches.Load(); s.full.Load() && batches != flushed && s.Err() == nil {
-			// Deleted data and the log free their space once the memtable has been flushed.
+			// A flush frees the space of the log and of deleted data.
 			flushed = batches
 			s.flushSoon()
 		}
 	}
 }
 
-// recheckSoon makes the next commit check the free space again, because a flush or a compaction has changed it.
+// recheckSoon makes the next commit check the free space. It is called after a flush or a compaction.
 func (s *disk) recheckSoon() { s.credit.Store(0) }
 
-// spend counts bytes that are about to be committed.
+// spend counts the bytes of a batch before the commit.
 func (s *disk) spend(bytes int) {
 	if s.credit.Add(-int64(bytes)) < 0 {
 		s.checkDisk()
 	}
 }
 
-// checkDisk checks the free space immediately. If a file system does not report its usage, checkDisk assumes that the
-// space suffices.
+// checkDisk checks the free space immediately. If the file system does not report its usage, checkDisk assumes that
+// enough space is free.
 func (s *disk) checkDisk() {
 	if !s.mu.TryLock() {
 		return // another check is in progress
@@ -110,13 +110,13 @@ func (s *disk) checkDisk() {
 		return
 	}
 	if full {
-		s.flushSoon() // the log may be the only reason for the lack of space
+		s.flushSoon() // a flush frees the space of the log
 	}
 	s.o.Observer.DiskFull(full, percent)
 }
 
 // reservedFree returns the number of bytes that compactions leave free. It is the sum of the reserve for deletes and
-// the space that flushing all memtables takes.
+// the space needed to flush all memtables.
 func (s *disk) reservedFree() uint64 {
 	u, err := s.o.DiskUsage(s.dir)
 	if err != nil || s.o.MinFreeDisk < 0 {

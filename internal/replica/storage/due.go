@@ -18,11 +18,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// A batch that writes a deletion, or data that expires, also writes a note. The note contains the second at which the
-// data becomes due for a sweep, and is written without reading. The sweeper therefore reads due notes in order of time
-// instead of scanning all live rows. Notes are local to a node. The leader sweeps through the log, and all other
-// replicas remove their notes once they see the result. Data may lack a note because a snapshot contained it or because
-// a column was dropped. The rounds of RunSweeper find such data.
+// A batch that writes a deletion or expiring data also writes a note, without reading any data. The note contains the
+// second at which the data becomes due for a sweep. The sweeper reads due notes in order of time instead of scanning
+// all live rows. Notes are local to a node. The leader sweeps through the log, and every other replica removes its
+// notes after it has applied the sweep. Data from a snapshot and data of a dropped column have no notes. The rounds of
+// RunSweeper find this data.
 
 const (
 	// dueSeconds and dedupeDueSeconds are rounding intervals, so that several writes of one key result in one note.
@@ -30,21 +30,20 @@ const (
 	dedupeDueSeconds = 64
 	// duePause is the interval between the starts of two due sweeps.
 	duePause = 10 * time.Second
-	// dueSlices is the approximate number of sweeps in progress at the same time. Each sweep has
-	// SweeperOptions.SliceKeys keys.
+	// dueSlices is the approximate number of concurrent sweeps. Each sweep has up to SweeperOptions.SliceKeys keys.
 	dueSlices = 8
-	// hiddenMax is the maximum number of rows hidden by a deletion that are swept at a time.
+	// hiddenMax is the maximum number of hidden rows of one deletion that are swept at a time.
 	hiddenMax = 1000
 )
 
-// note adds a note that a key must be checked after a second.
+// note adds a note that requests a check of a key after a given second.
 func (b *Batch) note(class byte, second int64, key []byte) {
 	if second != row.NoExpiry {
 		noteIn(b.b, class, dueAt(class, second), key)
 	}
 }
 
-// dueAt returns the second of the note that a key must be checked after the given second.
+// dueAt returns the second of a note that requests a check after a given second.
 func dueAt(class byte, second int64) int64 {
 	every := int64(dueSeconds)
 	if class == keys.SweepDedupe {
@@ -64,11 +63,11 @@ func (s *Sweeper) sweepDueAlways(ctx context.Context, o *SweeperOptions) {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		o.report(ctx, s.SweepDue(ctx, o))
-		wait(ctx, o.DuePause-time.Since(begun)) // a long sweep has left more work
+		wait(ctx, o.DuePause-time.Since(begun)) // this wait is shorter after a long sweep
 	}
 }
 
-// SweepDue sweeps the due keys in the spans of o once. The work is limited to tables with notes.
+// SweepDue sweeps the due keys in the spans of o once. It processes only tables with notes.
 func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	opts := o.withDefaults()
 	if err := s.forgetDropped(s.localSpans); err != nil {
@@ -93,7 +92,7 @@ func (s *Sweeper) SweepDue(ctx context.Context, o *SweeperOptions) error {
 	return ctx.Err()
 }
 
-// sweepDueOf sweeps the due keys of a table with notes. If the table no longer exists, it removes the notes.
+// sweepDueOf sweeps the due keys of a table with notes. If the table no longer exists, sweepDueOf removes the notes.
 func (s *Sweeper) sweepDueOf(ctx context.Context, table uint32, led []keys.Span, o *SweeperOptions,
 	parts *[]dueParts) error {
 	var in *Table
@@ -152,24 +151,24 @@ type dueSweep struct {
 	t       *Table
 	class   byte
 	horizon int64
-	// until is the second before which notes are due. expired describes the rows that are removed.
+	// until is the second before which notes are due. expired determines which rows have expired.
 	until     int64
 	expired   row.Expired
 	led, held []keys.Span
-	// parts collects the dedupe records that are swept at the end.
+	// parts collects the dedupe records that SweepDue sweeps at the end.
 	parts *[]dueParts
 }
 
 // dueSlice is the result of examining some notes.
 type dueSlice struct {
-	// rows and deletions are the keys to sweep, by the index of the span. Deletions are swept after the rows that they
-	// hide.
+	// rows and deletions contain the keys to sweep, by the index of the span. Deletions are swept after the rows that
+	// they hide.
 	rows, deletions map[int][][]byte
-	// done holds the notes that need no further check after the sweeps have been applied.
+	// done holds the notes that can be removed after the sweeps have been applied.
 	done [][]byte
 	next []byte
 	seen int
-	// parts holds old dedupe records that may belong to parts of atomic batches.
+	// parts holds old dedupe records that may belong to atomic batches.
 	parts []duePart
 }
 
@@ -200,8 +199,8 @@ func (d *dueSweep) run(ctx context.Context) error {
 	return nil
 }
 
-// propose proposes sweeps of some keys concurrently. If the sweeps were proposed one after the other, each would wait
-// for the log separately, and a busy node would fall behind. It returns when all sweeps have been applied.
+// propose concurrently proposes sweeps of the given keys. It returns when all sweeps have been applied. Sequential
+// proposals would be too slow on a busy node, because each proposal waits for the log.
 func (d *dueSweep) propose(ctx context.Context, list map[int][][]byte) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -229,7 +228,8 @@ func (d *dueSweep) slice(lower, upper []byte) (sl dueSlice, err error) {
 	if err != nil {
 		return sl, err
 	}
-	// The iterator is created first. The notes that it sees therefore belong to a replica of that time or earlier.
+	// The iterator must be created before the spans are read, so that every visible note belongs to a known replica or
+	// a removed replica.
 	d.held, err = d.s.localSpans(d.t.ID)
 	w := d.s.newSweep(&command.Sweep{Table: d.t.ID, Horizon: d.horizon, Dropped: d.t.Dropped})
 	defer w.close()
@@ -267,7 +267,7 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	case keys.Deletions, keys.Range:
 		done, err = d.deletions(w, sl, i, key, &p)
 	default:
-		if i >= 0 { // the sweep reads the row in any case
+		if i >= 0 { // the sweep reads the row
 			d.sweep(sl.rows, i, key)
 			break
 		}
@@ -287,8 +287,8 @@ func (d *dueSweep) look(w *sweep, sl *dueSlice, note []byte) error {
 	return err
 }
 
-// sweep adds a key to the sweeps if this node leads the key's partition, and reports whether it does. Otherwise, the
-// leader has yet to sweep the key.
+// sweep adds a key to the sweeps and returns true if this node leads the key's partition. Otherwise, it returns false,
+// because the leader sweeps the key.
 func (d *dueSweep) sweep(list map[int][][]byte, led int, key []byte) bool {
 	if led >= 0 {
 		list[led] = append(list[led], key)
@@ -302,7 +302,7 @@ func changeSecond(value []byte) (second int64, ok bool) {
 	return second, err == nil
 }
 
-// records sweeps the old dedupe records of a partition, or the kept changes whose retention has ended.
+// records sweeps the old dedupe records or the expired kept changes of a partition.
 func (d *dueSweep) records(sl *dueSlice, led int, prefix, note []byte, secondOf func([]byte) (int64, bool)) (
 	done bool, err error) {
 	it, err := d.s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})

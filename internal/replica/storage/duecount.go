@@ -13,19 +13,19 @@ import (
 
 // PendingGarbage describes the deleted or expired data of a table that is still stored.
 type PendingGarbage struct {
-	// Count is the number of keys with notes. If Partial is true, counting stopped at this number.
+	// Count is the number of keys with notes. If Partial is true, Count is a lower bound.
 	Count   uint64
 	Partial bool
-	// Oldest is the second at which the oldest of this data was deleted or expired, or 0 if there is no such data.
+	// Oldest is the second at which the oldest data was deleted or expired, or 0 if Count is 0.
 	Oldest int64
 }
 
-// PendingGarbage counts the notes (see due.go) of data in some spans of a table that was deleted or expired before a
-// second. It examines at most the given number of notes. Data without a note is not counted. Such data comes from a
-// snapshot that the sweeper has not examined yet.
+// PendingGarbage counts the notes (see due.go) of data that was deleted or expired before now, in some spans of a
+// table. It examines up to most notes. It does not count data without a note, which is data from a snapshot that the
+// sweeper has not examined yet.
 func (s *Statistics) PendingGarbage(table uint32, spans []keys.Span, now int64, most int) (d PendingGarbage,
 	err error) {
-	lower, upper := keys.SweepBounds(table, keys.SweepRows, now+dueSeconds+1) // the times in notes are rounded up
+	lower, upper := keys.SweepBounds(table, keys.SweepRows, now+dueSeconds+1) // notes contain rounded-up times
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return d, s.check(err)

@@ -10,26 +10,26 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// duePart is a due dedupe record that may belong to a part of an atomic batch. It also holds the record's note and the
-// index of the leading span, or -1.
+// duePart is a due dedupe record that may belong to an atomic batch, with the record's note. led is the index of the
+// span that this node leads, or -1.
 type duePart struct {
 	key, note []byte
 	led       int
 }
 
-// dueParts holds the due parts found by one slice. The parts are kept until the end of SweepDue, so that the batch log
-// is queried only once, after all parts have been found.
+// dueParts holds the due parts found by one slice. SweepDue sweeps these parts at its end, so that it queries the batch
+// log only once.
 type dueParts struct {
 	sweep *dueSweep
 	parts []duePart
-	// done holds the notes that need no further check if the parts are swept.
+	// done holds the notes that can be removed after the parts have been swept.
 	done [][]byte
 }
 
 // duePartsMax is the maximum number of dueParts in a SweepDue. Further notes remain for the next call.
 const duePartsMax = 1 << 12
 
-// deferParts moves the parts of a slice, and their notes, to the parts that are swept at the end.
+// deferParts moves the parts of a slice and their notes to d.parts.
 func (d *dueSweep) deferParts(sl *dueSlice) {
 	if len(sl.parts) == 0 {
 		return
@@ -50,8 +50,7 @@ func (d *dueSweep) deferParts(sl *dueSlice) {
 	}
 }
 
-// sweepParts sweeps the dedupe records of parts. It skips the records of batches in the batch log, and keeps their
-// notes.
+// sweepParts sweeps the dedupe records of parts. It keeps the records and notes of batches that are in the batch log.
 func sweepParts(ctx context.Context, o *SweeperOptions, all []dueParts) error {
 	if len(all) == 0 {
 		return nil

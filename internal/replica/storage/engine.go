@@ -29,23 +29,22 @@ type engine struct {
 	ann    annCache
 	// spans caches the spans of the replicas of this node.
 	spans spanCache
-	// progressed is the size in bytes of the progress operands since the record was last replaced. progressSize is the
-	// size of the record at that time.
+	// progressed is the size of the progress operands since the last replacement of the progress record. progressSize
+	// is the size of the record after this replacement. Both sizes are in bytes.
 	progressed, progressSize atomic.Int64
-	// sweptAt is the time, in Unix nanoseconds, at which a sweep first removed data that is still in the memtable. It
-	// is 0 if no such data exists.
+	// sweptAt is the time of the oldest removal by a sweep in the memtable, in Unix nanoseconds. It is 0 if the
+	// memtable contains no such removal.
 	sweptAt atomic.Int64
-	// backgroundFailed is true after a failed flush or compaction until a later flush or compaction succeeds.
+	// backgroundFailed is true from a failed flush or compaction until the next successful flush or compaction.
 	backgroundFailed atomic.Bool
-	// failed is set once, when damage is found. The store then rejects all requests (ST4).
+	// failed is set when the store finds damage. The store then rejects all requests (ST4).
 	failed atomic.Pointer[error]
 	// closing is closed to stop the background goroutines.
 	closing chan struct{}
 	wg      sync.WaitGroup
 }
 
-// explain prefixes an error of the operating system or of Pebble with a text that explains the required action to an
-// administrator.
+// explain prefixes an error of the operating system or Pebble with instructions for the administrator.
 func (s *engine) explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
@@ -62,7 +61,7 @@ func (s *engine) explain(err error) error {
 	return err
 }
 
-// Sync makes all data that was applied before the call durable (ST1). Concurrent calls share one sync of the log.
+// Sync makes all data that was applied before the call durable (ST1). Concurrent calls share a single log sync.
 func (s *engine) Sync() error {
 	if err := s.Err(); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (s *engine) stop(err error) {
 	}
 }
 
-// check examines an error of Pebble or of decoding for damage.
+// check returns err and stops the store if err indicates damage.
 func (s *engine) check(err error) error {
 	if err == nil {
 		return nil

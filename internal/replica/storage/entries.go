@@ -16,25 +16,23 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Index entries are hints that are local to a node. A lookup checks the rows to which the entries lead. Hashes do not
-// include the entries. An entry need not be removed when its row changes, its partition is truncated, or its replica
-// leaves. One scan of an index removes all stale entries, regardless of the number of partitions, without using a log.
-// An entry is never needed again once its row does not have its value. A write that restores the value also writes the
-// entry.
+// Index entries are hints that are local to a node. A lookup checks the row of each entry, and hashes exclude the
+// entries. An entry may therefore become stale when its row changes, its partition is truncated, or its replica leaves.
+// One scan of an index removes all stale entries without using a log. A stale entry never becomes valid on its own,
+// because a write that restores the value also writes the entry.
 
 const (
-	// entryChunk is the number of entries that are checked again and removed while writers wait.
+	// entryChunk is the maximum number of entries that are rechecked and removed while writers are blocked.
 	entryChunk = 64
-	// entryGrace is the minimum age, in seconds, of expired data before entries that lead to it are removed. This is
-	// necessary because the clocks of coordinators differ. Rows with a lifetime are swept, and recorded as dead, after
-	// the same time. Until then, some nodes may not know that the setting of the table was changed before the rows
-	// expired.
+	// entryGrace is the minimum age, in seconds, of expired data before its entries are removed. The grace period is
+	// necessary because the clocks of coordinators differ. It also applies to rows with a lifetime, because some nodes
+	// may learn of a changed table setting only after the rows have expired.
 	entryGrace = 60
 )
 
 // SweepEntries scans all entries of the indexes of installed tables once. It removes an entry if its row does not have
-// the entry's value at the second given as now, or does not belong to a replica of this node. pace is called after each
-// slice with the number of entries examined.
+// the entry's value at the second now, or if no replica on this node owns the row. After each slice, SweepEntries calls
+// pace with the number of examined entries.
 func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen int)) error {
 	if err := s.sweepDroppedIndexes(); err != nil {
 		return s.check(fmt.Errorf("sweep dropped indexes: %w", err))
@@ -54,10 +52,10 @@ func (s *Sweeper) SweepEntries(ctx context.Context, now int64, pace func(seen in
 	return nil
 }
 
-// sweepDroppedIndexes removes the entries of dropped indexes. Writes that were planned before the drop may have been
-// applied after the drop.
+// sweepDroppedIndexes removes the entries of dropped indexes. Such entries exist if a write that was planned before the
+// drop was applied after the drop.
 func (s *Sweeper) sweepDroppedIndexes() error {
-	next := s.next.Load() // read before the tables: indexes below next were installed before it was set
+	next := s.next.Load() // read next before the tables, because indexes below next were installed earlier
 	found, err := s.indexes()
 	if err != nil || next == 0 {
 		return err
@@ -82,19 +80,19 @@ func (s *Sweeper) sweepDroppedIndexes() error {
 	return nil
 }
 
-// entrySweep is the scan of one index. The table may be altered during the scan, and a vector index may get other
-// lists. Each slice and each removal therefore looks up the installed table.
+// entrySweep is the scan of one index. Each slice and each removal looks up the installed table, because the table and
+// its vector lists may change during the scan.
 type entrySweep struct {
 	s     *Sweeper
 	known *table
 	id    uint32
 	now   int64
-	// early makes the sweep remove entries of expired data after entryGrace, even before the grace period of the table
-	// ends.
+	// early makes the sweep remove entries of expired data after entryGrace, even if the table's grace period is
+	// longer.
 	early bool
 }
 
-// installed returns the table and the index as currently installed. The index is nil if it has been dropped.
+// installed returns the installed table and the installed index. The index is nil if it has been dropped.
 func (e *entrySweep) installed() (*Table, *Index) {
 	in := e.known.installed.Load()
 	if in == nil {
@@ -121,14 +119,15 @@ func (e *entrySweep) run(ctx context.Context, pace func(seen int)) error {
 	return ctx.Err()
 }
 
-// slice examines some entries. It returns the entries to check again and remove, and where to continue.
+// slice examines some entries. It returns the entries to recheck and remove, and the key at which the next slice
+// starts.
 func (e *entrySweep) slice(lower, upper []byte) (doomed [][]byte, next []byte, seen int, err error) {
 	it, err := e.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	// The iterator is created first. The entries that it sees were therefore written by a replica and a schema of that
-	// time or earlier.
+	// The iterator must be created before the spans and the table are looked up. Every visible entry then belongs to a
+	// replica and a schema that are known or have been removed.
 	spans, err := e.s.localSpans(e.known.id)
 	in, index := e.installed()
 	if index == nil {
@@ -164,7 +163,7 @@ func (e *entrySweep) sweep(in *Table) *sweep {
 		Expired: in.Lifetimes.At(e.now - entryGrace)})
 }
 
-// leads reports whether an entry leads to a row with its value in a replica of this node.
+// leads reports whether a replica on this node owns the entry's row and the row has the entry's value.
 func (w *sweep) leads(index *Index, spans []keys.Span, key []byte) (bool, error) {
 	entry, ok := keys.ParseIndex(key)
 	if !ok {
@@ -181,7 +180,7 @@ func (w *sweep) leads(index *Index, spans []keys.Span, key []byte) (bool, error)
 	return false, nil
 }
 
-// remove removes entries that are still stale. It excludes concurrent writes and installations of replicas.
+// remove removes the entries that are still stale. It excludes concurrent writes and replica installations.
 func (e *entrySweep) remove(doomed [][]byte) error {
 	s := e.s
 	s.ingestMu.Lock()
@@ -189,7 +188,7 @@ func (e *entrySweep) remove(doomed [][]byte) error {
 	return e.removeNow(doomed)
 }
 
-// removeNow is like remove, for callers that exclude installations.
+// removeNow removes the entries that are still stale. The caller must exclude replica installations.
 func (e *entrySweep) removeNow(doomed [][]byte) error {
 	s := e.s
 	s.commitMu.Lock()
@@ -223,18 +222,19 @@ func (e *entrySweep) removeNow(doomed [][]byte) error {
 	return b.Commit(pebble.NoSync)
 }
 
-// entryRounds is the number of sweeper rounds between two scans of the indexes, unless a partition was truncated.
+// entryRounds is the number of sweeper rounds between two index scans. The next scan starts earlier if a partition was
+// truncated.
 const entryRounds = 12
 
-// overloadShare is the divisor of the sweeper's pace while the machine is overloaded.
+// overloadShare is the divisor of the sweeper's rate while the machine is overloaded.
 const overloadShare = 10
 
-// paced returns a function that waits after work on a number of keys, to limit the rate to perSecond.
+// paced returns a function that waits after a slice to limit the rate to perSecond keys per second.
 func (o *SweeperOptions) paced(ctx context.Context, perSecond int) func(seen int) {
 	return func(seen int) { wait(ctx, o.pause(seen, perSecond)) }
 }
 
-// pause returns the delay after work on a number of keys.
+// pause returns the delay after a slice of seen keys.
 func (o *SweeperOptions) pause(seen, perSecond int) time.Duration {
 	if o.Node.Overloaded() {
 		seen *= overloadShare
@@ -242,12 +242,12 @@ func (o *SweeperOptions) pause(seen, perSecond int) time.Duration {
 	return time.Duration(seen) * time.Second / time.Duration(perSecond)
 }
 
-// staleChunk is the number of entries that are checked again and removed while writers wait, if rows may be large.
+// staleChunk is the equivalent of entryChunk for RemoveStale, which may read large rows.
 const staleChunk = 8
 
-// RemoveStale removes entries that a lookup in one logical partition has found to be stale, unless they have become
-// valid. The entries are identified by the clustering keys of their rows. It does nothing while a replica is being
-// installed, which is safe because entries are hints.
+// RemoveStale removes entries that a lookup in one logical partition has found to be stale, unless the entries have
+// become valid. The clustering keys of the rows identify the entries. RemoveStale removes no entries while a replica is
+// being installed.
 func (s *Sweeper) RemoveStale(q *command.Read, clusterings [][]byte) error {
 	e := entrySweep{s: s, known: s.table(q.Table), id: q.Index.Index, now: q.Now, early: true}
 	if _, index := e.installed(); index == nil || !s.ingestMu.TryLock() {

@@ -55,7 +55,7 @@ func sweepEntries(t *testing.T, s *Store) {
 	}
 }
 
-// entryCount returns the number of entries in the test's index.
+// entryCount returns the number of entries in the test index.
 func entryCount(t *testing.T, s *Store) int {
 	t.Helper()
 	lower, upper := indexBounds(testIndex)
@@ -161,7 +161,7 @@ func TestSweepKeepsEntriesOfNewLists(t *testing.T) {
 		}
 		changed = true
 		s.InstallTable(next)
-		for i, v := range vectors { // as the index builder writes them
+		for i, v := range vectors { // write the entries like the index builder
 			m := insert(fmt.Sprint(i), "c", 1)
 			m.Ops = []command.Op{{Kind: command.OpIndex, Index: nearIndex, Clustering: m.Ops[0].Clustering,
 				Value: next.Indexes[0].Lists[0].AppendEntry(nil, v, m.Token.Position())}}

@@ -13,16 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// entryRange scans the entries of a range of values. Entries with the same value are in table order, even if the values
-// are scanned in descending order.
+// entryRange scans the entries of a range of values. Entries with the same value are always scanned in table order.
 type entryRange struct {
 	*entryWalk
 	it *pebble.Iterator
-	// begin and limit bound the requested row positions, as bytes after a value. A nil limit is unbounded.
+	// begin and limit bound the requested row positions, which are the bytes after a value. A nil limit is unbounded.
 	begin, limit []byte
-	// after is the position after which the read continues within a value, or nil from the next value on.
+	// after is the position after which the read resumes within its first value. It is nil for all other values.
 	after []byte
-	// lower and upper bound the entries. value, prefix, and seek are scratch buffers.
+	// lower and upper bound the entries. The other fields are scratch buffers.
 	lower, upper, value, prefix, seek []byte
 }
 
@@ -62,7 +61,7 @@ func (w *entryWalk) ordered() error {
 	return r.forward()
 }
 
-// orderedIndex returns the installed index of the read, or nil if it is not an ordered index.
+// orderedIndex returns the installed index of the read, or nil if the index is not ordered.
 func (rd indexRead) orderedIndex() *Index {
 	in := rd.t.installed.Load()
 	if in == nil || rd.r.Index.Index&keys.OrderedIndex == 0 {
@@ -76,7 +75,7 @@ func (rd indexRead) orderedIndex() *Index {
 	return nil
 }
 
-// span returns the bounds of the row positions after a value. A nil limit is unbounded.
+// span returns the bounds of the requested row positions. A nil limit is unbounded.
 func (w *entryWalk) span() (begin, limit []byte) {
 	r := w.rd.r
 	if r.Key != nil {
@@ -105,13 +104,14 @@ func (r *entryRange) bound() {
 		if at := append(append(prefix, r.after...), 0); bytes.Compare(at, r.lower) > 0 {
 			r.lower = at
 		}
-		r.after = nil // the read resumes at the start of the entries
+		r.after = nil // the read resumes before the first entry
 	case bytes.Compare(keys.After(bytes.Clone(prefix)), r.upper) < 0:
 		r.upper = keys.After(prefix)
 	}
 }
 
-// firstPlaces returns the entries of the value that is read first, or nil if the lookup has no such value.
+// firstPlaces returns an iterator over the entries of the lookup's first value, or nil if the lookup has no first
+// value.
 func (r *entryRange) firstPlaces() (*pebble.Iterator, error) {
 	l := r.rd.r.Index
 	if l.First == nil {
@@ -125,7 +125,7 @@ func (r *entryRange) firstPlaces() (*pebble.Iterator, error) {
 	return r.iterator(append(prefix, r.begin...), upper)
 }
 
-// first passes on one row with the value that is read first.
+// first visits one row with the lookup's first value.
 func (r *entryRange) first(it *pebble.Iterator) (command.Step, error) {
 	for valid := it.First(); valid; valid = it.Next() {
 		e, ok := keys.ParseIndex(it.Key())
@@ -140,16 +140,16 @@ func (r *entryRange) first(it *pebble.Iterator) (command.Step, error) {
 	return command.More, it.Error()
 }
 
-// row visits the row at a position. It does not announce the partition again.
+// row visits the row at a position.
 func (r *entryRange) row(place []byte) (command.Step, error) {
 	clustering, err := r.enter(place)
 	if err != nil {
 		return command.Stop, err
 	}
-	r.rd.resume = false // the read continues by position and value
+	r.rd.resume = false
 	step, err := r.rd.fetch(clustering)
 	if step == command.NextPartition {
-		r.rd.announced = false // more rows of the partition may follow later
+		r.rd.announced = false // the partition may have more rows at later entries
 	}
 	return step, err
 }
@@ -168,8 +168,7 @@ func (r *entryRange) forward() error {
 	return r.it.Error()
 }
 
-// passed reports the number of examined entries to the visitor of a read of one logical partition. Most of these
-// entries belong to other partitions.
+// passed reports the number of examined entries to the visitor if the read is limited to one logical partition.
 func (r *entryRange) passed() (command.Step, error) {
 	rd := r.rd
 	looked := rd.visited - rd.silent
@@ -180,7 +179,7 @@ func (r *entryRange) passed() (command.Step, error) {
 	return refused(command.Passed(rd.v, rd.r.Token, rd.r.Key, looked))
 }
 
-// entry visits the entry at the iterator if it is requested, and moves to the next requested entry.
+// entry visits the entry at the iterator if the read requests the entry, and then moves to the next requested entry.
 func (r *entryRange) entry(valid *bool) (command.Step, error) {
 	rd := r.rd
 	rd.visited++
@@ -251,9 +250,9 @@ func (r *entryRange) backward() error {
 	return r.it.Error()
 }
 
-// single visits the entry at the iterator if it is the only entry of its value, which is the most common case. In this
-// case, it moves to the previous entry, which avoids a seek. Otherwise, the iterator does not move. valid is false at
-// the end and if no more rows are wanted.
+// single visits the entry at the iterator if the entry is the only entry of its value. It then moves to the previous
+// entry, which avoids a seek. If the value has more entries, the iterator does not move. valid is false if no entry
+// remains or the visitor needs no more rows.
 func (r *entryRange) single() (single, valid bool, err error) {
 	r.seek = append(r.seek[:0], r.it.Key()...)
 	e, ok := keys.ParseIndex(r.seek)

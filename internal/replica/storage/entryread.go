@@ -12,14 +12,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// readEntries reads the rows that have one of several values, or a value in a range.
+// readEntries reads the rows that have one of several values or a value in a range.
 func (rd indexRead) readEntries() error {
 	w := &entryWalk{rd: rd}
 	defer w.close()
 	if rd.r.Index.Ordered() {
 		return w.ordered()
 	}
-	// Iterators over entries are created before the iterator over rows. The rows of all entries are therefore visible.
+	// The iterators over entries must be created before the iterator over rows, so that the rows of all entries are
+	// visible.
 	for _, values := range rd.r.Index.Any {
 		if err := w.open(values); err != nil {
 			return err
@@ -36,14 +37,14 @@ type entryWalk struct {
 	rd  indexRead
 	of  []*allOf
 	its []*pebble.Iterator
-	// place is the position of the current row: the ring position, partition key, and clustering key, encoded as in an
-	// entry after the value.
+	// place is the position of the current row. It consists of the ring position, the partition key, and the clustering
+	// key, in the encoding of an entry.
 	place []byte
-	// part is the length of the partition in place, or 0 before the first row.
+	// part is the length of the partition's position in place, or 0 before the first row.
 	part int
 }
 
-// allOf scans the entries of several values at the same position, because one row must have all of the values.
+// allOf scans the entries of several values in parallel to find the rows that have all of these values.
 type allOf struct {
 	of []valueEntries
 	// place is the position of the next row with all values, or nil at the end.
@@ -59,7 +60,7 @@ type valueEntries struct {
 
 func (w *entryWalk) close() {
 	for _, it := range w.its {
-		_ = it.Close() // the error of the iterator has been checked
+		_ = it.Close() // iterator errors have been checked
 	}
 }
 
@@ -73,7 +74,7 @@ func (w *entryWalk) iterator(lower, upper []byte) (*pebble.Iterator, error) {
 	return it, nil
 }
 
-// open adds an alternative.
+// open adds a scan for the rows that have all of the given values.
 func (w *entryWalk) open(values [][]byte) error {
 	a := &allOf{}
 	for _, v := range values {
@@ -120,7 +121,7 @@ func (a *allOf) settle() error {
 		return nil
 	}
 	for i, same := 0, 1; same < len(a.of); {
-		// The scan that was moved last is at the highest position.
+		// The scan that moved last is at the highest position.
 		target := a.of[i].place()
 		i = (i + 1) % len(a.of)
 		e := &a.of[i]
@@ -143,7 +144,7 @@ func (a *allOf) next() error {
 	return a.settle()
 }
 
-// union visits the rows of all alternatives in table order, each row once.
+// union visits each row of all alternatives once, in table order.
 func (w *entryWalk) union() error {
 	for {
 		var least []byte
@@ -159,7 +160,7 @@ func (w *entryWalk) union() error {
 		if err != nil || step == command.Stop {
 			return err
 		}
-		for _, a := range w.of { // w.place is a copy, because least becomes invalid when its iterator moves
+		for _, a := range w.of { // w.place is a copy because moving the iterator invalidates least
 			for a.place != nil && w.passed(a.place, step) {
 				if err := a.next(); err != nil {
 					return err
@@ -169,7 +170,7 @@ func (w *entryWalk) union() error {
 	}
 }
 
-// passed reports whether a position is finished after the result for the current position.
+// passed reports whether a scan may skip a position after the visitor's result for the current position.
 func (w *entryWalk) passed(place []byte, step command.Step) bool {
 	if step == command.NextPartition {
 		return bytes.HasPrefix(place, w.place[:w.part])
@@ -177,7 +178,7 @@ func (w *entryWalk) passed(place []byte, step command.Step) bool {
 	return bytes.Equal(place, w.place)
 }
 
-// visit visits the row at a position, after announcing its partition if it is new.
+// visit visits the row at a position. It first announces the partition if the partition is new.
 func (w *entryWalk) visit(place []byte) (command.Step, error) {
 	rd := w.rd
 	rd.visited++
@@ -191,7 +192,7 @@ func (w *entryWalk) visit(place []byte) (command.Step, error) {
 	return rd.fetch(clustering)
 }
 
-// enter makes a position the current position, and its partition the reader's partition.
+// enter sets the current position and the reader's current partition.
 func (w *entryWalk) enter(place []byte) (clustering []byte, err error) {
 	rd := w.rd
 	if w.part > 0 && len(place) >= w.part && bytes.Equal(place[:w.part], w.place[:w.part]) {

@@ -25,15 +25,15 @@ type Estimate struct {
 }
 
 const (
-	// sampleSpots is the number of sampled positions of a span. sampleRun is the number of partitions visited at each
-	// position. The number is lower if the first rows of the partitions together have sampleBytes bytes, because
-	// finding a row requires reading it.
+	// sampleSpots is the number of sampled positions of a span. sampleRun is the maximum number of partitions visited
+	// at each position. A visit also stops when the first rows of the partitions exceed sampleBytes bytes in total.
 	sampleSpots = 64
 	sampleRun   = 32
 	sampleBytes = 128 << 10
 )
 
-// Estimate measures a span by examining a few hundred keys. Tokens are hashes, so partitions are evenly distributed.
+// Estimate measures a span by examining a few hundred keys. It assumes that partitions are evenly distributed, because
+// tokens are hashes.
 func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	lower, upper := span.Bounds()
 	var e Estimate
@@ -70,7 +70,7 @@ func (s *Statistics) Estimate(span keys.Span) (Estimate, error) {
 	return e, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// DiskBytes returns the approximate size of a span on disk, excluding memtables. DiskBytes reads no keys.
+// DiskBytes returns the approximate size of a span on disk, excluding memtables, without reading keys.
 func (s *Statistics) DiskBytes(span keys.Span) (uint64, error) {
 	lower, upper := span.Bounds()
 	n, err := s.db.EstimateDiskUsage(lower, upper)
@@ -79,21 +79,22 @@ func (s *Statistics) DiskBytes(span keys.Span) (uint64, error) {
 
 // PartitionWalk is one part of a walk over the logical partitions of a span.
 type PartitionWalk struct {
-	// Now is the second at which a row or a static cell must be live for its partition to count.
+	// Now is the second at which WalkPartitions evaluates expiry.
 	Now int64
-	// After is the last partition of the previous part, or nil at the start. Token is the token of After.
+	// After is the key of the last partition of the previous part, or nil at the start. Token is the token of After.
 	After []byte
 	Token token.Token
 	// Max is the maximum number of partitions in this part.
 	Max int
-	// Sizes requests the sizes of partitions. Every row is then read, up to RowsMax per partition.
+	// Sizes requests the sizes of partitions. If Sizes is true, WalkPartitions reads up to RowsMax rows of each
+	// partition.
 	Sizes   bool
 	RowsMax int
 }
 
-// WalkPartitions calls visit for up to p.Max logical partitions of a span that have a live row or a live static cell,
-// in ring order. If sizes are requested, it passes the number of bytes read. It updates p for the next part. more is
-// false at the end.
+// WalkPartitions calls visit in ring order for up to p.Max logical partitions that have a live row or a live static
+// cell. If p.Sizes is true, it passes the number of bytes read to visit. It updates p for the next part. more is false
+// at the end of the span.
 func (s *Statistics) WalkPartitions(ctx context.Context, span keys.Span, p *PartitionWalk,
 	visit func(tok token.Token, bytes int64)) (more bool, err error) {
 	c := partitionWalker{span: span, p: p, left: p.Max, visit: visit}
@@ -113,7 +114,7 @@ type partitionWalker struct {
 	p     *PartitionWalk
 	left  int
 	over  bool // at least one partition was not visited
-	in    bool // a partition is being read
+	in    bool // the walker is in a partition
 	rows  int
 	bytes int64
 	visit func(token.Token, int64)
@@ -141,7 +142,7 @@ func (c *partitionWalker) Partition(tok token.Token, key []byte, static *row.Row
 		c.bytes += int64(static.Size())
 	}
 	if c.p.After, c.p.Token = append(c.p.After[:0], key...), tok; c.p.After == nil {
-		c.p.After = []byte{} // the key of a view may be empty, and nil is the beginning
+		c.p.After = []byte{} // not nil, because nil means the start and a view's key may be empty
 	}
 	if !c.p.Sizes {
 		return command.NextPartition, nil
@@ -158,8 +159,7 @@ func (c *partitionWalker) Row(clustering []byte, r *row.Row) (command.Step, erro
 	return command.More, nil
 }
 
-// sample counts partitions from a key on. It stops when it has counted enough or when the step ends. It also returns
-// the width of the ring section that it covered.
+// sample counts up to sampleRun partitions, starting at a key. It also returns the width of the covered ring section.
 func sample(it *pebble.Iterator, key []byte, begin, step uint64) (n, width float64) {
 	var prefix []byte
 	size := 0

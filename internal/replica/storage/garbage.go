@@ -22,17 +22,19 @@ import (
 type SweepNode interface {
 	// Now returns the time in seconds since the epoch.
 	Now() int64
-	// Spans returns the parts of tables to examine in a round. This node must lead them.
+	// Spans returns the parts of tables to examine in a round. This node must lead the partitions of these parts.
 	Spans() []keys.Span
-	// Propose executes a sweep through the log of the partition, or with ApplySweep if the partition has no log.
+	// Propose executes a sweep through the partition's log. It uses ApplySweep if the partition has no log.
 	Propose(ctx context.Context, sw command.Sweep) error
-	// Recorded returns a function that reports whether an atomic batch is in the batch log at some time after the call.
-	// Dedupe records of the parts of such batches are kept. If Recorded returns an error, the records of all batches
-	// are kept.
+	// Recorded returns a function that reports whether an atomic batch was in the batch log at some time after the
+	// call. The sweeper keeps the dedupe records of these batches. If Recorded returns an error, the sweeper keeps the
+	// records of all batches.
 	Recorded(ctx context.Context) (Recorded, error)
-	// Overloaded reports whether this machine is overloaded. Keys are then examined at a tenth of the rate.
+	// Overloaded reports whether this machine is overloaded. If it is, the sweeper examines keys at a tenth of the
+	// configured rate.
 	Overloaded() bool
-	// SweepFailed is called if a slice cannot be read or proposed. The sweeper continues with the next span.
+	// SweepFailed is called if the sweeper cannot read or propose a slice. The sweeper then continues with the next
+	// span.
 	SweepFailed(err error)
 }
 
@@ -41,8 +43,7 @@ type SweeperOptions struct {
 	Node SweepNode
 	// KeysPerSecond is the maximum number of keys examined per second. The default is 20,000.
 	KeysPerSecond int
-	// SliceKeys is the number of keys examined at a time, and therefore the maximum number of keys in a sweep. The
-	// default is 1,000.
+	// SliceKeys is the maximum number of keys in a slice and in a sweep. The default is 1,000.
 	SliceKeys int
 	// Pause is the time between two rounds. The default is 5 minutes.
 	Pause time.Duration
@@ -79,15 +80,15 @@ func (o SweeperOptions) withDefaults() SweeperOptions {
 // Recorded reports whether an atomic batch is in the batch log.
 type Recorded func(batch [16]byte) bool
 
-// Sweeper finds invisible data and removes it.
+// Sweeper finds and removes invisible data.
 type Sweeper struct {
 	*engine
 	*rows
 	*Records
 }
 
-// RunSweeper sweeps due keys and examines all other keys, slice by slice, until the context ends. It moves deleted
-// ranges to separate keys as soon as a partition has too many ranges.
+// RunSweeper sweeps due keys and examines all other keys, slice by slice, until the context ends. It also moves deleted
+// ranges to separate keys when a partition has too many ranges.
 func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 	o = o.withDefaults()
 	var wg sync.WaitGroup
@@ -105,7 +106,7 @@ func (s *Sweeper) RunSweeper(ctx context.Context, o SweeperOptions) {
 	wg.Wait()
 }
 
-// report reports an error unless ctx has ended.
+// report reports an error to the node unless ctx has ended.
 func (o *SweeperOptions) report(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		o.Node.SweepFailed(err)
@@ -115,7 +116,7 @@ func (o *SweeperOptions) report(ctx context.Context, err error) {
 // spreadPause is the minimum interval between two checks for partitions with too many deleted ranges.
 const spreadPause = 20 * time.Millisecond
 
-// spreadRanges proposes sweeps of partitions that are reported to have too many deleted ranges.
+// spreadRanges proposes sweeps of partitions that have too many deleted ranges.
 func (s *Sweeper) spreadRanges(ctx context.Context, o *SweeperOptions) {
 	for {
 		select {
@@ -166,10 +167,10 @@ func (s *Sweeper) sweepSpan(ctx context.Context, span keys.Span, o *SweeperOptio
 
 // Garbage is the result of FindGarbage.
 type Garbage struct {
-	// Sweeps contains the sweeps to propose, with one sweep per horizon.
+	// Sweeps contains the sweeps to propose, one for each horizon.
 	Sweeps []command.Sweep
-	// Parts, if it has keys, is a sweep of old dedupe records that may belong to parts of atomic batches. Before the
-	// sweep is proposed, the records of batches in the batch log must be removed from it (see AddParts).
+	// Parts is a sweep of old dedupe records that may belong to atomic batches. Before the caller proposes the sweep,
+	// it must remove the records of batches in the batch log (see AddParts).
 	Parts command.Sweep
 	// Seen is the number of keys examined.
 	Seen int
@@ -177,8 +178,8 @@ type Garbage struct {
 	Next []byte
 }
 
-// FindGarbage examines up to limit keys of a span for data that may be swept at the second given as now. The
-// examination starts at the key from, or at the beginning of the span if from is nil. The table must be installed.
+// FindGarbage examines up to limit keys of a span and finds data that may be swept at the second now. It starts at the
+// key from, or at the beginning of the span if from is nil. The table must be installed.
 func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, now, dedupeSeconds int64,
 	limit int) (Garbage, error) {
 	if err := s.Err(); err != nil {
@@ -211,8 +212,8 @@ func (s *Sweeper) FindGarbage(ctx context.Context, span keys.Span, from []byte, 
 	return f.g, ctx.Err()
 }
 
-// AddParts adds the sweep in Parts to Sweeps, without records of batches in the batch log. The caller must have
-// obtained the function recorded after the garbage was found.
+// AddParts adds the sweep in Parts to Sweeps, without the records of batches in the batch log. The caller must obtain
+// recorded after FindGarbage returns.
 func (g *Garbage) AddParts(recorded Recorded) {
 	g.Parts.Keys = slices.DeleteFunc(g.Parts.Keys, func(key []byte) bool { return partRecorded(key, recorded) })
 	if len(g.Parts.Keys) > 0 {
@@ -229,8 +230,8 @@ func (g *Garbage) addParts(ctx context.Context, n SweepNode) error {
 	return err
 }
 
-// askRecorded returns the function that reports whether a batch is in the batch log. If the state of the batch log is
-// unknown, the function returns true for all batches.
+// askRecorded returns a function that reports whether a batch is in the batch log. If the batch log cannot be read, the
+// function returns true for all batches.
 func askRecorded(ctx context.Context, n SweepNode) (Recorded, error) {
 	is, err := n.Recorded(ctx)
 	if err != nil {
@@ -239,13 +240,13 @@ func askRecorded(ctx context.Context, n SweepNode) (Recorded, error) {
 	return is, nil
 }
 
-// partRecorded reports whether the key is the dedupe record of a part of a batch in the batch log.
+// partRecorded reports whether the key is the key of a dedupe record of a batch in the batch log.
 func partRecorded(key []byte, recorded Recorded) bool {
 	id, ok := dedupeIDOf(key)
 	return ok && recorded(id.Coordinator)
 }
 
-// dedupeIDOf returns the ID in the key of a dedupe record if the record may belong to a part of an atomic batch.
+// dedupeIDOf returns the ID in the key of a dedupe record. ok is false if the record cannot belong to an atomic batch.
 func dedupeIDOf(key []byte) (id command.DedupeID, ok bool) {
 	p, ok := keys.Parse(key)
 	if !ok || p.Kind != keys.Dedupe {
@@ -263,13 +264,13 @@ type garbageFinder struct {
 	horizon, dedupe int64
 	limit           int
 	g               Garbage
-	// found holds keys of rows and deletions. records holds keys of dedupe records and of the change log. parts holds
-	// keys of dedupe records that may belong to parts of batches.
+	// found holds keys of rows and deletions. records holds keys of dedupe records and change log entries. parts holds
+	// keys of dedupe records that may belong to atomic batches.
 	found, records, parts [][]byte
-	// lapsed holds keys of rows whose lifetime has ended according to expired.
+	// lapsed holds keys of rows that have expired according to the field expired.
 	lapsed  [][]byte
 	expired row.Expired
-	// log reads the rows of the change log.
+	// log reads the rows of change log entries.
 	log *sweep
 }
 
@@ -280,7 +281,7 @@ func (f *garbageFinder) add(list [][]byte, horizon int64) {
 	}
 }
 
-// full stops the slice at a key once enough keys have been examined.
+// full ends the slice at a key if enough keys have been examined.
 func (f *garbageFinder) full(key []byte) bool {
 	if f.g.Seen >= f.limit {
 		f.g.Next = bytes.Clone(key)
@@ -354,8 +355,8 @@ func (f *garbageFinder) row(w *sweep, key []byte, p *keys.Parts, value []byte) e
 	return err
 }
 
-// deletions records the deletions of a partition if one of the deletions is old and no longer hides data, or if there
-// are too many ranges.
+// deletions records the deletions of a partition if a deletion is old and no longer hides data, or if the partition has
+// too many deleted ranges.
 func (f *garbageFinder) deletions(w *sweep, key []byte, p *keys.Parts, value []byte) error {
 	w.merger.Reset()
 	if err := w.merger.Add(value); err != nil {

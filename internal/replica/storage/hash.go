@@ -18,11 +18,10 @@ import (
 
 var hashTable = crc64.MakeTable(crc64.ECMA)
 
-// HashSpan returns a hash of one state of a span of a table. The hash covers the keys and merged values of deletions,
-// static rows, rows, and dedupe records. Two replicas have the same hash if they have applied the same log and the same
-// version of the table is installed on both. Flushes, compactions, merges, and installations have no effect on the
-// hash. The hash excludes index entries. It also excludes cells of dropped columns, because sweeps may have removed
-// them on only some replicas.
+// HashSpan returns a hash of one state of a table's span. The hash covers the keys and the merged values of deletions,
+// static rows, rows, and dedupe records. Two replicas have the same hash if they have applied the same log and have
+// installed the same version of the table. The hash excludes index entries. It also excludes cells of dropped columns,
+// because sweeps may have removed them on only some replicas.
 func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	if err := s.Err(); err != nil {
 		return 0, err
@@ -31,8 +30,8 @@ func (s *Statistics) HashSpan(span keys.Span) (uint64, error) {
 	return s.hash(s.db, lower, upper)
 }
 
-// HashPartition returns a hash of the data owned by a physical partition, or by keys.MetaPartition, in one state. It
-// also returns the index of the last applied log entry.
+// HashPartition returns a hash of one state of the data that a physical partition or keys.MetaPartition owns. It also
+// returns the index of the last applied log entry.
 func (s *Statistics) HashPartition(partition uint64) (applied, sum uint64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, 0, err
@@ -88,7 +87,7 @@ func (h *hasher) add(key, value []byte) error {
 		if !remains {
 			return nil
 		}
-		h.buf = h.m.Append(h.buf[:0]) // a single operand may be encoded differently from a merged operand
+		h.buf = h.m.Append(h.buf[:0]) // the encodings of single and merged operands may differ
 		value = h.buf
 	}
 	var lens [8]byte

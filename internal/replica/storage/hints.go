@@ -14,10 +14,10 @@ import (
 )
 
 // Hints for materialized views (RFC 0030) are index entries whose value is the timestamp of the mutation that last
-// wrote them. After a view has been updated from a row as of a timestamp, the hints up to that timestamp can be
-// removed. Later hints remain.
+// wrote them. When a view reflects the state of a row at a timestamp, the row's hints up to this timestamp can be
+// removed.
 
-// settle removes a hint unless it was written again after stamp.
+// settle removes a hint unless a mutation has written the hint again after stamp.
 func (w *sweep) settle(b *pebble.Batch, key []byte, stamp int64) error {
 	value, err := w.get(key)
 	if err != nil || value == nil {
@@ -39,8 +39,7 @@ func hintStamp(value []byte) int64 {
 }
 
 // holdsPlace reports whether a hint is still needed on this node. A due hint is always needed. The hint of a view key
-// is needed while its row has the hint's value, or while its logical partition has due data. When a row or a value
-// expires, its data in the view expires as well.
+// is needed while the row has the hint's value, or while the logical partition has due data.
 func (w *sweep) holdsPlace(index *Index, e *keys.Entry) (bool, error) {
 	clustering, place, ok := keys.ParseViewRow(e.Clustering)
 	if !bytes.Equal(e.Value, keys.HintViewRow) || !ok {
@@ -84,7 +83,8 @@ func (s *Statistics) HintAt(key []byte) (stamp int64, ok bool, err error) {
 	return stamp, true, s.check(closer.Close())
 }
 
-// Hints passes on the hints in [lower, upper), in order, until fn returns false. Keys are valid only during the call.
+// Hints calls fn for the hints in [lower, upper), in order, until fn returns false. A key is valid only during the call
+// of fn.
 func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64) (more bool)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
@@ -99,6 +99,6 @@ func (s *Statistics) Hints(lower, upper []byte, fn func(key []byte, stamp int64)
 	return s.check(errors.Join(err, it.Error(), it.Close()))
 }
 
-// HasDeletions reports whether a logical partition of a table, or a range of a logical partition, has ever been deleted
-// on this node. It returns true before the first such deletion can be read.
+// HasDeletions reports whether this node has ever deleted a logical partition of a table or a range of a logical
+// partition. It returns true before a reader can see the first such deletion.
 func (s *Statistics) HasDeletions(table uint32) bool { return s.lookupTable(table).may(flagDeletions) }

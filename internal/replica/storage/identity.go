@@ -20,30 +20,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// FormatVersion is the version of all formats in a store. These are the formats of keys, rows, metas, and the log.
-// Stores of other versions are rejected. Format changes after version 2 use feature levels instead (RFC 0006).
+// FormatVersion is the version of the formats of keys, rows, metas, and the log. Open rejects stores of other versions.
+// Format changes after version 2 use feature levels instead (RFC 0006).
 const FormatVersion = 2
 
 // Identity identifies the data in a directory.
 type Identity struct {
 	Format        int
 	Cluster, Node [16]byte
-	// CreationID is drawn at random when the directory is created. It is 0 in directories created by older builds. It
-	// distinguishes a node from another node whose certificate contains the same identity, for example from the same
-	// node after the loss of its disk.
+	// CreationID is a random number that is generated when the directory is created. It is 0 in directories that older
+	// builds created. It distinguishes two directories with the same node ID, for example after the node has lost its
+	// disk.
 	CreationID uint64
 	// Created is in UTC, with a precision of one second.
 	Created time.Time
-	// Level is the feature level of the directory. In Options, 0 selects the newest level that the build supports.
+	// Level is the feature level of the directory. In Options, 0 means the newest level that the build supports.
 	Level feature.Level
 	// Region is the number of the region of the node, or 0 for the region in which the cluster was created.
 	Region uint32
 
-	rest []string // lines that a later build has added
+	rest []string // lines from a newer build
 }
 
-// The identity is a small text file next to Pebble's files. It gets its final name only when the store is complete. An
-// interrupted creation can therefore be distinguished from a store that has lost its files.
+// The identity is a small text file next to Pebble's files. The file gets its final name only when the store is
+// complete, so an interrupted creation cannot be mistaken for a store that has lost files.
 const (
 	identityFile = "ilion.id"
 	identityTemp = "ilion.id.new"
@@ -62,14 +62,14 @@ func (id Identity) text() string {
 	return text + sumLine(text)
 }
 
-// sumLine returns the last line of an identity, which is the checksum of the lines before it. Any bytes are valid in an
-// ID, so without a checksum a flipped bit in an ID would result in the identity of another node.
+// sumLine returns the last line of an identity, which is the checksum of all previous lines. The checksum detects
+// flipped bits in IDs.
 func sumLine(text string) string {
 	return fmt.Sprintf("sum %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// cutSum removes the last line. whole reports whether the checksum is correct. A file of another format has no
-// checksum.
+// cutSum removes the checksum line if it exists. found reports whether the line exists, and whole reports whether the
+// checksum is correct.
 func cutSum(text string) (lines string, found, whole bool) {
 	at := strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n') + 1
 	if !strings.HasPrefix(text[at:], "sum ") {
@@ -78,7 +78,7 @@ func cutSum(text string) (lines string, found, whole bool) {
 	return text[:at], true, text[at:] == sumLine(text[:at])
 }
 
-// formatOf returns the format stated in an identity, or 0 if the identity states none.
+// formatOf returns the format version of an identity, or 0 if the identity contains no version.
 func formatOf(text string) (format int) {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, "format "); ok {
@@ -143,7 +143,7 @@ func parseIdentity(text string) (Identity, error) {
 	return id, nil
 }
 
-// newerDirectory returns the error for a directory that only a later build can read.
+// newerDirectory returns the error for a directory that only a newer build can read.
 func newerDirectory(unit string, has, oldest, newest int) error {
 	return &feature.Newer{What: "this directory", Unit: unit, Has: uint64(has), Oldest: uint64(oldest),
 		Newest: uint64(newest)}
@@ -179,7 +179,7 @@ func (id Identity) complete(newest feature.Level) Identity {
 	return id
 }
 
-// readIdentity reads the identity of a directory. exists is false if a store must be created in the directory.
+// readIdentity reads the identity of a directory. exists is false if the directory contains no store.
 func readIdentity(fs vfs.FS, dir string) (id Identity, exists bool, err error) {
 	names, err := fs.List(dir)
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Image describes the effect of a mutation on one row of its logical partition, or on the static row. It is valid only
-// during the call that passes it.
+// Image describes the effect of a mutation on one row of its logical partition, or on the static row. An Image is valid
+// only during the call of visit.
 type Image struct {
 	// Clustering is empty for the static row.
 	Clustering []byte
-	// Before and After are the row before and after the mutation. These rows may not exist. Both reflect the mutation's
-	// deletions of ranges and of the whole partition.
+	// Before and After are the states of the row before and after the mutation. A state may be a row that does not
+	// exist. Both states reflect the mutation's deletions of ranges and of the whole partition.
 	Before, After row.Row
 	// Entry is the timestamp of the row's entry in the change log, in microseconds, or 0.
 	Entry int64
 }
 
-// Changed reports whether the mutation makes a difference that is visible to a reader, including timestamps and TTLs.
+// Changed reports whether the mutation changes data that a reader can see, including timestamps and TTLs.
 func (i *Image) Changed() bool {
 	a, b := &i.Before, &i.After
 	if a.Live != b.Live || a.Liveness != b.Liveness || len(a.Cells) != len(b.Cells) {
@@ -42,9 +42,10 @@ func (i *Image) Changed() bool {
 	return false
 }
 
-// Images passes the effect of a mutation on each row that it writes to visit, as seen at the second given as now. The
-// mutation's operands must have timestamps. The static row comes first, and then the rows in key order. Rows deleted by
-// ranges or with the whole partition are not included. The caller must exclude other writers of the logical partition.
+// Images calls visit with the effect of a mutation on each row that the mutation writes, as of the second now. The
+// mutation's operands must have timestamps. Images visits the static row first and then the other rows in key order. It
+// does not visit rows that the mutation deletes by range or with the whole partition. The caller must exclude other
+// writers of the logical partition.
 func (s *Reader) Images(m *command.Mutation, now int64, dropped []cqltype.Dropped, visit func(i *Image) error) error {
 	x := images{sweep: s.newSweep(&command.Sweep{Table: m.Table, Horizon: now, Dropped: dropped}), m: m,
 		prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
@@ -65,7 +66,7 @@ type images struct {
 	m *command.Mutation
 	// prefix is the prefix of all keys of the logical partition.
 	prefix []byte
-	// own holds the deletions of the mutation itself.
+	// own holds the mutation's own deletions.
 	own   row.Header
 	image Image
 	// stored and merged contain the bytes of the images.
@@ -143,8 +144,8 @@ func (x *images) split() (statics [][]byte, err error) {
 	return statics, err
 }
 
-// pass passes on the image of one row. covered is the timestamp of the stored deletion that covers the row. own is the
-// timestamp of the mutation's own deletion.
+// pass calls visit with the image of one row. covered is the timestamp of the stored deletion that covers the row. own
+// is the timestamp of the mutation's own deletion.
 func (x *images) pass(key, clustering []byte, covered, own int64, operands [][]byte, visit func(i *Image) error) error {
 	x.image.Clustering, x.image.Entry = clustering, 0
 	value, err := x.get(key)

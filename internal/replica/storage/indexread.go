@@ -14,10 +14,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// indexRead is a read of the rows to which the entries of an index lead.
+// indexRead is a read of the rows of index entries.
 type indexRead struct{ *reader }
 
-// entries scans the entries of an index with one value, partition by partition.
+// entries scans the index entries of one value, partition by partition.
 type entries struct {
 	it *pebble.Iterator
 	// part is the prefix of the entries of the current partition.
@@ -25,7 +25,7 @@ type entries struct {
 	seek []byte
 }
 
-// read reads the rows with an entry. For each partition with entries, it reads the partition's deletions and static
+// read reads the rows that have an entry. For each partition with entries, it first reads the deletions and the static
 // cells, and then the rows.
 func (rd indexRead) read() (err error) {
 	if len(rd.r.Index.All) > 0 {
@@ -53,13 +53,13 @@ func (rd indexRead) read() (err error) {
 	return err
 }
 
-// ErrNoIndex is returned for a read that uses a dropped index or dropped vector lists. The delivered rows may be
-// incomplete. The caller must plan the read again with a newer schema.
+// ErrNoIndex is returned for a read that uses a dropped index or dropped vector lists. The result may lack rows. The
+// caller must plan the read again with a newer schema.
 var ErrNoIndex = errors.New("the index was dropped")
 
-// checkIndexes returns ErrNoIndex if an index that was read has been dropped. Entries are removed only after the index
-// has been uninstalled. A read that ends while the index is installed has therefore seen all entries. An index with an
-// ID that the store does not know yet belongs to a newer schema. Its entries are in the store.
+// checkIndexes returns ErrNoIndex if an index of the read has been dropped. The store removes the entries of an index
+// only after the index has been uninstalled. A read has therefore seen all entries if the index is still installed at
+// the end. An unknown index ID belongs to a newer schema, and the store contains the entries of this index.
 func (rd indexRead) checkIndexes() error {
 	in, next := rd.t.installed.Load(), rd.s.next.Load()
 	dropped := func(id uint32) bool {
@@ -80,7 +80,7 @@ func (rd indexRead) openTable() error {
 	return rd.open()
 }
 
-// entryBounds returns the bounds of the entries of an index value that the read may need.
+// entryBounds returns the bounds of the entries that the read may need for an index value.
 func (rd indexRead) entryBounds(index uint32, value []byte) (lower, upper []byte) {
 	r := rd.r
 	prefix := keys.AppendIndexValue(nil, index, value)
@@ -140,7 +140,7 @@ func (rd indexRead) walkEntries(e *entries) error {
 	return e.it.Error()
 }
 
-// loadApart is like load, for a partition that was found through an entry.
+// loadApart loads the deletions and static cells of a partition that was found through an entry.
 func (rd indexRead) loadApart() error {
 	if !rd.t.may(flagDeletions) && !rd.statics() { // the iterator was created before this check
 		return nil
@@ -152,8 +152,8 @@ func (rd indexRead) loadApart() error {
 	return err
 }
 
-// visitEntries reads the rows of one partition that have entries. If the entry represents the whole partition (a static
-// column, or a table without clustering columns), all rows of the partition are read.
+// visitEntries reads the rows of one partition that have entries. If whole is true, the entries belong to whole
+// partitions, and visitEntries reads all rows of the partition.
 func (rd indexRead) visitEntries(e *entries, whole bool) (command.Step, error) {
 	if whole {
 		return rd.partition()
@@ -187,7 +187,7 @@ func (rd indexRead) visitEntries(e *entries, whole bool) (command.Step, error) {
 	return command.More, e.it.Error()
 }
 
-// wanted reports whether a clustering key is in the slices and after the position at which the read resumes.
+// wanted reports whether a clustering key is in the requested slices and after the position at which the read resumes.
 func (rd indexRead) wanted(clustering []byte) bool {
 	if rd.resume {
 		c := bytes.Compare(clustering, rd.r.AfterClustering)
@@ -220,11 +220,10 @@ func indexBounds(index uint32) (lower, upper []byte) {
 	return lower, keys.After(bytes.Clone(lower))
 }
 
-// entrySteps is the number of entries outside a span that are stepped over before a seek. A value may have very many
-// entries.
+// entrySteps is the maximum number of entries outside a span that the iterator steps over before it seeks.
 const entrySteps = 8
 
-// eachEntry passes on the entries of an index, within the iterator's bounds, that are in a span.
+// eachEntry calls fn for the index entries that are within the iterator's bounds and in a span.
 func eachEntry(it *pebble.Iterator, span keys.Span, fn func(key, value []byte) error) error {
 	var seek []byte
 	passed := 0

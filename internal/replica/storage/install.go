@@ -18,25 +18,25 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// ingestedBytes is the size of keys and values, in bytes, at which a new sstable is started.
+// ingestedBytes is the size of keys and values, in bytes, at which a new sstable starts.
 const ingestedBytes = 64 << 20
 
 // InstallSnapshot replaces the store's state of a partition with the snapshot in r, which was written by
-// CaptureSnapshot. change, if not nil, is called once, after all data has been read and verified. It may change the
-// meta except for partition and span. If change returns an error, InstallSnapshot returns this error. own is the
-// previous span of the replica, which is also removed. If the table of own is 0, own is empty. own is ignored for
-// keys.MetaPartition. absorbed contains partitions that own also covers because their spans are now part of the
-// snapshot's span. The caller must remove their metas afterward. r is read exactly up to the end of the snapshot.
+// CaptureSnapshot. If change is not nil, InstallSnapshot calls it once, after all data has been read and verified.
+// change may modify the meta, except the partition and the span. If change returns an error, InstallSnapshot returns
+// this error. own is the previous span of the replica, whose data InstallSnapshot also removes. If the table of own is
+// 0, own is empty. InstallSnapshot ignores own for keys.MetaPartition. absorbed contains partitions that own also
+// covers, because the snapshot's span includes their spans. The caller must then remove the metas of these partitions.
+// InstallSnapshot reads r exactly up to the end of the snapshot.
 //
-// When InstallSnapshot returns nil, the new state and all previously applied data are durable. Otherwise, and after a
-// crash at any time, the store has either the complete old state or the complete new state. Index entries of the old
-// state may remain, because entries are hints. If the new state survives a crash, data that was applied to other
-// partitions in the meantime may be lost, as if it had been applied later. The partition must not be read or written
-// during the call.
+// When InstallSnapshot returns nil, the new state and all previously applied data are durable. After an error or a
+// crash, the store has either the complete old state or the complete new state. Index entries of the old state may
+// remain, because entries are hints. A crash may preserve the new state and lose data that was applied to other
+// partitions during the call. The partition must not be read or written during the call.
 //
-// All data is removed and ingested in one version edit of Pebble. If own and the snapshot's span are adjacent, an
-// excise removes the hull of both. Pebble excises one span at a time. If the spans are not adjacent, own is removed by
-// a range deletion in an sstable.
+// One version edit of Pebble removes the old data and ingests the new data. Pebble can excise only one span in an edit.
+// If own and the snapshot's span are adjacent, the excise removes both. If the spans are not adjacent, a range deletion
+// in an sstable removes own.
 func (s *Snapshots) InstallSnapshot(ctx context.Context, own keys.Span, r io.Reader,
 	change func(*keys.Meta) error, absorbed ...uint64) error {
 	if err := s.writable(true); err != nil {
@@ -57,18 +57,18 @@ type install struct {
 	ctx  context.Context
 	r    streamReader
 	head streamHead
-	// absorbed contains partitions that are now part of this partition, and whose rows are also replaced.
+	// absorbed contains partitions that are now part of this partition. The installation also replaces their rows.
 	absorbed []uint64
 	// lower and upper bound the rows.
 	lower, upper []byte
 	sst          *sstable.Writer
 	sstID        uint32
 	sstBytes     int
-	// files contains the files that have been written, complete or not.
+	// files contains all complete and incomplete files.
 	files []string
 	// notes contains the notes of the dedupe records. TRUNCATE finds the records by these notes.
 	notes [][]byte
-	// last is the last key. bytes is the number of bytes written since the last check of the free space.
+	// last is the last key. bytes is the number of bytes written since the last check of the free disk space.
 	last  []byte
 	bytes int
 }
@@ -145,7 +145,7 @@ func (in *install) receive() error {
 	return in.finish()
 }
 
-// record processes one key of the stream if it may belong to the partition.
+// record processes one record of the stream. It returns an error if the key does not belong to the partition.
 func (in *install) record(key, value []byte) error {
 	if bytes.Compare(key, in.last) <= 0 {
 		return fmt.Errorf("%w: key %x after %x", ErrBadSnapshot, key, in.last)
@@ -172,7 +172,7 @@ func (in *install) record(key, value []byte) error {
 	return in.write(key, value)
 }
 
-// write adds a key to the sstables. Each sstable contains keys of one ID and therefore spans no unrelated keys.
+// write adds a record to the sstables. Each sstable contains keys of only one ID.
 func (in *install) write(key, value []byte) error {
 	if id := keys.ID(key); in.sst == nil || in.sstID != id || in.sstBytes >= ingestedBytes {
 		if err := in.begin(id); err != nil {
@@ -208,7 +208,7 @@ func (in *install) finish() error {
 	return err
 }
 
-// tableOptions returns the options for sstables as written by compactions.
+// tableOptions returns the options for the sstables.
 func (s *Snapshots) tableOptions() sstable.WriterOptions {
 	po := pebbleOptions(s.fs, s.o)
 	po.EnsureDefaults()
@@ -217,13 +217,13 @@ func (s *Snapshots) tableOptions() sstable.WriterOptions {
 	return o
 }
 
-// isTable reports whether an ID belongs to a table rather than an index or a system key.
+// isTable reports whether an ID belongs to a table.
 func isTable(id uint32) bool {
 	return id&^(keys.WideRing|keys.WholeKey) >= keys.FirstTable && id&keys.IndexSpace == 0
 }
 
 // hull checks that no other partition owns the data to be removed. It sets in.lower and in.upper to the bounds of the
-// excise. It returns the bounds of the data outside the excise, or nil if the excise covers all of the data.
+// excise. It returns the bounds of the data outside the excise, or nil if the excise covers all data.
 func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	partition := in.head.meta.Partition
 	gone := [][][]byte{{in.lower, in.upper}}
@@ -264,8 +264,8 @@ func (in *install) hull(own keys.Span) (rest [][]byte, err error) {
 	return nil, nil
 }
 
-// ingest adds the sstables to the store. It first makes all older data durable, because an ingestion may become durable
-// before the log.
+// ingest adds the sstables to the store. It first syncs the log, because the ingestion may become durable before older
+// log records.
 func (in *install) ingest(rest [][]byte) error {
 	s := in.s
 	if err := in.ctx.Err(); err != nil {
@@ -287,7 +287,7 @@ func (in *install) ingest(rest [][]byte) error {
 	if err := s.Sync(); err != nil {
 		return err
 	}
-	s.ingestMu.Lock() // newly ingested entries must not be removed because their owner is unknown
+	s.ingestMu.Lock() // sweeps must not remove ingested entries whose owner is not yet known
 	defer s.ingestMu.Unlock()
 	s.spans.begun.Add(1)
 	defer s.spans.done.Add(1)
@@ -297,12 +297,12 @@ func (in *install) ingest(rest [][]byte) error {
 	}
 	s.ann.arrive()
 	s.weakened.Add(1)
-	s.truncated.Store(true) // entries of the old state remain
+	s.truncated.Store(true) // index entries of the old state remain
 	s.disk.recheckSoon()
-	return s.Sync() // the flag may be only in the log
+	return s.Sync() // the table's flags may not be durable yet
 }
 
-// cleanUp removes the files. Ingested files no longer exist.
+// cleanUp removes the files that were not ingested.
 func (in *install) cleanUp() error {
 	err := in.finish()
 	for _, name := range in.files {

@@ -12,14 +12,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// invariants is the state for checking the invariants of a read in builds with the tag invariants.
+// invariants is the state for checking the invariants of a read in builds with the invariants tag.
 type invariants struct {
 	// prefix is the prefix of the last announced partition. clustering is the last row of that partition.
 	prefix, clustering []byte
 	rows               int
 }
 
-// begin resets the state.
 func (l *invariants) begin() {
 	if invariant.Enabled {
 		*l = invariants{}
@@ -35,8 +34,7 @@ func (l *invariants) checkAnnounced(rd *reader) {
 	l.prefix, l.rows = append(l.prefix[:0], rd.prefix...), 0
 }
 
-// checkDelivered checks that the rows of a partition are delivered once and in order, and that they were requested
-// (ST2).
+// checkDelivered checks that only requested rows are delivered, each row once and in order (ST2).
 func (l *invariants) checkDelivered(rd *reader, clustering []byte) {
 	if !invariant.Enabled || rd.r.Index != nil {
 		return
@@ -54,7 +52,7 @@ func (l *invariants) checkDelivered(rd *reader, clustering []byte) {
 	l.rows++
 }
 
-// checkSwept checks that a sweep does not change the visible row as of the horizon (I2).
+// checkSwept checks that a sweep does not change the row that is visible at the horizon (I2).
 func (w *sweep) checkSwept(key, value []byte, covered int64, remains bool) {
 	if !invariant.Enabled {
 		return
@@ -67,7 +65,8 @@ func (w *sweep) checkSwept(key, value []byte, covered int64, remains bool) {
 	invariant.Check(before == after, "I2: a sweep to %d changes row %x from %q to %q", w.sw.Horizon, key, before, after)
 }
 
-// visibleRow returns the visible content of a stored row as of the horizon, or an empty string if it does not exist.
+// visibleRow returns the content of a stored row that is visible at the horizon, or an empty string if the row does not
+// exist.
 func (w *sweep) visibleRow(value []byte, covered int64) string {
 	var r row.Row
 	exists, err := r.Resolve(value, covered, w.sw.Horizon, w.sw.Dropped)

@@ -10,27 +10,25 @@ import (
 	"time"
 )
 
-// A row with a collection of a million elements takes hundreds of megabytes to merge and decode. A hundred clients may
-// read such a row at the same time. Reads of partitions with such rows therefore share a memory budget and wait for
-// each other. Large rows are recorded when they are read or written. After a start, the first readers therefore do not
-// know which rows are large.
+// Merging and decoding a row with a collection of a million elements takes hundreds of megabytes. Concurrent reads of
+// partitions with large rows therefore share a memory budget. The store records large rows when they are read or
+// written, so the first reads after a start are not limited.
 
 const (
 	largeSlots = 1 << 12
 	// largeMin is the estimated memory, in bytes, above which a row counts as large.
 	largeMin = 4 << 20
-	// largeCell and largeByte are used to estimate the memory for reading a row. largeCell is the memory per cell,
-	// which exists in one form in the merger and in another form in the row. largeByte is the number of copies of each
-	// byte of the stored row.
+	// largeCell and largeByte are used to estimate the memory for reading a row. largeCell is the memory for each cell
+	// in the merger and in the row, in bytes. largeByte is the number of copies of each stored byte.
 	largeCell, largeByte = 350, 3
-	// largeLook is the size in bytes above which a stored row is examined.
+	// largeLook is the size, in bytes, above which the store estimates the memory for a row.
 	largeLook = 48 << 10
 )
 
 // largeRows holds the budget and the known large rows.
 type largeRows struct {
 	seed maphash.Seed
-	// known contains, for each slot, the estimate for the largest row seen in the slot's partitions, in KiB.
+	// known contains the estimate for the largest row seen in each slot's partitions, in KiB.
 	known [largeSlots]atomic.Uint32
 
 	mu      sync.Mutex
@@ -49,7 +47,7 @@ func (l *largeRows) slot(prefix []byte) *atomic.Uint32 {
 	return &l.known[maphash.Bytes(l.seed, prefix)%largeSlots]
 }
 
-// note records a row with the given bytes and cells in a partition.
+// note records the size and the number of cells of a row in a partition.
 func (l *largeRows) note(prefix []byte, bytes, cells int) {
 	if size := largeByte*bytes + largeCell*cells; size >= largeMin {
 		kib := uint32(min(size>>10, 1<<31))
@@ -59,8 +57,8 @@ func (l *largeRows) note(prefix []byte, bytes, cells int) {
 	}
 }
 
-// enter reserves the memory that reading a partition may need, and waits up to waitMax until enough memory is
-// available. leave releases the memory.
+// enter reserves the memory for reading a partition. It waits up to waitMax until enough memory is available. leave
+// releases the memory.
 func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err error) {
 	kib := l.slot(prefix).Load()
 	if kib == 0 {
@@ -89,7 +87,7 @@ func (l *largeRows) enter(ctx context.Context, prefix []byte) (size int64, err e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-w.ready: // the memory was granted in the meantime
+	case <-w.ready: // the memory was granted during the timeout
 		l.used -= size
 	default:
 		for i := range l.waiters {

@@ -32,8 +32,8 @@ func (m *concurrency) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestLargeRows checks that readers of a row that exceeds the memory for large rows run one at a time once its size is
-// known. Other readers must not be delayed. A waiting reader must fail when its context ends or after a time limit.
+// TestLargeRows checks that readers of a row that exceeds the memory for large rows run one at a time if the row's size
+// is known. Other readers must not be delayed. A waiting reader must fail when its context ends or after a time limit.
 func TestLargeRows(t *testing.T) {
 	s := openMem(t, Options{LargeRowBytes: 8 << 20, LargeRowWait: 5 * time.Second})
 	large := mutation("large", "", 1, func(b *row.Builder) {

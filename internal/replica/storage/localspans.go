@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// spanCache caches the spans of tables that the replicas of this node have. Background work requests these spans often.
-// The spans change rarely: when a replica is created, removed, split, or merged. Every change increments a counter
-// before and after it is committed. The cache is used only while no change is in progress.
+// spanCache caches the table spans that the replicas of this node own. The spans change when a replica is created,
+// removed, split, or merged. Every change increments one counter before its commit and another counter after its
+// commit. The cache is used only while no change is in progress.
 type spanCache struct {
 	begun, done atomic.Uint64
 	cached      atomic.Pointer[spanCacheEntry]
@@ -18,16 +18,16 @@ type spanCache struct {
 	scans atomic.Uint64
 }
 
-// spanCacheEntry holds the spans of all tables as of a number of changes.
+// spanCacheEntry holds the spans of all tables after a number of changes.
 type spanCacheEntry struct {
 	changes uint64
 	byTable map[uint32][]keys.Span
 }
 
-// localSpans returns the spans of a table that replicas of this node have. The caller must not modify the result.
+// localSpans returns the spans of a table that the replicas of this node own. The caller must not modify the result.
 func (s *Records) localSpans(table uint32) ([]keys.Span, error) {
 	h := &s.spans
-	done := h.done.Load() // done is read before begun: if both are equal, no change is in progress
+	done := h.done.Load() // done must be read before begun to detect changes in progress
 	steady := h.begun.Load() == done
 	if c := h.cached.Load(); steady && c != nil && c.changes == done {
 		return c.byTable[table], nil

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// The name of merger is stored in every store.
+// Every store contains the name of the merger.
 var merger = &pebble.Merger{
 	Name: "ilion.row.v1",
 	Merge: func(key, value []byte) (pebble.ValueMerger, error) {
@@ -27,10 +27,10 @@ var merger = &pebble.Merger{
 
 var merges = sync.Pool{New: func() any { return new(valueMerge) }}
 
-// valueMerge is a Pebble merge. It never deletes a key, because Pebble's DeletableValueMerger resurrects data in
-// v2.1.7. It never purges data, so a single operand is returned unchanged.
+// valueMerge is a Pebble merge. It does not implement DeletableValueMerger, because that interface resurrects data in
+// Pebble v2.1.7. It never purges data, so it returns a single operand unchanged.
 type valueMerge struct {
-	// first is the first operand. chunk contains the later operands. The row.Merger contains references to both.
+	// first is the first operand. chunk contains all other operands. The row.Merger refers to both.
 	first, chunk []byte
 	m            row.Merger
 	begun        bool
@@ -40,7 +40,7 @@ type valueMerge struct {
 // chunkMin is the minimum size of a chunk.
 const chunkMin = 4 << 10
 
-// keptMax is the maximum memory, in bytes, kept by a pooled merge.
+// keptMax is the maximum memory, in bytes, that a pooled merge retains.
 const keptMax = 1 << 20
 
 func (v *valueMerge) add(value []byte) error {
@@ -53,7 +53,7 @@ func (v *valueMerge) add(value []byte) error {
 		v.chunk = v.chunk[:0]
 	}
 	if cap(v.chunk)-len(v.chunk) < len(value) {
-		// The merger still contains references to the old chunk.
+		// The merger still refers to the old chunk.
 		v.chunk = make([]byte, 0, max(2*cap(v.chunk), len(value), chunkMin))
 	}
 	n := len(v.chunk)

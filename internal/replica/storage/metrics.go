@@ -27,39 +27,41 @@ type Statistics struct {
 	snapshots *Snapshots
 }
 
-// Metrics holds gauges, and counters since Open.
+// Metrics holds gauges and counters. The counters start at 0 when the store is opened.
 type Metrics struct {
-	// Operands and IndexEntries are the numbers of operands and index entries written in Batches. Syncs is the number
-	// of calls of Sync.
+	// Operands and IndexEntries count the operands and index entries that batches have written. Batches counts commits,
+	// and Syncs counts calls of Sync.
 	Operands, IndexEntries, Batches, Syncs uint64
-	// Gets and Iterators count all reads of the store. A write must not increase them. Rows counts the keys visited by
-	// reads.
+	// Gets and Iterators count all reads of the store. HeaderSeeks counts the seeks of deletions, and Rows counts the
+	// keys that reads have visited.
 	Gets, Iterators, HeaderSeeks, Rows uint64
-	// TombstoneSkips counts the runs of dead rows that reads skipped. TombstoneRuns counts the runs that were found.
+	// TombstoneSkips counts the runs of dead rows that reads have skipped. TombstoneRuns counts the runs of dead rows
+	// that have been found.
 	TombstoneSkips, TombstoneRuns uint64
-	// Swept counts keys that were removed or shortened by sweeps. SweepsKept counts keys that a sweep examined and kept
-	// because they were still needed.
+	// Swept counts the keys that sweeps have removed or shortened. SweepsKept counts the keys that sweeps have kept
+	// because the keys were still needed.
 	Swept, SweepsKept uint64
-	// EntriesSeen counts the index entries examined by sweeps. DueSeen counts the due notes examined.
+	// EntriesSeen and DueSeen count the index entries and the due notes that sweeps have examined.
 	EntriesSeen, DueSeen uint64
-	// SweepLag is the number of seconds for which the data that is currently being swept has been due. It is 0 if no
-	// data is being swept.
+	// SweepLag is the time since the data of the current sweep became due, in seconds. It is 0 if no sweep is in
+	// progress.
 	SweepLag int64
-	// Collapsed counts keys with so many operands that a write merged them.
+	// Collapsed counts the merges of keys with too many operands.
 	Collapsed uint64
 	// SnapshotsCaptured and SnapshotsInstalled count snapshots of whole partitions.
 	SnapshotsCaptured, SnapshotsInstalled uint64
-	// DiskFull is true while writes are rejected. FreePercent is the percentage of free disk space, or -1 if unknown.
+	// DiskFull is true while the store rejects writes for lack of disk space. FreePercent is the percentage of free
+	// disk space, or -1 if it is unknown.
 	DiskFull    bool
 	FreePercent int
-	// DiskAvailable is the number of free bytes at the last check, or 0 if unknown.
+	// DiskAvailable is the number of free bytes at the last check, or 0 if it is unknown.
 	DiskAvailable uint64
 	// DiskBytes, MemtableBytes, and CacheBytes are the sizes of all files, of the memtables, and of the block cache.
 	DiskBytes, MemtableBytes, CacheBytes uint64
 	// ANNCacheBytes is the memory used by packed vector lists.
 	ANNCacheBytes uint64
-	// CompactionDebt is the number of bytes that compactions still have to process. ReadAmp is the number of files that
-	// a read may have to examine.
+	// CompactionDebt is the number of bytes that compactions still need to process. ReadAmp is the number of files that
+	// a read may need to examine.
 	CompactionDebt uint64
 	ReadAmp        int
 	// Pebble holds all other metrics.

@@ -143,7 +143,7 @@ func (m *model) readPartition(t *rapid.T, p *modelPartition, r *command.Read, v 
 	return true
 }
 
-// collector records the rows that it receives, and stops after a given number of rows.
+// collector records rows and stops after a given number of rows.
 type collector struct {
 	lines   []string
 	limit   int
@@ -325,7 +325,7 @@ func TestStoreAgainstModel(t *testing.T) {
 			eager(s)
 			return s
 		}
-		// The bloom filters contain either rows or partitions, and the table may or may not have clustering columns.
+		// The test covers bloom filters of rows and of partitions, and tables with and without clustering columns.
 		id := rapid.SampledFrom([]uint32{testTable, testTable | keys.WholeKey}).Draw(t, "table")
 		flat := rapid.IntRange(0, 3).Draw(t, "flat") == 0
 		install := func(s *Store) *Store {

@@ -14,9 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// Newest returns the highest timestamp, in microseconds, of the rows and the header that a mutation writes, and of the
-// deletions that cover these rows. Data written with a higher timestamp is visible. If there is no such data, it
-// returns row.NotDeleted.
+// Newest returns the highest timestamp of the rows and the header that a mutation writes, including the deletions that
+// cover them. The timestamp is in microseconds. If no such data exists, Newest returns row.NotDeleted.
 func (s *Reader) Newest(m *command.Mutation) (int64, error) {
 	n := newest{s: s, at: row.NotDeleted, prefix: keys.AppendPartition(nil, m.Table, m.Token, m.Key)}
 	defer n.close()
@@ -75,7 +74,6 @@ func (n *newest) deletions() error {
 	return err
 }
 
-// row examines a row and the deletions that cover it.
 func (n *newest) row(clustering []byte) error {
 	if len(n.header.Ranges) > 0 {
 		n.at = max(n.at, n.header.Covering(clustering))

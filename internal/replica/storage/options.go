@@ -14,64 +14,67 @@ import (
 
 // Options configure a Store. The zero value is ready for use.
 type Options struct {
-	// Identity is the identity of a new store. Zero IDs are replaced with random IDs. An existing store must have the
-	// same cluster ID, unless the ID in Options is zero.
+	// Identity is the identity of a new store. Open replaces zero IDs with random IDs. If Identity contains a cluster
+	// ID, an existing store must have the same cluster ID.
 	Identity Identity
-	// Levels are the feature levels that the build supports. The default is feature.Known. A directory with another
-	// level is rejected.
+	// Levels are the feature levels that the build supports. The default is feature.Known. Open rejects a directory
+	// with any other level.
 	Levels feature.Range
 	// CacheBytes is the size of the block cache. The default is 64 MiB.
 	CacheBytes int64
-	// MemtableBytes is the size of one memtable. There are at most four memtables. The default is 64 MiB. On a small
-	// disk, the size is 1/256 of the disk.
+	// MemtableBytes is the size of one memtable. The default is 64 MiB or, on a small disk, 1/256 of the disk size. A
+	// store has up to four memtables.
 	MemtableBytes int64
 	// MaxOpenFiles is the maximum number of open sstables. The default is 1000.
 	MaxOpenFiles int
-	// Reserve provides file descriptors when the process has none left. If it is nil, the store waits for a descriptor.
+	// Reserve provides file descriptors when the process has reached its limit. If Reserve is nil, the store waits for
+	// a free descriptor.
 	Reserve *diskfs.Reserve
 	// Compactions is the maximum number of concurrent compactions. The default is 1.
 	Compactions int
-	// ReadOnly rejects all writes.
+	// ReadOnly makes the store reject all writes.
 	ReadOnly bool
-	// MinFreeDisk is the percentage of free disk space below which writes are rejected. The default is 5. If it is
-	// negative, writes are never rejected. Space that flushing the memtables may take does not count as free.
+	// MinFreeDisk is the percentage of free disk space below which the store rejects writes. The default is 5. A
+	// negative value disables the limit. Space that the store needs to flush the memtables does not count as free.
 	MinFreeDisk int
 	// DiskCheckEvery is the interval between checks of the free disk space. The default is 5 s.
 	DiskCheckEvery time.Duration
-	// ReclaimAfter is the time for which removals by sweeps stay in the memtable if no other event flushes it. The
-	// default is 10 min. Compactions free the space only after the flush.
+	// ReclaimAfter is the maximum time for which removals by sweeps stay in the memtable. The default is 10 min.
+	// Compactions free the space only after a flush.
 	ReclaimAfter time.Duration
 	// DiskUsage replaces statfs in tests.
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
-	// TombstoneCacheBytes is the maximum memory for known runs of dead rows. The default is 16 MiB. A negative value
-	// disables the cache.
+	// TombstoneCacheBytes is the maximum size of the tombstone cache. The default is 16 MiB. A negative value disables
+	// the cache.
 	TombstoneCacheBytes int
-	// ANNCacheBytes is the maximum memory for packed vector lists. The default is 32 MiB. A negative value disables the
-	// cache.
+	// ANNCacheBytes is the maximum size of the cache of packed vector lists. The default is 32 MiB. A negative value
+	// disables the cache.
 	ANNCacheBytes int64
-	// LargeRowBytes is the maximum memory of all readers for rows with very many cells. The default is 256 MiB.
-	// LargeRowWait is the time for which a reader waits for its share. The default is 5 s.
+	// LargeRowBytes is the maximum memory that all readers together use for large rows. The default is 256 MiB.
+	// LargeRowWait is the maximum time for which a reader waits for this memory. The default is 5 s.
 	LargeRowBytes int64
 	LargeRowWait  time.Duration
-	// Observer is notified of events. If it is nil, the store panics when the disk rejects a required write.
+	// Observer receives the events of the store. If Observer is nil, the store panics when the disk rejects a required
+	// write.
 	Observer Observer
 }
 
-// Observer is notified of the events of a Store. Its methods may be called on any goroutine and must not block.
+// Observer receives the events of a Store. The store may call the methods on any goroutine. The methods must not block.
 type Observer interface {
-	// Failed is called once when the store has stopped serving, because stored data is damaged (ErrCorrupt) or the disk
-	// has rejected a required write (ErrBroken). In the second case, its current write calls never return.
+	// Failed is called once when the store has stopped serving. The error wraps ErrCorrupt if stored data is damaged,
+	// or ErrBroken if the disk has rejected a required write. After ErrBroken, writes in progress never return.
 	Failed(err error)
-	// BackgroundFailed is called when a flush or compaction fails. Pebble retries the operation, and BackgroundFailed
-	// is not called again until a flush or compaction has succeeded.
+	// BackgroundFailed is called when a flush or compaction fails. Pebble retries the operation. BackgroundFailed is
+	// called again only for a failure after the next successful flush or compaction.
 	BackgroundFailed(err error)
-	// Stalled is called when writes stop because compactions lag, and when they resume.
+	// Stalled is called when writes stop because compactions lag, and again when writes resume.
 	Stalled(stalled bool, reason string)
-	// DiskFull is called when writes are rejected for lack of disk space, and when they are accepted again.
+	// DiskFull is called when the store starts to reject writes for lack of disk space, and again when it accepts
+	// writes.
 	DiskFull(full bool, freePercent int)
-	// DiskOut is called repeatedly while the disk has less free space than the store may need to be opened again. Its
-	// arguments are the number of free bytes and the number of required bytes. Replicas that must apply their logs must
-	// then stop.
+	// DiskOut is called repeatedly while the disk has less free space than the store may need for the next Open. The
+	// arguments are the number of free bytes and the number of required bytes. The observer must stop all replicas that
+	// apply logs.
 	DiskOut(free, need uint64)
 }
 
@@ -123,11 +126,11 @@ func setDefault[T int | int64 | time.Duration](v *T, def T) {
 var (
 	// ErrDiskFull rejects a write that would take space. Deletes and reads continue.
 	ErrDiskFull = errors.New("disk almost full: writes are rejected; reads and deletes are allowed")
-	// ErrDisksFull rejects a write that would take space because too few of the replicas have space for it.
+	// ErrDisksFull rejects a write that would take space, because too few replicas have free disk space.
 	ErrDisksFull = errors.New("disk almost full on too many nodes: writes are rejected; reads and deletes are allowed")
 	// ErrDiskCritical rejects even a delete when the space reserved for deletes is used up.
 	ErrDiskCritical = errors.New("disk full: writes and deletes are rejected; reads, TRUNCATE, and DROP are allowed")
-	// ErrCorrupt is returned by a store that has found damaged data.
+	// ErrCorrupt means that the store has found damaged data.
 	ErrCorrupt = errors.New("stored data is damaged")
 	// ErrUnstamped rejects an operand without a timestamp.
 	ErrUnstamped = errors.New("operand without a timestamp")

@@ -16,12 +16,13 @@ import (
 type PartitionSize struct {
 	// Key is the partition key, or nil if the partition is empty.
 	Key []byte
-	// Bytes is the logical size: keys and values of live rows, before compression. Values is the number of their cells.
+	// Bytes is the size of the keys and values of live rows, before compression. Values is the number of cells in live
+	// rows.
 	Bytes, Values int64
 }
 
-// MeasurePartition reads the logical partition at a token, as of a second. If the partition has more than most bytes,
-// only its beginning is read. The rest is extrapolated from the size on disk.
+// MeasurePartition returns the size of the logical partition at a token, as of the second now. It reads up to most
+// bytes, and extrapolates the size of a larger partition from its size on disk.
 func (s *Statistics) MeasurePartition(ctx context.Context, table uint32, at token.Token, now,
 	most int64) (PartitionSize, error) {
 	span := TokenOnly(table, at)
@@ -54,12 +55,12 @@ type sizeVisitor struct {
 	PartitionSize
 	most int64
 	last []byte // clustering key of the last row
-	cut  bool   // more data exists than has been read
+	cut  bool   // only a part of the partition was read
 }
 
 func (w *sizeVisitor) Partition(_ token.Token, key []byte, static *row.Row) (command.Step, error) {
 	if w.Key != nil {
-		return command.Stop, nil // two keys have the same token
+		return command.Stop, nil // the next partition has the same token
 	}
 	w.Key = bytes.Clone(key)
 	if static != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
 )
 
-// comparer defines the key order of package keys, which is the order of the bytes with a custom Split.
+// comparer defines the key order of package keys. It compares keys bytewise and has a custom Split function.
 var comparer = &pebble.Comparer{
 	Name:                 keys.ComparerName,
 	Compare:              bytes.Compare,
@@ -33,8 +33,8 @@ var comparer = &pebble.Comparer{
 	FormatKey:            pebble.DefaultComparer.FormatKey,
 }
 
-// largeValues stores large rows in separate files once compactions have merged them. A block contains the small rows
-// and references to the large rows. Reading a small row then decompresses no large row, and compactions do not copy
+// largeValues stores large rows in separate files once compactions have merged them. A block contains only small rows
+// and references to large rows. Reads of small rows therefore do not decompress large rows, and compactions do not copy
 // large rows.
 var largeValues = pebble.ValueSeparationPolicy{
 	Enabled:               true,
@@ -51,21 +51,21 @@ const (
 	blockBytes   = 32 << 10
 	prefixBundle = 16
 	bloomBits    = 10
-	// Half of the cost of writing is caused by compactions. A wide base level, some more files in level 0, and large
-	// files reduce rewriting. They save 16 % of the CPU time per write compared with Pebble's defaults and the same
-	// memtables. Because of bloom filters, reads of a recent row cost no more than with Pebble's defaults.
+	// Compactions cause half of the cost of writing. A large base level, more files in level 0, and larger files reduce
+	// this cost. Compared with Pebble's defaults, they save 16 % of the CPU time of a write. The bloom filters keep the
+	// cost of reading a recent row unchanged.
 	l0Sublevels  = 8
 	baseMemtable = 16       // size of the base level in memtables
 	fileBytesMax = 32 << 20 // size of a file in level 0
 )
 
 // rowsAreNoVersions stores the values of a partition's rows next to their keys. By default, Pebble treats keys with the
-// same Split prefix as versions of one key and moves all values except the first to another block. Every row of a scan
-// would then be fetched from another block.
+// same Split prefix as versions of one key, and moves all values except the first to another block. A scan would then
+// need another block for nearly every row.
 var rowsAreNoVersions = pebble.SpanPolicy{DisableValueSeparationBySuffix: true}
 
-// pebbleOptions returns the options that were used for the benchmarks, such as columnar blocks, MinLZ, and bloom
-// filters on every level.
+// pebbleOptions returns the options of the Pebble store, such as columnar blocks, MinLZ, and bloom filters on every
+// level.
 func pebbleOptions(fs vfs.FS, o Options) *pebble.Options {
 	schema := colblk.DefaultKeySchema(comparer, prefixBundle)
 	po := &pebble.Options{
@@ -123,7 +123,7 @@ func (s *Store) listener() *pebble.EventListener {
 		},
 		BackgroundError: func(err error) {
 			if errors.Is(err, diskfs.ErrLowSpace) || errors.Is(err, pebble.ErrCancelledCompaction) {
-				return // disk checks report a full disk, and Pebble retries a canceled compaction
+				return // disk checks report a full disk, and Pebble retries canceled compactions
 			}
 			if !s.backgroundFailed.Swap(true) {
 				s.o.Observer.BackgroundFailed(err)

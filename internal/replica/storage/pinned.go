@@ -13,46 +13,46 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Pinned reads one logical partition repeatedly while its caller excludes all writers of the partition. It uses one
-// iterator, which is created and positioned once, and looks up the deletions once. Pinned stores the timestamps of the
-// rows that it has read. It belongs to one goroutine, and holds memory of the store until it is closed.
+// Pinned reads one logical partition repeatedly while its caller excludes all writers of the partition. It positions
+// one iterator for all reads and looks up the deletions only once. Pinned stores the timestamps of the rows that it has
+// read. It is not safe for concurrent use. It retains memory of the store until it is closed.
 type Pinned struct {
 	s     *Reader
 	table uint32
 	tok   token.Token
 	key   []byte
-	// rd is positioned in the partition. It is nil until the first read. rd has read all data that precedes the rows.
-	// The field of holds the parameters with which this data was read.
+	// rd is positioned in the partition, and has read all data that precedes the rows. It is nil until the first read.
+	// of holds the parameters with which rd was positioned.
 	rd *reader
 	of viewParams
-	// newest holds the highest timestamps of the rows that were read, and of the deletions that cover them. It holds at
-	// most newestMax rows.
+	// newest maps a row that was read to the highest timestamp of the row and the deletions that cover it. It has up to
+	// newestMax entries.
 	newest map[string]int64
 }
 
-// viewParams are the parameters that determine how a row, or a static row, is seen.
+// viewParams are the parameters that determine the visible content of a row or a static row.
 type viewParams struct {
 	now     int64
 	dropped []cqltype.Dropped
 	statics bool
 }
 
-// newestMax is the number of rows whose timestamps a Pinned stores.
+// newestMax is the maximum number of rows whose timestamps a Pinned stores.
 const newestMax = 1000
 
-// Pin returns a Pinned for a logical partition. The key still belongs to the caller, who must not modify it.
+// Pin returns a Pinned for a logical partition. The caller must not modify the key.
 func (s *Reader) Pin(table uint32, tok token.Token, key []byte) *Pinned {
 	return &Pinned{s: s, table: table, tok: tok, key: key}
 }
 
-// Read is the equivalent of Reader.Read for a command on the logical partition.
+// Read executes a read of the logical partition like Reader.Read.
 func (p *Pinned) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	in := p.s.lookupTable(p.table).installed.Load()
 	switch {
 	case r.Index != nil || r.Changes != nil || r.AfterKey != nil:
-		return p.s.Read(ctx, r, v) // it does not read the rows in order
+		return p.s.Read(ctx, r, v) // this command does not read rows in order
 	case in != nil && in.Clustering == 0:
-		return p.s.readFor(ctx, r, v, p) // a single row, which needs no iterator
+		return p.s.readFor(ctx, r, v, p) // a read of a single row needs no iterator
 	}
 	if err := p.s.Err(); err != nil {
 		return err
@@ -84,11 +84,11 @@ func (p *Pinned) read(ctx context.Context, r *command.Read, v command.Visitor) (
 	return err
 }
 
-// reposition creates a new iterator and positions it in the partition.
+// reposition creates a new iterator and positions the iterator in the partition.
 func (p *Pinned) reposition() error {
 	rd := p.rd
 	err := rd.closeIterators()
-	rd.version = 0 // find no runs before the iterator exists
+	rd.version = 0 // version 0 disables the lookup of runs until the iterator exists
 	if err == nil {
 		err = rd.begin(p.tok, p.key)
 	}
@@ -105,7 +105,7 @@ func (a *viewParams) is(b *viewParams) bool {
 	return a.now == b.now && a.statics == b.statics && slices.Equal(a.dropped, b.dropped)
 }
 
-// finishRead releases the resources that only a read in progress may have.
+// finishRead releases the resources that are needed only during a read.
 func (rd *reader) finishRead() {
 	if rd.visited > 0 {
 		rd.s.m.rows.Add(uint64(rd.visited))
@@ -115,7 +115,7 @@ func (rd *reader) finishRead() {
 	rd.large = 0
 }
 
-// note stores the timestamps of a row that is read.
+// note stores the highest timestamp of a row that has been read.
 func (p *Pinned) note(clustering, value []byte, deleted int64) error {
 	if len(p.newest) == newestMax {
 		return nil
@@ -131,8 +131,8 @@ func (p *Pinned) note(clustering, value []byte, deleted int64) error {
 	return nil
 }
 
-// Newest is the equivalent of Reader.Newest for a mutation of the logical partition. It does not look up rows that have
-// already been read.
+// Newest returns the same result as Reader.Newest for a mutation of the logical partition. It does not look up rows
+// that have already been read.
 func (p *Pinned) Newest(m *command.Mutation) (int64, error) {
 	newest := row.NotDeleted
 	left := *m
@@ -154,7 +154,7 @@ func (p *Pinned) Newest(m *command.Mutation) (int64, error) {
 	return max(newest, at), err
 }
 
-// Close releases the resources of the store.
+// Close releases the resources of the Pinned.
 func (p *Pinned) Close() error {
 	if p.rd == nil {
 		return nil

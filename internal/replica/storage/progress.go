@@ -14,25 +14,24 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// progressKey is the single key of the progress record.
+// progressKey is the key of the progress record.
 var progressKey = keys.AppendSystem(nil, keys.ProgressID, nil)
 
-// PutProgress merges a progress record into the store's record. PutProgress does not keep a reference to record.
+// PutProgress merges a progress record into the store's record. It does not retain record.
 func (b *Batch) PutProgress(record []byte) {
 	b.progress += len(record)
 	_ = b.b.Merge(progressKey, record, nil)
 }
 
-// Every batch adds an operand to the progress record, and each reader of a meta merges all operands. When the number of
-// operands exceeds a limit, the batch therefore replaces them with the merged record. progressBytes is the minimum
-// size, in bytes, of operands that are replaced. A larger record is replaced when the operands reach progressGrowth
-// times its size.
+// Every batch adds an operand to the progress record, and each read of a meta merges all operands. When the operands
+// exceed a size limit, a batch therefore replaces them with the merged record. The limit is the maximum of
+// progressBytes and progressGrowth times the size of the record.
 const (
 	progressBytes  = 64 << 10
 	progressGrowth = 4
 )
 
-// compactProgress counts the operands of a committed batch and replaces them if there are too many.
+// compactProgress counts the operands of a committed batch, and replaces all operands if they exceed the limit.
 func (s *Writer) compactProgress(added int) {
 	n := s.progressed.Add(int64(added))
 	if n < max(progressBytes, progressGrowth*s.progressSize.Load()) || !s.progressed.CompareAndSwap(n, 0) {
@@ -60,7 +59,7 @@ func readProgress(from pebble.Reader) (progress, error) {
 	return p, errors.Join(p.add(value, true), closer.Close())
 }
 
-// decodeMeta decodes a meta and updates it with the progress of its partition.
+// decodeMeta decodes a meta and adds the progress of the meta's partition.
 func (p progress) decodeMeta(b []byte) (keys.Meta, error) {
 	m, err := keys.DecodeMeta(b)
 	if err != nil {
@@ -72,8 +71,8 @@ func (p progress) decodeMeta(b []byte) (keys.Meta, error) {
 	return m, nil
 }
 
-// add adds another record. If the added record is newer, its partitions replace existing partitions. If it is older,
-// only new partitions are added.
+// add merges another record. If newer is true, the entries of the other record replace existing entries. Otherwise, add
+// adds only the entries of new partitions.
 func (p progress) add(record []byte, newer bool) error {
 	return keys.DecodeProgress(record, func(of keys.Progress) {
 		if _, known := p[of.Partition]; newer || !known {
@@ -82,7 +81,7 @@ func (p progress) add(record []byte, newer bool) error {
 	})
 }
 
-// progressMerge is a Pebble merge. Unlike the merge of rows, it depends on the order of operands.
+// progressMerge is a Pebble merge. Unlike the merge of rows, its result depends on the order of operands.
 type progressMerge struct {
 	of  progress
 	out []byte
@@ -99,8 +98,7 @@ func (v *progressMerge) MergeNewer(value []byte) error { return v.of.add(value, 
 // MergeOlder implements pebble.ValueMerger.
 func (v *progressMerge) MergeOlder(value []byte) error { return v.of.add(value, false) }
 
-// Finish implements pebble.ValueMerger. Partitions that have left the node remain in the record while an older record
-// that contains them may exist.
+// Finish implements pebble.ValueMerger. Removed partitions remain in the record until no older record can contain them.
 func (v *progressMerge) Finish(oldest bool) ([]byte, io.Closer, error) {
 	v.out = keys.BeginProgress(v.out[:0])
 	for _, id := range slices.Sorted(maps.Keys(v.of)) {

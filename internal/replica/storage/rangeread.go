@@ -40,7 +40,6 @@ func (rd *reader) readRange() error {
 	return rd.it.Error()
 }
 
-// rangeBounds sets lower and upper to the bounds of the token range.
 func (rd *reader) rangeBounds() {
 	span := keys.TokenSpan(rd.r.Table, rd.r.Range)
 	rd.lower = append(keys.AppendTable(rd.lower[:0], rd.r.Table), span.Begin...)
@@ -52,12 +51,11 @@ func (rd *reader) rangeBounds() {
 	}
 }
 
-// passedEvery is the number of keys that a range read examines without a result before it reports its progress to the
-// visitor.
+// passedEvery is the number of keys without a result after which a range read reports its progress to the visitor.
 const passedEvery = 1000
 
-// passed reports the progress of the read to the visitor at the end of a partition if the visitor has received no data
-// for a long time.
+// passed reports the progress of the read to the visitor at the end of a partition. It reports progress only if the
+// visitor has received no data for passedEvery keys.
 func (rd *reader) passed() (command.Step, error) {
 	looked := rd.visited - rd.silent
 	switch {
@@ -78,7 +76,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	if !ok {
 		return command.Stop, fmt.Errorf("key %x: %w", key, errDamage)
 	}
-	rd.seek = append(rd.seek[:0], p.Key...) // begin reads the key from this location after it has built the prefix
+	rd.seek = append(rd.seek[:0], p.Key...) // begin reads the key from rd.seek after it has built the prefix
 	if err := rd.begin(p.Token, rd.seek); err != nil {
 		return command.Stop, err
 	}
@@ -98,7 +96,7 @@ func (rd *reader) visitCurrent() (command.Step, error) {
 	return rd.partition()
 }
 
-// nextTries is the number of keys that are stepped over before a seek is used, because a seek is then cheaper.
+// nextTries is the number of keys that an iterator steps over before it seeks.
 const nextTries = 4
 
 // leave moves to the first key after the current partition.

@@ -14,29 +14,29 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// A deleted range is written to the deletions of its partition without reading. Reads look for ranges in these
-// deletions. There may be any number of ranges, and unrelated ranges must not slow down a read. If a partition has more
-// than rangesTogether ranges, sweeps therefore move them to separate keys, disjoint and ordered by their ends. A read
-// then seeks the range that covers a row. These sweeps are logged like all other sweeps and depend only on the content
-// of the store. Replicas therefore have the same keys.
+// A delete adds its range to the deletions of the partition without reading any data. A read searches these deletions
+// for ranges that cover a row. To limit the cost of this search, sweeps move the ranges to separate keys if a partition
+// has more than rangesTogether ranges. The moved ranges are disjoint and ordered by their ends, so a read can seek the
+// range that covers a row. These sweeps are logged and depend only on the content of the store, so all replicas have
+// the same keys.
 
 const (
-	// rangesTogether is the maximum number of deleted ranges that may remain in the deletions of a partition. It must
-	// be the same on all replicas.
+	// rangesTogether is the maximum number of deleted ranges in the deletions of a partition. It must be the same on
+	// all replicas.
 	rangesTogether = 32
-	// spreadMax is the maximum number of ranges that one sweep moves to separate keys. It is also the maximum number of
-	// existing ranges that the moved ranges may overlap. It must be the same on all replicas.
+	// spreadMax is the maximum number of ranges that one sweep moves to separate keys, and the maximum number of
+	// existing ranges that it replaces. It must be the same on all replicas.
 	spreadMax = 4096
-	// pilesMax is the maximum number of partitions that are recorded as having too many ranges.
+	// pilesMax is the maximum number of partitions in rangeCounts.
 	pilesMax = 4096
 )
 
-// cover finds the deleted range with a separate key that covers a row. Between two seeks, it stores an interval of rows
-// with the same result.
+// cover finds the deleted range with a separate key that covers a row. It caches the result of the last seek for an
+// interval of rows.
 type cover struct {
 	prefix []byte
-	// [from, to) is the known interval. It has no end if open is set. deleted is the timestamp of the range in this
-	// interval, or row.NotDeleted if no range covers it.
+	// [from, to) is the cached interval. If open is set, the interval has no end. deleted is the timestamp of the range
+	// that covers the interval, or row.NotDeleted if no range covers it.
 	from, to    []byte
 	known, open bool
 	deleted     int64
@@ -52,7 +52,7 @@ func (c *cover) knows(clustering []byte) bool {
 	return c.known && bytes.Compare(c.from, clustering) <= 0 && (c.open || bytes.Compare(clustering, c.to) < 0)
 }
 
-// target returns the key of a range that ends after a clustering key.
+// target returns the lower bound of the keys of all ranges that end after a clustering key.
 func (c *cover) target(clustering []byte) []byte {
 	c.seek = append(append(c.seek[:0], c.prefix...), keys.Range, 0)
 	c.seek = append(append(c.seek, clustering...), 0)
@@ -65,8 +65,8 @@ func (c *cover) isRange(it *pebble.Iterator) bool {
 		bytes.HasPrefix(it.Key(), c.prefix)
 }
 
-// take determines the interval that contains a clustering key. The iterator must be positioned at the target of the
-// key.
+// take caches the interval that contains a clustering key. The iterator must be positioned at the result of target for
+// this key.
 func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
 	c.known, c.open, c.deleted = true, true, row.NotDeleted
 	if !c.isRange(it) {
@@ -91,7 +91,8 @@ func (c *cover) take(it *pebble.Iterator, clustering []byte) error {
 	return nil
 }
 
-// find determines the interval that contains a clustering key. If back is set, the next key will be before this key.
+// find caches the interval that contains a clustering key. back indicates that the caller will look up smaller keys
+// next.
 func (c *cover) find(it *pebble.Iterator, clustering []byte, back bool) error {
 	it.SeekGE(c.target(clustering))
 	if err := c.take(it, clustering); err != nil || !back || c.deleted != row.NotDeleted {
@@ -109,8 +110,8 @@ func rangeBounds(prefix []byte) (lower, upper []byte) {
 	return append(bytes.Clone(prefix), keys.Range), append(bytes.Clone(prefix), keys.Static)
 }
 
-// spread moves ranges, which must be disjoint and ascending, to separate keys. The moved ranges replace the ranges that
-// they overlap. spread returns the ranges that exceed the limit of this sweep.
+// spread moves ranges to separate keys. The ranges must be disjoint and ascending. The moved ranges replace the
+// existing ranges that they overlap. spread returns the ranges that exceed the limits of this sweep.
 func (w *sweep) spread(b *pebble.Batch, prefix []byte, ranges []row.Range) (rest []row.Range, err error) {
 	lower, upper := rangeBounds(prefix)
 	it, err := w.s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -142,7 +143,7 @@ func (sp *spreading) collect(ranges []row.Range) (rest []row.Range, err error) {
 		}
 		if n := len(sp.old); n == 0 || sp.old[n-1].End != nil && bytes.Compare(sp.old[n-1].End, r.Start) <= 0 {
 			sp.it.SeekGE(sp.c.target(r.Start))
-		} // otherwise r is after the last range of old that overlaps it
+		} // otherwise, r is after the last overlapping range of old
 		for ; sp.it.Valid(); sp.it.Next() {
 			var f row.Range
 			value, err := sp.it.ValueAndErr()
@@ -193,7 +194,7 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 		}
 		noteIn(b, keys.SweepRows, r.At+dueSeconds, k)
 	}
-	for i := range sp.old { // in order, because the batch must be the same on all replicas
+	for i := range sp.old { // the order must be the same on all replicas
 		if k := key(&sp.old[i]); old[string(k)] != nil {
 			if err := b.Delete(k, nil); err != nil {
 				return err
@@ -203,8 +204,8 @@ func (sp *spreading) write(b *pebble.Batch, prefix []byte) error {
 	return nil
 }
 
-// deletions sweeps the deletions of a partition. It drops old deletions that hide no data, and spreads ranges if there
-// are too many.
+// deletions sweeps the deletions of a partition. It drops old deletions that hide no data. If the partition has too
+// many ranges, it moves ranges to separate keys.
 func (w *sweep) deletions(b *pebble.Batch, key, value []byte, p *keys.Parts) error {
 	prefix := key[:p.PrefixLen]
 	if err := w.merger.Add(value); err != nil {
@@ -241,7 +242,7 @@ func (w *sweep) hasRanges(prefix []byte) (bool, error) {
 	return some, errors.Join(it.Error(), it.Close())
 }
 
-// rangeCounts tracks the partitions with many new deleted ranges, for the sweeper of the leader.
+// rangeCounts tracks the partitions with many new deleted ranges for the leader's sweeper.
 type rangeCounts struct {
 	together int
 	mu       sync.Mutex
@@ -254,7 +255,7 @@ func (p *rangeCounts) init(together int) {
 	p.together, p.counts, p.wake = together, map[string]int{}, make(chan struct{}, 1)
 }
 
-// note counts deleted ranges that were added to a partition.
+// note counts new deleted ranges of a partition.
 func (p *rangeCounts) note(prefix []byte, n int) {
 	if n == 0 {
 		return
@@ -262,7 +263,7 @@ func (p *rangeCounts) note(prefix []byte, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.counts[string(prefix)]; !ok && len(p.counts) >= pilesMax {
-		for victim := range p.counts { // any partition may be dropped, because a round of the sweeper finds it later
+		for victim := range p.counts { // a round of the sweeper finds the ranges of the dropped partition later
 			delete(p.counts, victim)
 			break
 		}
@@ -276,7 +277,7 @@ func (p *rangeCounts) note(prefix []byte, n int) {
 	}
 }
 
-// due returns the partitions of a span that have too many ranges, and removes them from the list.
+// due removes and returns the partitions of a span that have too many ranges.
 func (p *rangeCounts) due(span keys.Span) (prefixes [][]byte) {
 	lower, upper := span.Bounds()
 	p.mu.Lock()

@@ -19,7 +19,7 @@ import (
 // rangeCK returns a clustering key of TestManyDeletedRanges.
 func rangeCK(i int) []byte { return fmt.Appendf(nil, "%08d", i) }
 
-// deleteRanges deletes n ranges of one row each. deleteRanges skips every second row.
+// deleteRanges deletes n ranges of one row each and skips every second row.
 func deleteRanges(t testing.TB, s *Store, n int, ts, at int64) {
 	t.Helper()
 	for i := range n {

@@ -32,26 +32,26 @@ type reader struct {
 	seek         []byte
 	row          row.Row
 	current
-	// apart is the iterator of cover, or nil while cover needs no iterator.
+	// apart is the iterator of cover, or nil if cover needs no iterator.
 	apart *pebble.Iterator
-	// visited counts keys, to check the context from time to time. silent is the value of visited at the last call of
-	// the visitor.
+	// visited counts keys. tick uses it to check the context at intervals. silent is the value of visited at the last
+	// call of the visitor.
 	visited, silent int
 	version         uint64
 	// checkNow makes the next tick check the context.
 	checkNow   bool
 	invariants invariants
-	// found, if not nil, reports whether the current row still matches the entry that led to it.
+	// found reports whether the current row matches its index entry. It is nil if no check is necessary.
 	found func() bool
-	// pinned, if not nil, is the Pinned that uses the reader for several reads.
+	// pinned is the Pinned that uses the reader for several reads, or nil.
 	pinned *Pinned
-	// expired describes the rows with a lifetime that have expired at the second of the read.
+	// expired determines which rows have expired at the second of the read.
 	expired row.Expired
 }
 
-// current is the logical partition that a read is in: its keys, and everything that precedes or covers its rows.
+// current is the current logical partition of a read, with all data that precedes or covers its rows.
 type current struct {
-	// prefix is the prefix of all keys of the partition. tok and pk are its token and key.
+	// prefix is the prefix of all keys of the partition. tok and pk are the partition's token and key.
 	prefix               []byte
 	tok                  token.Token
 	pk                   []byte
@@ -61,9 +61,9 @@ type current struct {
 	cover cover
 	// announced is true once the visitor has received the partition.
 	announced bool
-	// resume is true in the partition in which the read resumes.
+	// resume is true if the read resumes in this partition.
 	resume bool
-	// fresh is true while the iterator is at the first key of the partition that load does not read.
+	// fresh is true while the iterator is at the first key that load has not read.
 	fresh  bool
 	runs   []tombstoneRun
 	walked int // consecutive dead rows
@@ -82,13 +82,13 @@ type Reader struct {
 	*rows
 }
 
-// Read passes the results of a command to the visitor. The read sees all data applied before the call. Errors of the
-// visitor are returned unchanged.
+// Read passes the results of a command to the visitor. The read sees all data that was applied before the call. Read
+// returns errors of the visitor unchanged.
 func (s *Reader) Read(ctx context.Context, r *command.Read, v command.Visitor) error {
 	return s.readFor(ctx, r, v, nil)
 }
 
-// readFor is like Read. If p is not nil, the read is for the Pinned p, which stores the rows.
+// readFor executes a read like Read. If p is not nil, p records the timestamps of the rows.
 func (s *Reader) readFor(ctx context.Context, r *command.Read, v command.Visitor, p *Pinned) (err error) {
 	if err := s.Err(); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Reader) wrapError(table uint32, err error) error {
 	return nil
 }
 
-// refusal is an error that the visitor has returned. It is unrelated to the store.
+// refusal is an error of the visitor. Such an error does not indicate a fault of the store.
 type refusal struct{ error }
 
 // refused wraps an error of a visitor.
@@ -142,7 +142,6 @@ func refused(step command.Step, err error) (command.Step, error) {
 	return step, nil
 }
 
-// closeIterators closes the iterators.
 func (rd *reader) closeIterators() (err error) {
 	for _, it := range []*pebble.Iterator{rd.it, rd.apart} {
 		if it != nil {
@@ -153,7 +152,8 @@ func (rd *reader) closeIterators() (err error) {
 	return err
 }
 
-// close closes the iterators and releases the reader, without references to memory that it does not own.
+// close closes the iterators and returns the reader to the pool. It clears references to memory that the reader does
+// not own.
 func (rd *reader) close() error {
 	err := rd.closeIterators()
 	if rd.visited > 0 {
@@ -175,7 +175,7 @@ func (rd *reader) close() error {
 
 // open creates the iterator over [rd.lower, rd.upper).
 func (rd *reader) open() error {
-	rd.version = rd.s.tombstones.version.Load() // read the version before creating the iterator; see tombstoneCache
+	rd.version = rd.s.tombstones.version.Load() // read version before creating the iterator; see tombstoneCache
 	rd.opts.LowerBound, rd.opts.UpperBound = rd.lower, rd.upper
 	it, err := rd.s.db.NewIter(&rd.opts)
 	if err != nil {
@@ -186,7 +186,7 @@ func (rd *reader) open() error {
 	return nil
 }
 
-// begin makes tok and pk the current partition. It may wait if the partition has large rows.
+// begin sets the current partition. It may wait for memory if the partition has large rows.
 func (rd *reader) begin(tok token.Token, pk []byte) error {
 	rd.prefix = keys.AppendPartition(rd.prefix[:0], rd.r.Table, tok, pk)
 	rd.tok, rd.pk = tok, pk
@@ -200,8 +200,8 @@ func (rd *reader) begin(tok token.Token, pk []byte) error {
 	return err
 }
 
-// noteLarge records a row that requires a lot of memory to read. The caller may also need a long time to process the
-// row.
+// noteLarge records a row that requires much memory to read. It also makes the next tick check the context, because
+// processing a large row may take long.
 func (rd *reader) noteLarge(value []byte) {
 	if len(value) >= largeLook {
 		rd.checkNow = true
@@ -209,14 +209,14 @@ func (rd *reader) noteLarge(value []byte) {
 	}
 }
 
-// statics reports whether the read needs static rows. A read of partitions includes partitions that have only static
-// cells.
+// statics reports whether the read needs static rows. A read that returns only partitions includes partitions that have
+// only static cells.
 func (rd *reader) statics() bool { return (rd.r.Statics || rd.r.NoRows) && rd.t.may(flagStatics) }
 
 // readPartition reads one logical partition.
 func (rd *reader) readPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
-	rd.version = 0 // find no runs yet, because the iterator does not exist
+	rd.version = 0 // version 0 disables the lookup of runs until the iterator exists
 	if err := rd.begin(rd.r.Token, rd.r.Key); err != nil {
 		return err
 	}
@@ -233,9 +233,9 @@ func (rd *reader) readPartition() error {
 	return err
 }
 
-// openPartition creates the iterator over the current partition and reads all data before the rows. The kinds of this
-// data can be determined only after the iterator has been created. In the meantime, the table may get its first
-// deletion, in one batch with rows that the iterator sees.
+// openPartition creates the iterator over the current partition and reads all data that precedes the rows. It must
+// check the table's flags after it has created the iterator. Otherwise, it could miss the table's first deletion
+// although the iterator sees rows of the same batch.
 func (rd *reader) openPartition() error {
 	deletions, statics := rd.t.may(flagDeletions), rd.statics()
 	rd.opts.UseL6Filters = true
@@ -262,7 +262,6 @@ func (rd *reader) openPartition() error {
 	return rd.load()
 }
 
-// bound sets lower and upper to the bounds of the read in the current partition.
 func (rd *reader) bound(deletions, statics bool) {
 	slices := rd.r.Slices
 	if rd.pinned != nil {
@@ -287,8 +286,8 @@ func (rd *reader) bound(deletions, statics bool) {
 	}
 }
 
-// seekTo moves to the first key at or after key within the current partition. It skips files whose filters do not
-// contain the partition.
+// seekTo moves to the first key at or after the given key within the current partition. It skips files whose filters do
+// not contain the partition.
 func (rd *reader) seekTo(key []byte) bool {
 	if rd.r.Table&keys.WholeKey == 0 && rd.r.Key != nil && rd.r.Index == nil {
 		return rd.it.SeekPrefixGE(key)
@@ -296,8 +295,8 @@ func (rd *reader) seekTo(key []byte) bool {
 	return rd.it.SeekGE(key)
 }
 
-// get reads the row of a table without clustering columns and without deletions. done is false if the table has
-// received deletions in the meantime.
+// get reads the row of a partition in a table without clustering columns and deletions. done is false if the table
+// receives its first deletion during the call.
 func (rd *reader) get() (done bool, err error) {
 	if n := len(rd.r.Slices); n > 0 && len(rd.r.Slices[0].Start) > 0 {
 		return true, nil
@@ -334,7 +333,7 @@ func (rd *reader) get() (done bool, err error) {
 	return true, errors.Join(err, closer.Close())
 }
 
-// on returns the kind of the key at the iterator. ok is false if the key is not in the current partition.
+// on returns the kind of the key at the iterator. ok is false if the key belongs to another partition.
 func (rd *reader) on() (kind byte, ok bool) {
 	if !rd.it.Valid() {
 		return 0, false
@@ -352,8 +351,8 @@ func (rd *reader) sub(kind byte) []byte {
 	return rd.seek
 }
 
-// load reads all data before the rows of the current partition. The iterator must be at the first key of the partition.
-// Values are copied, because the iterator moves to other keys.
+// load reads all data that precedes the rows of the current partition. The iterator must be at the first key of the
+// partition. load copies the values, because moving the iterator invalidates them.
 func (rd *reader) load() error {
 	kind, ok := rd.on()
 	if ok && kind == keys.Deletions {
@@ -372,7 +371,7 @@ func (rd *reader) load() error {
 		case rd.header.MoreRanges && rd.statics():
 			rd.seekTo(rd.sub(keys.Static))
 		case rd.header.MoreRanges, len(rd.r.Slices) > 0 && !rd.statics():
-			return nil // a seek follows in any case
+			return nil // the caller seeks in this case
 		default:
 			rd.it.Next()
 		}
@@ -397,8 +396,7 @@ func (rd *reader) load() error {
 	return rd.it.Error()
 }
 
-// deleted returns the highest timestamp of a deletion that covers a row. This may be a deletion of the partition or of
-// a range.
+// deleted returns the highest timestamp of the partition and range deletions that cover a row.
 func (rd *reader) deleted(clustering []byte) (int64, error) {
 	ts := rd.header.Covering(clustering)
 	if !rd.header.MoreRanges {
@@ -419,7 +417,7 @@ func (rd *reader) deleted(clustering []byte) (int64, error) {
 	return max(ts, rd.cover.deleted), nil
 }
 
-// tick checks the context every few hundred keys, and after each large row.
+// tick checks the context every contextEvery keys and after each large row.
 func (rd *reader) tick() error {
 	if rd.checkNow || rd.visited%contextEvery == 0 {
 		rd.checkNow = false

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// reclaimShare is the divisor that determines the share of garbage at which a store is completely compacted.
-	// reclaimMin is the minimum amount of garbage in bytes. At most four bytes are written for each byte that is freed.
+	// reclaimShare is the divisor that determines the share of garbage at which the store is completely compacted. A
+	// value of 4 limits the cost to four written bytes for each freed byte. reclaimMin is the minimum amount of garbage
+	// in bytes.
 	reclaimShare = 4
 	reclaimMin   = 256 << 10
 )
@@ -21,9 +22,9 @@ func (s *engine) noteSwept() {
 	}
 }
 
-// reclaim frees the space of deleted data even if there are no further writes. Without reclaim, the memtable would not
-// fill up, and the first levels would wait for more data. reclaim flushes the memtable when removals by sweeps have
-// been in it for some time. It compacts a store that has contained much garbage for the same time.
+// reclaim frees the space of deleted data even if no more writes arrive. It flushes the memtable if removals by sweeps
+// have been in the memtable for Options.ReclaimAfter. It compacts the store if the store has contained much garbage for
+// the same time.
 func (s *Store) reclaim() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -56,7 +57,7 @@ func (s *Store) reclaim() {
 		case dirty.IsZero():
 			dirty = time.Now()
 		case time.Since(dirty) >= s.o.ReclaimAfter:
-			_ = s.Compact(ctx) // the store reports its own errors, and the remaining garbage is examined again
+			_ = s.Compact(ctx) // the store reports its own errors
 			dirty = time.Time{}
 		}
 	}

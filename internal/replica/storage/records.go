@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Records reads all data except rows: system keys, metas, the registry of replicas, and dedupe records.
+// Records reads system keys, metas, the registry of replicas, and dedupe records.
 type Records struct{ *engine }
 
 // Get returns a copy of the value of a system key, or nil if the key does not exist.
@@ -22,13 +22,13 @@ func (s *Records) Get(id uint32, sub []byte) ([]byte, error) {
 	return s.getCopy(keys.AppendSystem(nil, id, sub))
 }
 
-// Scan calls fn for every system key under id with the given prefix, in order. The arguments are valid only during the
-// call.
+// Scan calls fn in order for every system key under id with the given prefix. The arguments of fn are valid only during
+// the call.
 func (s *Records) Scan(id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	return s.check(scan(s.db, id, prefix, fn))
 }
 
-// scan is the equivalent of Scan for one state of the store.
+// scan is the equivalent of Scan for any reader.
 func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byte) error) error {
 	lower := keys.AppendSystem(nil, id, prefix)
 	upper := keys.After(bytes.Clone(lower))
@@ -36,7 +36,7 @@ func scan(from pebble.Reader, id uint32, prefix []byte, fn func(sub, value []byt
 	if err != nil {
 		return err
 	}
-	// Scan seeks each key, because a step visits all versions of the key since the last flush.
+	// A seek avoids stepping over all versions of the previous key in the memtable.
 	after := make([]byte, 0, 64)
 	for ok := it.First(); ok && err == nil; ok = it.SeekGE(after) {
 		var value []byte
@@ -58,7 +58,7 @@ func (s *Records) Meta(partition uint64) (m keys.Meta, ok bool, err error) {
 	return m, ok, s.check(errors.Join(err, state.Close()))
 }
 
-// readMeta is the equivalent of Meta for one state of the store.
+// readMeta is the equivalent of Meta for any reader.
 func readMeta(from pebble.Reader, partition uint64) (m keys.Meta, ok bool, err error) {
 	ahead, err := readProgress(from)
 	if err != nil {

@@ -13,20 +13,20 @@ func (b *Batch) PutReplica(r *keys.Replica) {
 	b.Set(keys.RegistryID, binary.BigEndian.AppendUint64(nil, r.Partition), r.Append(nil))
 }
 
-// DeleteReplica removes the record of PutReplica.
+// DeleteReplica removes the record that PutReplica stored.
 func (b *Batch) DeleteReplica(partition uint64) {
 	b.Delete(keys.RegistryID, binary.BigEndian.AppendUint64(nil, partition))
 }
 
-// DeleteMeta removes the meta of a physical partition, and its progress.
+// DeleteMeta removes the meta and the progress of a physical partition.
 func (b *Batch) DeleteMeta(partition uint64) {
 	b.metas = true
 	b.PutProgress(keys.AppendProgress(nil, &keys.Progress{Partition: partition}))
 	b.Delete(keys.PartitionID, binary.BigEndian.AppendUint64(nil, partition))
 }
 
-// Replicas returns the replicas of the node, in order of their partitions. A replica without a meta waits for its first
-// snapshot.
+// Replicas returns the replicas of the node, in order of their partitions. A replica without a meta has not received
+// its first snapshot.
 func (s *Records) Replicas() ([]keys.Replica, error) {
 	var out []keys.Replica
 	err := s.Scan(keys.RegistryID, nil, func(_, value []byte) error {

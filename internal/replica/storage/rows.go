@@ -8,25 +8,24 @@ import (
 	"sync/atomic"
 )
 
-// rows is the state shared by readers and writers of rows.
+// rows is the state that readers and writers of rows share.
 type rows struct {
 	*engine
 	*Tables
 	rowCaches
 
-	// Every commit holds commitMu in shared mode. It is held exclusively, for microseconds, to exclude commits.
-	// ApplySweep holds it between reading a key and rewriting it, and the runFinder holds it at the start of a search.
+	// Every commit holds commitMu in shared mode. ApplySweep holds it exclusively while it reads and rewrites keys, and
+	// the runFinder holds it exclusively at the start of a search. An exclusive lock lasts only microseconds.
 	commitMu sync.RWMutex
 	// weakened is the number of operations (sweeps and truncations) that have removed deletions from headers.
 	weakened atomic.Uint64
 	// ingestMu is held while a snapshot is ingested, and while entries without an owner are removed.
 	ingestMu sync.Mutex
-	// truncated is true if index entries may have become stale since their last scan.
+	// truncated is true if many index entries may have become stale since the last scan.
 	truncated atomic.Bool
 }
 
-// rowCaches holds data that has been learned by reading and writing rows. Losing this data costs time but does not
-// affect results.
+// rowCaches holds the caches of the readers and writers of rows. Losing a cache costs time but does not affect results.
 type rowCaches struct {
 	tombstones  tombstoneCache
 	rangeCounts rangeCounts

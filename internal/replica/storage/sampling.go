@@ -14,27 +14,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// SampleOptions limit the data read for a sample of a span. All limits must be positive.
+// SampleOptions limit the data that Sample reads. All limits must be positive.
 type SampleOptions struct {
-	// Spots is the number of positions at which logical partitions are examined. The positions are spread evenly over
-	// the tokens. Run is the number of partitions examined at each position. Tokens are hashes, so these partitions are
-	// a random sample.
+	// Spots is the number of positions at which Sample examines logical partitions. The positions are spread evenly
+	// over the tokens. Run is the number of partitions to examine at each position. The sample is random because tokens
+	// are hashes.
 	Spots, Run int
-	// HeavySpots is the number of positions at which a partition is examined. The positions are spread evenly over the
-	// bytes on disk. A partition that is larger than a fraction 1/HeavySpots of the span is found with certainty.
+	// HeavySpots is the number of additional positions at which Sample examines a partition. These positions are spread
+	// evenly over the bytes on disk. Sample finds every partition that is larger than 1/HeavySpots of the span.
 	HeavySpots int
-	// RowsKept is the number of rows returned per partition.
+	// RowsKept is the maximum number of rows that Sample returns for each partition.
 	RowsKept int
-	// Bytes is the maximum number of logical bytes that are read. The bytes that remain after all Spots are used for
-	// the HeavySpots.
+	// Bytes is the maximum number of logical bytes to read. Sample reads the Spots first and uses the remaining bytes
+	// for the HeavySpots.
 	Bytes int64
-	// Now is the second at which expiry is evaluated.
+	// Now is the second at which Sample evaluates expiry.
 	Now int64
 }
 
 // Sample is a sample of a span.
 type Sample struct {
-	// Complete reports whether every logical partition was read completely. The sample then contains no estimates.
+	// Complete reports whether Sample read every logical partition completely. A complete sample contains no estimates.
 	Complete bool
 	// HeavySpots is the value of SampleOptions.HeavySpots.
 	HeavySpots int
@@ -45,16 +45,16 @@ type Sample struct {
 type SampledPartition struct {
 	Token token.Token
 	Key   []byte
-	// Heavy reports whether the partition was found by its size. Such a partition is not part of the random sample.
+	// Heavy reports whether the partition was found by its size. A heavy partition is not part of the random sample.
 	Heavy bool
-	// Partial reports whether only the beginning of the partition was read. If so, the sizes are extrapolated from the
-	// partition's bytes on disk.
+	// Partial reports whether only a part of the partition was read. The sizes of a partial partition are extrapolated
+	// from its bytes on disk.
 	Partial             bool
 	Rows, Bytes, Values float64
 	// StaticBytes is included in Bytes.
 	StaticBytes int64
-	// Kept contains rows in the order of their clustering keys, spread over the partition. Each row represents as many
-	// rows as its Weight indicates.
+	// Kept contains rows from all parts of the partition, in the order of their clustering keys. A row represents as
+	// many rows as its Weight indicates.
 	Kept []SampledRow
 }
 
@@ -68,18 +68,18 @@ type SampledRow struct {
 }
 
 const (
-	// wholeMax is the maximum size of a partition that is read completely.
+	// wholeMax is the maximum size, in bytes, of a partition that Sample reads completely.
 	wholeMax = 1 << 20
-	// strata is the number of positions of a larger partition at which rows are examined.
+	// strata is the number of positions at which Sample examines the rows of a larger partition.
 	strata = 32
-	// memoryMax is the maximum number of bytes read from all large partitions that are not on disk yet.
+	// memoryMax is the maximum number of bytes that Sample reads from large partitions in memtables.
 	memoryMax = 64 << 20
-	// searchSteps is the number of bisections of the tokens of a span, or of the clustering keys of a partition. After
-	// that many bisections, an interval rarely contains more than one token or key.
+	// searchSteps is the number of bisections in a search for a token or a clustering key. After all bisections, the
+	// interval rarely contains more than one token or key.
 	searchSteps = 44
 )
 
-// Sample examines a random sample of the logical partitions of a span, and the largest partitions.
+// Sample examines a random sample of the logical partitions and the largest partitions of a span.
 func (s *Statistics) Sample(ctx context.Context, span keys.Span, o SampleOptions) (Sample, error) {
 	v := sampler{s: s, ctx: ctx, span: span, o: o, left: o.Bytes, memory: memoryMax, seen: map[string]bool{}}
 	v.out.Complete, v.out.HeavySpots = true, o.HeavySpots
@@ -110,14 +110,13 @@ type sampler struct {
 	ctx  context.Context
 	span keys.Span
 	o    SampleOptions
-	// left is the rest of o.Bytes, and memory is the rest of memoryMax.
+	// left is the remaining number of bytes of o.Bytes. memory is the remaining number of bytes of memoryMax.
 	left, memory int64
 	out          Sample
-	seen         map[string]bool // partitions already seen, by key
+	seen         map[string]bool // keys of examined partitions
 }
 
-// read reads the partitions at the beginning of a range. It reads up to max partitions and up to the given number of
-// bytes of rows.
+// read reads partitions at the beginning of a range. It reads up to max partitions and the given number of bytes.
 func (v *sampler) read(r token.Range, max int, bytes int64, heavy bool) error {
 	w := spotVisitor{v: v, left: max, bytes: bytes, heavy: heavy}
 	c := command.Read{Table: v.span.Table, Range: r, Statics: true, Now: v.o.Now}
@@ -165,8 +164,8 @@ func (v *sampler) heavy() error {
 	return nil
 }
 
-// search returns the last x in [lo, hi] before a position, within the precision of searchSteps. lo must be before the
-// position.
+// search returns the last x in [lo, hi] for which before returns true, within the precision of searchSteps. before must
+// return true for lo.
 func search(lo, hi uint64, before func(x uint64) (bool, error)) (uint64, error) {
 	for range searchSteps {
 		if hi-lo <= 1 {
@@ -281,7 +280,7 @@ func (k *rowKeeper) note(clustering []byte, size int64, r *row.Row) {
 	k.kept = append(k.kept, sampledRow(clustering, size, r))
 }
 
-// take returns the kept rows, given the total number of rows.
+// take returns the kept rows. rows is the total number of rows.
 func (k *rowKeeper) take(rows float64) []SampledRow {
 	for i := range k.kept {
 		k.kept[i].Weight = rows / float64(len(k.kept))
@@ -301,8 +300,8 @@ func sampledRow(clustering []byte, size int64, r *row.Row) SampledRow {
 		Written: written}
 }
 
-// stratify estimates a partition whose beginning was read. It estimates the size from the bytes on disk, and samples
-// the rows at several positions.
+// stratify estimates a partition of which only the beginning has been read. It estimates the size from the bytes on
+// disk and samples rows at several positions.
 func (v *sampler) stratify(p *SampledPartition) error {
 	d := depth{v: v, p: p, lower: keys.AppendRow(nil, v.span.Table, p.Token, p.Key, nil)}
 	if err := d.ends(); err != nil || bytes.Compare(d.first, d.last) >= 0 {
@@ -317,7 +316,7 @@ func (v *sampler) stratify(p *SampledPartition) error {
 		return err
 	}
 	if part == 0 || whole <= part {
-		return v.readOn(p) // the partition is in memory
+		return v.readOn(p) // the partition is in the memtable
 	}
 	statics := float64(p.StaticBytes)
 	scale := float64(whole) / float64(part)
@@ -325,8 +324,8 @@ func (v *sampler) stratify(p *SampledPartition) error {
 	return d.sample(whole)
 }
 
-// readOn reads a partition that is in memory. The number of its bytes on disk is meaningless. If the partition is too
-// large, the size of the data read is a lower bound.
+// readOn reads a partition that is in the memtable, and therefore has no meaningful size on disk. If the partition is
+// too large, its reported size is a lower bound.
 func (v *sampler) readOn(p *SampledPartition) error {
 	w := wholeVisitor{p: *p, keeper: rowKeeper{max: v.o.RowsKept}, left: &v.memory}
 	w.p.Rows, w.p.Bytes, w.p.Values = 0, float64(p.StaticBytes), 0
@@ -342,7 +341,7 @@ func (v *sampler) readOn(p *SampledPartition) error {
 	return nil
 }
 
-// wholeVisitor is a visitor that collects one partition.
+// wholeVisitor is a visitor that collects a single partition.
 type wholeVisitor struct {
 	p      SampledPartition
 	keeper rowKeeper
@@ -366,7 +365,7 @@ func (w *wholeVisitor) Row(clustering []byte, r *row.Row) (command.Step, error) 
 	return command.More, nil
 }
 
-// depth represents the clustering keys of a partition as numbers.
+// depth maps numbers to clustering keys of a partition.
 type depth struct {
 	v           *sampler
 	p           *SampledPartition
@@ -435,7 +434,7 @@ func number(b []byte) (x uint64) {
 	return x
 }
 
-// sample keeps rows at positions that are evenly spaced by the bytes on disk, instead of rows from the beginning.
+// sample keeps rows at positions that are evenly spaced by the bytes on disk.
 func (d *depth) sample(whole uint64) error {
 	each := max(d.v.o.RowsKept/strata, 1)
 	lo, hi := number(d.first[d.common:]), number(d.last[d.common:])
@@ -468,7 +467,7 @@ func (d *depth) sample(whole uint64) error {
 		if size == 0 {
 			continue
 		}
-		weight := d.p.Bytes / strata / size // the size of the stratum relative to the size of the data read
+		weight := d.p.Bytes / strata / size // size of the stratum divided by the size of the read data
 		for j := range w.rows {
 			w.rows[j].Weight = weight
 			rows += weight

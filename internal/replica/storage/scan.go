@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// partition reads the current partition. First, it delivers the data that precedes the rows, which load has read, and
-// then the slices in order.
+// partition reads the current partition. It first delivers the data that load has read, and then the rows of the slices
+// in order.
 func (rd *reader) partition() (command.Step, error) {
 	if rd.header.Static.Exists() && !rd.resume {
 		if step, err := rd.announce(); err != nil || step != command.More {
@@ -58,7 +58,7 @@ func (rd *reader) slice(start, end []byte) (command.Step, error) {
 	return rd.forward()
 }
 
-// narrow excludes the rows of earlier pages from the slice.
+// narrow excludes the rows of previous pages from the slice.
 func (rd *reader) narrow() {
 	rd.seek = append(append(append(rd.seek[:0], rd.prefix...), keys.Row), rd.r.AfterClustering...)
 	if rd.r.Reversed {
@@ -81,7 +81,7 @@ func (rd *reader) forward() (command.Step, error) {
 		valid = true
 	case rd.header.MoreRanges && !rd.cover.knows(rd.lo[len(rd.prefix)+1:]):
 		from := rd.lo[len(rd.prefix)+1:]
-		rd.seekTo(rd.cover.target(from)) // the iterator exists in any case, and most reads need no second iterator
+		rd.seekTo(rd.cover.target(from)) // most reads can use the main iterator and need no second iterator
 		if err := rd.cover.take(it, from); err != nil {
 			return command.Stop, err
 		}
@@ -123,8 +123,8 @@ func (rd *reader) forward() (command.Step, error) {
 	return command.More, it.Error()
 }
 
-// seekNear moves a pinned iterator to the first key at or after rd.lo. It avoids a seek if the iterator is at that key
-// or just before it, because a transaction often reads its rows in order.
+// seekNear moves a pinned iterator to the first key at or after rd.lo. It avoids a seek if the iterator is at this key
+// or just before it. This case is frequent because a transaction often reads its rows in order.
 func (rd *reader) seekNear() bool {
 	it := rd.it
 	if !it.Valid() {
@@ -143,7 +143,7 @@ func (rd *reader) single() bool {
 	return len(rd.hi) == n+1 && rd.hi[n] == 0 && bytes.Equal(rd.hi[:n], rd.lo)
 }
 
-// next moves to the next key, skipping the versions of a frequently written key.
+// next moves to the next key. It skips the old versions of a frequently written key.
 func (rd *reader) next() bool {
 	if key := rd.it.Key(); rd.s.hot.leaves(key) {
 		rd.seek = append(append(rd.seek[:0], key...), 0)
@@ -219,7 +219,7 @@ func (rd *reader) visit(clustering []byte) (command.Step, error) {
 	return rd.deliver(clustering)
 }
 
-// announce passes the current partition to the visitor once.
+// announce passes the current partition to the visitor unless the visitor has already received it.
 func (rd *reader) announce() (command.Step, error) {
 	rd.announced = true
 	rd.invariants.checkAnnounced(rd)

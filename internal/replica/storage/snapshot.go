@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Snapshot is one state of a physical partition. It is kept until it is closed, even if the partition is written to,
-// split, or moved to another node. An open Snapshot keeps the files of that state on disk. It must be closed before the
-// store is closed. All methods except Close are safe for concurrent use.
+// Snapshot is one state of a physical partition. It remains readable until it is closed, even if the partition is
+// written to, split, or moved to another node. An open Snapshot keeps the files of its state on disk. The caller must
+// close all Snapshots before it closes the store. All methods except Close are safe for concurrent use.
 type Snapshot struct {
 	s  *Snapshots
 	st *state
@@ -33,15 +33,15 @@ func (s *Snapshots) OpenSnapshot(partition uint64) (*Snapshot, error) {
 	return &Snapshot{s, st}, nil
 }
 
-// Meta returns the meta of the state. Its Applied and Term are the log position.
+// Meta returns the meta of the state. The fields Applied and Term are the log position of the state.
 func (m *Snapshot) Meta() keys.Meta { return m.st.meta }
 
 // snapshotCheckEvery is the number of keys between two checks of the context.
 const snapshotCheckEvery = 1024
 
-// Each passes on the data owned by the partition, except index entries, in ascending order of keys. It starts at the
-// key from, or at the first key if from is nil. The arguments are valid only during the call. Each ends when its
-// context ends, or when fn returns an error.
+// Each calls fn for the data of the partition, except index entries, in ascending order of keys. It starts at the key
+// from, or at the first key if from is nil. The arguments of fn are valid only during the call. Each returns an error
+// if its context ends or fn returns an error.
 func (m *Snapshot) Each(ctx context.Context, from []byte, fn func(key, value []byte) error) error {
 	lower := m.st.lower
 	if bytes.Compare(from, lower) > 0 {

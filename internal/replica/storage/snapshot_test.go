@@ -256,7 +256,7 @@ func carry(t *testing.T, own keys.Span, from, to int) {
 				list = append(list, kv)
 			}
 		}
-		// This is data of partition 2 itself; old index entries may remain.
+		// The keys belong to partition 2, whose old index entries may remain.
 		return slices.DeleteFunc(list, func(kv string) bool {
 			return strings.HasPrefix(kv, fmt.Sprintf("%x", keys.AppendMeta(nil, keys.PartitionID, 2))) ||
 				strings.HasPrefix(kv, "20") || strings.HasPrefix(kv, "00000004")
@@ -393,8 +393,8 @@ func TestInstalledHeaders(t *testing.T) {
 	}
 }
 
-// TestBadSnapshot checks that a stream that ends early, has a wrong byte, or was not requested is rejected and has no
-// effect.
+// TestBadSnapshot checks that a stream is rejected without effect if it ends early, has a wrong byte, or was not
+// requested.
 func TestBadSnapshot(t *testing.T) {
 	a, b := openParts(t, vfs.NewMem(), Options{}), openParts(t, vfs.NewMem(), Options{})
 	defer closeStore(t, a)
@@ -579,7 +579,7 @@ func TestSnapshotOverlaps(t *testing.T) {
 	}
 }
 
-// TestSnapshotNeedsRoom checks that neither side starts or continues a transfer when the disk would become too full.
+// TestSnapshotNeedsRoom checks that neither side starts or continues a transfer that would make the disk too full.
 func TestSnapshotNeedsRoom(t *testing.T) {
 	free := uint64(1 << 30)
 	usage := func(string) (vfs.DiskUsage, error) { return vfs.DiskUsage{AvailBytes: free, TotalBytes: 1 << 30}, nil }

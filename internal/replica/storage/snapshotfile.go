@@ -24,12 +24,12 @@ import (
 var (
 	// ErrNoPartition means that the partition does not exist in the store.
 	ErrNoPartition = errors.New("no such partition in the store")
-	// ErrNoRoom rejects sending or installing a snapshot that would leave less free disk space than
+	// ErrNoRoom rejects a snapshot if writing or installing it would leave less free disk space than
 	// Options.MinFreeDisk.
 	ErrNoRoom = errors.New("not enough disk space for a snapshot")
-	// ErrBadSnapshot rejects a stream that is truncated, damaged, or in a newer format. The store is unchanged.
+	// ErrBadSnapshot rejects a stream that is truncated, damaged, or in a newer format.
 	ErrBadSnapshot = errors.New("unusable snapshot")
-	// ErrOverlap rejects a snapshot of keys that another partition in this store owns. The store is unchanged.
+	// ErrOverlap rejects a snapshot of keys that another partition in this store owns.
 	ErrOverlap = errors.New("the snapshot overlaps another partition")
 )
 
@@ -38,10 +38,10 @@ const (
 	snapshotDir = "snapshots"
 	// roomEvery is the number of bytes written between two checks of the free space.
 	roomEvery = 32 << 20
-	// tempSyncBytes is the number of bytes of a temporary file that are written between two syncs.
+	// tempSyncBytes is the number of bytes that are written between two syncs of a temporary file.
 	tempSyncBytes = 1 << 20
-	// spanTries is the maximum number of attempts to create a snapshot. An attempt fails if the partition is split
-	// after its span has been determined.
+	// spanTries is the maximum number of attempts to create a snapshot. An attempt fails if a split changes the span of
+	// the partition.
 	spanTries = 10
 )
 
@@ -57,7 +57,7 @@ type Snapshots struct {
 	temps atomic.Uint64
 }
 
-// SnapshotFile is one state of a physical partition, in a temporary file. ReadAt is safe for concurrent use.
+// SnapshotFile is one state of a physical partition in a temporary file. ReadAt is safe for concurrent use.
 type SnapshotFile struct {
 	s    *Snapshots
 	f    vfs.File
@@ -66,7 +66,7 @@ type SnapshotFile struct {
 	size int64
 }
 
-// Meta returns the meta of the state. Its Applied and Term are the log position.
+// Meta returns the meta of the state. The fields Applied and Term are the log position of the state.
 func (p *SnapshotFile) Meta() keys.Meta { return p.meta }
 
 // Size returns the size of the file in bytes.
@@ -80,7 +80,7 @@ func (p *SnapshotFile) Close() error {
 	return errors.Join(p.f.Close(), p.s.fs.Remove(p.name))
 }
 
-// emptySnapshots removes only the files of an earlier process.
+// emptySnapshots removes the files of an earlier process.
 func (s *Snapshots) emptySnapshots() error {
 	dir := s.fs.PathJoin(s.dir, snapshotDir)
 	if err := makeDir(s.fs, dir); err != nil {
@@ -102,8 +102,8 @@ func (s *Snapshots) emptySnapshots() error {
 	return nil
 }
 
-// tempSuffixes are the suffixes of temporary files. These are outgoing snapshots, incoming snapshots, and sstables
-// created from them.
+// tempSuffixes are the suffixes of temporary files, which are outgoing snapshots, incoming snapshots, and sstables of
+// incoming snapshots.
 var tempSuffixes = []string{".out", ".in", ".sst"}
 
 // tempName returns the name of a new temporary file.
@@ -111,7 +111,7 @@ func (s *Snapshots) tempName(suffix string) string {
 	return s.fs.PathJoin(s.dir, snapshotDir, strconv.FormatUint(s.temps.Add(1), 10)+suffix)
 }
 
-// createTemp creates a temporary file that is synced gradually. The log therefore never waits for the whole file.
+// createTemp creates a temporary file that is synced gradually, so that a log sync never waits for the whole file.
 func (s *Snapshots) createTemp(name string) (vfs.File, error) {
 	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Snapshots) createTemp(name string) (vfs.File, error) {
 type state struct {
 	snap *pebble.EventuallyFileOnlySnapshot
 	meta keys.Meta
-	// lower and upper are the bounds of the partition's rows. indexes contains the indexes of the partition's table.
-	// The list is complete if the table has no index with an ID of known or above.
+	// lower and upper are the bounds of the partition's rows. indexes contains all indexes of the partition's table
+	// with IDs below known.
 	lower, upper []byte
 	indexes      []uint32
 	known        uint32
@@ -140,9 +140,9 @@ func rowBounds(partition uint64, span keys.Span) (lower, upper []byte) {
 	return span.Bounds()
 }
 
-// pin captures the state of a partition. It uses a snapshot that survives the installation of other snapshots, unlike
-// Pebble's plain snapshots and their readers. Such a snapshot must be created for a given key range, and therefore for
-// a given span, which a split may change.
+// pin captures the state of a partition. It uses an eventually file-only snapshot, because plain Pebble snapshots do
+// not survive the installation of other partitions. This kind of snapshot has a fixed key range. pin therefore starts
+// again if a split changes the span of the partition.
 func (s *Snapshots) pin(partition uint64) (*state, error) {
 	for range spanTries {
 		m, ok, err := s.Meta(partition)
@@ -152,7 +152,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 		if !ok {
 			return nil, ErrNoPartition
 		}
-		// known is read before the indexes, because the indexes are installed before known is set.
+		// known must be read before the indexes, because indexes are installed before known is set.
 		st := &state{known: s.next.Load()}
 		st.lower, st.upper = rowBounds(partition, m.Span)
 		key := keys.AppendMeta(nil, keys.PartitionID, partition)
@@ -187,7 +187,7 @@ func (s *Snapshots) pin(partition uint64) (*state, error) {
 	return nil, fmt.Errorf("partition %d is split repeatedly", partition)
 }
 
-// each passes on all keys of the state in ascending order.
+// each calls fn for all keys of the state in ascending order.
 func (st *state) each(fn func(key, value []byte) error) error {
 	sections := append([]uint32{0}, st.indexes...)
 	first := func(id uint32) []byte {
@@ -233,8 +233,7 @@ func (st *state) rows(fn func(key, value []byte) error) error {
 // CaptureSnapshot writes one state of a partition to a temporary file. The state consists of the partition's meta,
 // rows, headers, dedupe records, and index entries. For keys.MetaPartition, it also includes all keys under
 // keys.MetaID. The partition's table must be installed and all of its indexes must be known. Otherwise, CaptureSnapshot
-// returns ErrBehind. It takes seconds per gigabyte and ends with its context. The partition may be written to in the
-// meantime.
+// returns ErrBehind. Writes to the partition may continue during the call.
 func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*SnapshotFile, error) {
 	if s.o.ReadOnly {
 		return nil, ErrReadOnly
@@ -247,7 +246,7 @@ func (s *Snapshots) CaptureSnapshot(ctx context.Context, partition uint64) (*Sna
 		return nil, fmt.Errorf("snapshot of partition %d: %w", partition, err)
 	}
 	if partition != keys.MetaPartition {
-		// The check is made after the state has been captured, so that the state has no other indexes.
+		// This check must follow the capture, so that the state contains no other indexes.
 		if err := s.knowsIndexes(st.known); err != nil {
 			return nil, fmt.Errorf("snapshot of partition %d: %w", partition, errors.Join(err, st.snap.Close()))
 		}
@@ -279,7 +278,7 @@ func (s *Snapshots) spool(ctx context.Context, st *state) (*SnapshotFile, error)
 	w := streamWriter{w: p.f}
 	h := streamHead{estimate: estimate, meta: st.meta}
 	if st.meta.Partition != keys.MetaPartition {
-		h.flags = s.lookupTable(st.meta.Span.Table).flags.Load() // flags are set before the data that they describe
+		h.flags = s.lookupTable(st.meta.Span.Table).flags.Load() // flags are set before the data is written
 	}
 	if err = w.begin(&h); err == nil {
 		err = s.spoolKeys(ctx, st, &w)
@@ -295,9 +294,8 @@ func (s *Snapshots) spool(ctx context.Context, st *state) (*SnapshotFile, error)
 }
 
 // ReceiveSnapshot stores a snapshot in a temporary file for InstallSnapshot. The snapshot must have been written by
-// CaptureSnapshot on another node. It reads r to io.EOF and verifies every byte. It changes no other data. It rejects a
-// snapshot if the disk lacks the space to install it, because a replica that has accepted a snapshot cannot continue
-// without the installation.
+// CaptureSnapshot on another node. ReceiveSnapshot reads r to io.EOF and verifies every byte. It rejects the snapshot
+// if the disk lacks the space for the installation, because a replica that has accepted a snapshot must install it.
 func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*SnapshotFile, error) {
 	if err := s.writable(true); err != nil {
 		return nil, err
@@ -320,7 +318,7 @@ func (s *Snapshots) ReceiveSnapshot(ctx context.Context, r io.Reader) (*Snapshot
 	return p, nil
 }
 
-// receive copies a snapshot chunk by chunk, and sets its meta and size.
+// receive copies a snapshot chunk by chunk, and sets the meta and the size of p.
 func (s *Snapshots) receive(ctx context.Context, p *SnapshotFile, r io.Reader, w io.Writer) error {
 	in := streamReader{r: io.TeeReader(r, w)}
 	var h streamHead

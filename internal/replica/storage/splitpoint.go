@@ -17,9 +17,8 @@ import (
 var ErrOneToken = errors.New("all rows have the same token, so the partition cannot be split")
 
 const (
-	// splitTokensMax is the maximum number of tokens whose sizes FindSplitPoint adds up individually. walkMax is the
-	// maximum number of bytes on disk of a span that FindSplitPoint reads. Large rows do not count, because they are
-	// stored in separate files and are not read.
+	// splitTokensMax is the maximum number of tokens of a span that FindSplitPoint reads. walkMax is the maximum size
+	// of such a span on disk, in bytes. Large rows do not count, because FindSplitPoint does not read their files.
 	splitTokensMax = 1 << 18
 	walkMax        = 64 << 20
 )
@@ -28,18 +27,19 @@ const (
 type SplitPoint struct {
 	// At is the start of a token. All positions before At are in the left half.
 	At keys.Position
-	// Left and Right are the numbers of bytes on both sides.
+	// Left and Right are the numbers of bytes before and after At.
 	Left, Right uint64
-	// LargestToken is the token with the most bytes, and LargestTokenBytes is its size. If a span cannot be divided
-	// evenly, this token is the reason.
+	// LargestToken is the token with the most bytes, and LargestTokenBytes is its size. A very large token can prevent
+	// an even split.
 	LargestToken      token.Token
 	LargestTokenBytes uint64
 }
 
-// FindSplitPoint returns the start of a token that leaves about the same number of bytes on both sides. A small span is
-// read completely. For a span with more than 64 MiB on disk, excluding large rows, or 262,144 tokens, it uses the sizes
-// of tables on disk. It assumes that the large rows of a table are spread evenly over the table's keys. If the span has
-// no rows, the result is the middle of the tokens. With ErrOneToken, the result contains the token of all rows.
+// FindSplitPoint returns the token start that divides a span into two parts of about the same size. It reads a small
+// span completely. If the span has more than 262,144 tokens or more than 64 MiB on disk, excluding large rows,
+// FindSplitPoint uses the sizes of sstables. It assumes that the large rows of an sstable are spread evenly over the
+// sstable's keys. If the span has no rows, the result is the middle of the tokens. If FindSplitPoint returns
+// ErrOneToken, LargestToken is the token of all rows.
 func (s *Statistics) FindSplitPoint(span keys.Span) (h SplitPoint, err error) {
 	onDisk, err := s.DiskBytes(span)
 	if err != nil {
@@ -84,9 +84,9 @@ func (s *Statistics) FindSplitPoint(span keys.Span) (h SplitPoint, err error) {
 	return h, nil
 }
 
-// Size returns the size of a span on disk, after compression, including garbage that has not been compacted. Memtables
-// are excluded, unless they can affect whether the size reaches enough. If they can, a span of less than 64 MiB is
-// read.
+// Size returns the size of a span on disk, after compression, including garbage that has not been compacted. Size
+// excludes memtables unless they can affect whether the size reaches enough. In this case, Size reads a span of less
+// than 64 MiB.
 func (s *Statistics) Size(span keys.Span, enough uint64) (uint64, error) {
 	onDisk, err := s.DiskBytes(span)
 	if err != nil || onDisk >= enough || enough > walkMax {
@@ -121,14 +121,14 @@ func (s *Statistics) KeyAt(table uint32, at token.Token) ([]byte, error) {
 	return key, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// TokenOnly returns the span of one token.
+// TokenOnly returns the span that contains only one token.
 func TokenOnly(table uint32, t token.Token) keys.Span {
 	at := t.Position()
 	return keys.TokenSpan(table, token.Range{Begin: at, Limit: at + 1})
 }
 
-// tokenSizes returns the stored bytes of each token of a span. all is false if the span has too many tokens, or more
-// than most bytes, excluding large rows. For a row in a separate file, only the size is read.
+// tokenSizes returns the stored bytes of each token of a span. all is false if the span has too many tokens or more
+// than most bytes, excluding large rows. tokenSizes reads only the sizes of large rows.
 func (s *Statistics) tokenSizes(span keys.Span, most uint64) (tokens, sizes []uint64, all bool, err error) {
 	lower, upper := span.Bounds()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -161,7 +161,7 @@ func (s *Statistics) tokenSizes(span keys.Span, most uint64) (tokens, sizes []ui
 	return tokens, sizes, all, s.check(errors.Join(it.Error(), it.Close()))
 }
 
-// splitPointOnDisk divides a span by the sizes of its tables, excluding memtables.
+// splitPointOnDisk divides a span by the sizes of its sstables, excluding memtables.
 func (s *Statistics) splitPointOnDisk(span keys.Span) (h SplitPoint, err error) {
 	lower, upper := span.Bounds()
 	total, err := s.db.EstimateDiskUsage(lower, upper)
@@ -169,13 +169,13 @@ func (s *Statistics) splitPointOnDisk(span keys.Span) (h SplitPoint, err error) 
 		return h, s.check(err)
 	}
 	r := span.Tokens()
-	size := r.Limit - r.Begin - 1 // the last token, counted from the first
+	size := r.Limit - r.Begin - 1 // offset of the last token
 	before := func(tokens uint64) (uint64, error) {
 		at := keys.AppendToken(keys.AppendTable(nil, span.Table), token.AtPosition(r.Begin+tokens))
 		n, err := s.db.EstimateDiskUsage(lower, at)
 		return min(n, total), s.check(err)
 	}
-	// The size before lo is less than half, and the size before hi is at least half.
+	// The size before lo is less than half of the total, and the size before hi is at least half of the total.
 	lo, hi, atLo, atHi := uint64(0), size, uint64(0), total
 	for hi-lo > 1 && total > 0 {
 		mid := lo + (hi-lo)/2

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/pebblecheck"
 )
 
-// Store is an open store. It consists of parts with one responsibility each. The parts can be passed to callers
-// individually. All methods except Close are safe for concurrent use.
+// Store is an open store. It consists of several parts, each with one responsibility. All methods except Close are safe
+// for concurrent use.
 type Store struct {
 	*engine
 	*rows
@@ -42,7 +42,7 @@ func Open(fs vfs.FS, dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// assemble returns the parts of a store over an engine that is not open yet.
+// assemble creates the parts of a store for an engine that is not open yet.
 func assemble(e *engine) *Store {
 	s := &Store{engine: e, Tables: &Tables{engine: e}, disk: &disk{engine: e}, Directory: &Directory{engine: e},
 		Records: &Records{e}}
@@ -118,7 +118,7 @@ func (s *Store) start(exists bool) error {
 		if err := s.db.LogData(nil, pebble.Sync); err != nil {
 			return err
 		}
-		// Pebble's first log does not record how far it was synced, so damage in the log could not be detected.
+		// Pebble's first log does not record the synced position, so the store could not detect damage in this log.
 		if err := s.db.Flush(); err != nil {
 			return err
 		}
@@ -144,8 +144,8 @@ func (s *Store) start(exists bool) error {
 	return nil
 }
 
-// Close stops the background work and closes the store. Applied data is synced and flushed. The next Open therefore has
-// no log to replay. No other call may be in progress.
+// Close stops the background work, syncs and flushes all applied data, and closes the store. The next Open therefore
+// need not replay the log. No other call may be in progress.
 func (s *Store) Close() error {
 	close(s.closing)
 	s.diskFS.Close()
@@ -158,8 +158,8 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// Checkpoint writes a consistent copy of the store to dir, which must not exist. Files are linked if possible, and
-// copied otherwise.
+// Checkpoint writes a consistent copy of the store to dir, which must not exist. Checkpoint links files if possible and
+// copies them otherwise.
 func (s *Store) Checkpoint(dir string) error {
 	if err := s.diskFS.Checkpoint(s.db, dir); err != nil {
 		return s.check(fmt.Errorf("checkpoint to %s: %w", dir, err))

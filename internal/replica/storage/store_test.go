@@ -396,7 +396,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("events %v", events.full)
 	}
 	large := mutation("large", "", 6, func(b *row.Builder) { b.Cell(1, nil, make([]byte, 100_000), 0, row.NoExpiry) })
-	for err := error(nil); err == nil; free.Add(-300_000) { // three bytes are used for each written byte
+	for err := error(nil); err == nil; free.Add(-300_000) { // a written byte uses three bytes
 		if err = s.Apply(large); err != nil && !errors.Is(err, ErrDiskFull) {
 			t.Fatal(err)
 		}
@@ -562,7 +562,7 @@ func TestRefusedOperands(t *testing.T) {
 	}
 }
 
-// failing is a visitor that returns an error that would indicate damage if it came from the store.
+// failing is a visitor that returns an error. The same error from the store would indicate damage.
 type failing struct{ silent }
 
 func (failing) Row([]byte, *row.Row) (command.Step, error) { return command.More, row.ErrCorrupt }

@@ -46,15 +46,16 @@ const (
 	chunkHeadLen = 13
 	// chunkBytes is the size, in bytes, at which a chunk is written.
 	chunkBytes = 256 << 10
-	// partBytes is the maximum length of a value in one chunk. A record with a longer value is written in parts.
+	// partBytes is the maximum length of a value in one chunk. A record with a longer value is written in several
+	// parts.
 	partBytes = 4 << 20
-	// chunkBytesMax is the maximum size of a chunk. A chunk may contain records just below chunkBytes, plus one record
-	// with a value of partBytes.
+	// chunkBytesMax is the maximum size of a chunk. A chunk may contain records of nearly chunkBytes and one more
+	// record with a value of partBytes.
 	chunkBytesMax = partBytes + 1<<20
 	// valueBytesMax is the maximum size of a value. A store contains no larger values.
 	valueBytesMax = 1<<32 - 1
-	// expansionMax exceeds the maximum expansion ratio of Snappy, which expands 3 bytes to 64. A chunk that states a
-	// larger size is rejected before memory is allocated.
+	// expansionMax is the maximum ratio of size to stored size. It exceeds the ratio of Snappy, which expands 3 bytes
+	// to at most 64 bytes. A chunk with a larger ratio is rejected before memory is allocated.
 	expansionMax = 32
 )
 
@@ -113,7 +114,7 @@ func (w *streamWriter) begin(h *streamHead) error {
 	return w.chunk(chunkHead)
 }
 
-// add adds a record. full reports whether a chunk has been written.
+// add adds a record. full reports whether add has written a chunk.
 func (w *streamWriter) add(key, value []byte) (full bool, err error) {
 	if len(value) > partBytes {
 		return true, w.large(key, value)
@@ -181,7 +182,7 @@ func (w *streamWriter) end() error {
 	return w.chunk(chunkEnd)
 }
 
-// chunk writes the content of raw.
+// chunk writes the content of raw as one chunk.
 func (w *streamWriter) chunk(kind byte) error {
 	invariant.Check(len(w.raw) <= chunkBytesMax, "ST5: a chunk of %d bytes", len(w.raw))
 	w.out = resized(w.out, chunkHeadLen+snappy.MaxEncodedLen(len(w.raw)))
@@ -203,7 +204,7 @@ func (w *streamWriter) chunk(kind byte) error {
 	return err
 }
 
-// resized returns a slice of n bytes. It uses b if b is large enough.
+// resized returns a slice of n bytes. It reuses b if b is large enough.
 func resized(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)
@@ -219,7 +220,7 @@ func shrunk(b []byte) []byte {
 	return b
 }
 
-// streamReader reads a snapshot. Every error about the bytes wraps ErrBadSnapshot.
+// streamReader reads a snapshot. Every error that is caused by the content of the snapshot wraps ErrBadSnapshot.
 type streamReader struct {
 	r io.Reader
 	// size is the number of bytes read.
@@ -257,8 +258,8 @@ func (r *streamReader) begin(h *streamHead) error {
 	return h.decode(b)
 }
 
-// next passes on the records of the next chunk. more is false at the end of the snapshot. Keys are valid only during
-// the call.
+// next calls fn for the records of the next chunk. more is false at the end of the snapshot. Keys are valid only during
+// the call of fn.
 func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err error) {
 	kind, b, err := r.chunk()
 	if err != nil {
@@ -280,7 +281,7 @@ func (r *streamReader) next(fn func(key, value []byte) error) (more bool, err er
 	return false, fmt.Errorf("%w: chunk of kind %d", ErrBadSnapshot, kind)
 }
 
-// large assembles a record from its parts.
+// large assembles a large record from its parts.
 func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
 	head := codec.NewReader(b, fmt.Errorf("%w: undecodable record", ErrBadSnapshot))
 	keyLen, size := head.Uint(), head.Uint()
@@ -309,8 +310,7 @@ func (r *streamReader) large(b []byte, fn func(key, value []byte) error) error {
 	return fn(key, value)
 }
 
-// each decodes records without a codec.Reader, because it processes every byte of a snapshot and concatenates keys from
-// two parts.
+// each calls fn for the records of a chunk. For speed, it does not use a codec.Reader.
 func (r *streamReader) each(b []byte, fn func(key, value []byte) error) error {
 	r.key = r.key[:0]
 	for len(b) > 0 {
@@ -336,7 +336,7 @@ func (r *streamReader) each(b []byte, fn func(key, value []byte) error) error {
 	return nil
 }
 
-// chunk reads and verifies a chunk. Its bytes are valid until the next call.
+// chunk reads and verifies a chunk. b is valid until the next call.
 func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	var head [chunkHeadLen]byte
 	if _, err := io.ReadFull(r.r, head[:]); err != nil {
@@ -371,8 +371,8 @@ func (r *streamReader) chunk() (kind byte, b []byte, err error) {
 	return head[0], b, nil
 }
 
-// cutOff returns the error for a stream that ends before the end of the snapshot. All other errors of the reader are
-// returned unchanged.
+// cutOff converts the error of a stream that ends before the end of the snapshot. It returns all other errors
+// unchanged.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it is truncated", ErrBadSnapshot)

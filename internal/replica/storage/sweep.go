@@ -16,14 +16,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// sweepChunk is the number of keys that are swept while writers are excluded. A chunk takes about 0.2 ms.
+// sweepChunk is the maximum number of keys that are swept while writers are blocked. Sweeping a chunk takes about 0.2
+// ms.
 const sweepChunk = 32
 
-// cleanCheckMax is the maximum number of rows that are examined to determine whether a deletion still hides a row. A
-// deletion is kept if this limit is reached.
+// cleanCheckMax is the maximum number of rows that a sweep examines to determine whether a deletion still hides a row.
+// The sweep keeps the deletion if it reaches this limit.
 const cleanCheckMax = 100_000
 
-// ApplySweep re-reads each key and removes data older than the horizon. It excludes writers for short periods. Its
+// ApplySweep re-reads each key and removes data older than the horizon. It excludes writers for short periods. The
 // effect depends only on the content of the store, the command, and the installed table.
 func (s *Writer) ApplySweep(sw *command.Sweep) error {
 	if err := s.writable(false); err != nil {
@@ -47,7 +48,7 @@ func (s *Writer) ApplySweep(sw *command.Sweep) error {
 }
 
 func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
-	s.commitMu.Lock() // an operand that is added between reading and deleting would be lost
+	s.commitMu.Lock() // an operand added between the read and the delete would be lost
 	defer s.commitMu.Unlock()
 	b := s.db.NewBatch()
 	defer b.Close()
@@ -66,11 +67,10 @@ func (s *Writer) sweepChunk(w *sweep, chunk [][]byte) error {
 	return err
 }
 
-// Sweep adds a sweep to the batch when a log is applied. The caller must apply the commands of this partition in order
-// and must have committed all earlier commands. This is required because the sweep reads the store instead of the
-// batch.
+// Sweep adds a sweep from a replica log to the batch. The caller must have committed all previous commands of the
+// partition, because the sweep reads the store instead of the batch.
 //
-// The removed data is a function of the command and of the partition's data in the store.
+// The removed data depends only on the command and the partition's data in the store.
 func (b *Batch) Sweep(sw *command.Sweep) error {
 	w := b.s.newSweep(sw)
 	defer w.close()
@@ -93,12 +93,12 @@ type sweep struct {
 	known *table
 	table Table
 	sw    *command.Sweep
-	// clean contains the deletions that no longer hide data, as encoded by cleanKey. spreadOut contains the partitions
-	// whose ranges have been spread.
+	// clean contains the deletions that no longer hide data, in the encoding of cleanKey. spreadOut contains the
+	// partitions whose ranges this sweep has moved to separate keys.
 	clean, spreadOut map[string]bool
-	// header contains the deletions of the partition with prefix. It was loaded at the value loaded of Store.weakened.
-	// cover contains the partition's ranges with separate keys. apart is the iterator that reads them. As long as
-	// Store.weakened has not changed, every known deletion, or a stronger deletion, is still in effect.
+	// header contains the deletions of the partition with the given prefix. loaded is the value of rows.weakened when
+	// header was loaded. While rows.weakened has this value, every known deletion, or a stronger deletion, is still in
+	// effect. cover finds the partition's ranges with separate keys, and apart is the iterator of cover.
 	prefix []byte
 	header row.Header
 	loaded uint64
@@ -107,7 +107,7 @@ type sweep struct {
 	// weakens is true if the current batch removes deletions.
 	weakens bool
 	buf     []byte
-	// reads, if not nil, is the iterator for looking up rows of the change log by key.
+	// reads is the iterator for looking up the rows of change log entries, or nil.
 	reads  *pebble.Iterator
 	at     []byte
 	merger row.Merger
@@ -123,7 +123,7 @@ func (s *rows) newSweep(sw *command.Sweep) *sweep {
 	return w
 }
 
-// keys adds sweeps of the given keys to a batch. Keys of other tables are ignored.
+// keys adds sweeps of the given keys to a batch. It ignores keys of other tables.
 func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	for _, key := range list {
 		if p, ok := keys.Parse(key); ok && p.Table == w.sw.Table {
@@ -139,7 +139,7 @@ func (w *sweep) keys(b *pebble.Batch, list [][]byte) error {
 	return nil
 }
 
-// get returns a value, which is valid until the next get, or nil if the key does not exist.
+// get returns the value of a key, or nil if the key does not exist. The value is valid until the next call of get.
 func (w *sweep) get(key []byte) ([]byte, error) {
 	value, closer, err := w.s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -152,7 +152,7 @@ func (w *sweep) get(key []byte) ([]byte, error) {
 	return w.buf, closer.Close()
 }
 
-// key sweeps a key of a partition.
+// key sweeps one key of a partition.
 func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	prefix := key[:p.PrefixLen]
 	covered := row.NotDeleted
@@ -182,7 +182,7 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 		return w.deletions(b, key, value, p)
 	case keys.Range:
 		if w.spreadOut[string(prefix)] {
-			return nil // the value may have been replaced in this batch
+			return nil // the batch may have replaced the value
 		}
 		if err := w.merger.Add(value); err != nil {
 			return fmt.Errorf("key %x: %w", key, err)
@@ -206,7 +206,7 @@ func (w *sweep) key(b *pebble.Batch, key []byte, p *keys.Parts) error {
 	return nil
 }
 
-// put replaces a value with the result of the merger.
+// put replaces a value with the result of the merger or deletes the key.
 func (w *sweep) put(b *pebble.Batch, key, value []byte, remains bool) error {
 	out := w.merger.Append(nil)
 	if bytes.Equal(out, value) && remains {
@@ -222,7 +222,7 @@ func (w *sweep) put(b *pebble.Batch, key, value []byte, remains bool) error {
 	return b.Set(key, out, nil)
 }
 
-// isClean returns a function that reports whether checkDeletions has found that a deletion hides no data.
+// isClean returns a function that reports whether a deletion hides no data, according to checkDeletions.
 func (w *sweep) isClean(prefix []byte) func(start, end []byte, ts int64) bool {
 	return func(start, end []byte, ts int64) bool { return w.clean[cleanKey(prefix, start, end, ts)] }
 }
@@ -248,7 +248,6 @@ func (w *sweep) covering(clustering []byte) (int64, error) {
 	return max(ts, w.cover.deleted), nil
 }
 
-// close releases the resources of the sweep.
 func (w *sweep) close() {
 	if w.apart != nil {
 		_ = w.s.check(w.apart.Close())
@@ -256,7 +255,7 @@ func (w *sweep) close() {
 	}
 }
 
-// end closes the sweep and the iterator for its rows.
+// end closes the sweep and the iterator reads.
 func (w *sweep) end() {
 	w.close()
 	if w.reads != nil {
@@ -265,7 +264,7 @@ func (w *sweep) end() {
 	}
 }
 
-// prepare loads the deletions for the first of the given keys. Writers need not wait during that time.
+// prepare loads the deletions of a key's partition before writers are blocked.
 func (w *sweep) prepare(key []byte) error {
 	if p, ok := keys.Parse(key); ok && p.Kind == keys.Row && p.Table == w.sw.Table && w.known.may(flagDeletions) {
 		return w.loadHeader(key[:p.PrefixLen])
@@ -273,7 +272,7 @@ func (w *sweep) prepare(key []byte) error {
 	return nil
 }
 
-// loadHeader makes the deletions of a partition the current deletions, unless they already are.
+// loadHeader loads the deletions of a partition unless they are already loaded.
 func (w *sweep) loadHeader(prefix []byte) error {
 	now := w.s.weakened.Load()
 	if len(w.prefix) > 0 && w.loaded == now && bytes.Equal(w.prefix, prefix) {
@@ -291,7 +290,7 @@ func (w *sweep) loadHeader(prefix []byte) error {
 	return w.header.Resolve(bytes.Clone(value), w.sw.Horizon, w.sw.Dropped)
 }
 
-// holds reads the row of an index entry, and calls the index to check whether the row has the value.
+// holds reports whether the row of an index entry has the entry's value.
 func (w *sweep) holds(index *Index, e *keys.Entry) (bool, error) {
 	prefix := keys.AppendPartition(nil, w.table.ID, e.Token, e.Key)
 	if err := w.loadHeader(prefix); err != nil {
@@ -313,13 +312,13 @@ func (w *sweep) holds(index *Index, e *keys.Entry) (bool, error) {
 	return exists && index.Holds(&w.row, e.Value), err
 }
 
-// cleanKey encodes a deletion.
+// cleanKey encodes a deletion as a key of the map clean.
 func cleanKey(prefix, start, end []byte, ts int64) string {
 	return fmt.Sprintf("%x %x %x %v %d", prefix, start, end, end == nil, ts)
 }
 
-// checkDeletions determines which of the deletions to be swept no longer hide data. Only these deletions may be
-// removed, because removing a deletion before its rows would make the rows visible again.
+// checkDeletions determines which deletions of the sweep no longer hide data. The sweep removes only these deletions,
+// because the rows hidden by a removed deletion would become visible again.
 func (w *sweep) checkDeletions() error {
 	for _, key := range w.sw.Keys {
 		p, ok := keys.Parse(key)
@@ -352,15 +351,15 @@ func (w *sweep) checkDeletions() error {
 	return nil
 }
 
-// hidesNothing reports whether no row of [start, end) has data with a timestamp up to ts. If both bounds are nil, it
-// checks the whole partition with its static row.
+// hidesNothing reports whether no row of [start, end) has data with a timestamp up to ts. If both bounds are nil,
+// hidesNothing checks the whole partition, including its static row.
 func (w *sweep) hidesNothing(prefix, start, end []byte, ts int64) (bool, error) {
 	hidden, all, err := w.hidden(prefix, start, end, ts, 1)
 	return all && len(hidden) == 0, err
 }
 
 // hidden returns the keys of up to limit rows of [start, end) that have data with a timestamp up to ts. If both bounds
-// are nil, it examines the whole partition with its static row. all is false if more such rows may exist.
+// are nil, hidden examines the whole partition, including its static row. all is false if hidden may have missed rows.
 func (w *sweep) hidden(prefix, start, end []byte, ts int64, limit int) (found [][]byte, all bool, err error) {
 	lower := append(append(bytes.Clone(prefix), keys.Row), start...)
 	if start == nil && end == nil {

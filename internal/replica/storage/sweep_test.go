@@ -22,7 +22,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// holds is the check of the test's index, which accepts any cell of the row with the value.
+// holds is the check of the test index. It accepts any cell of the row with the value.
 func holds(r *row.Row, value []byte) bool {
 	for _, c := range r.Cells {
 		if bytes.Equal(c.Value, value) {

@@ -18,28 +18,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/vector"
 )
 
-// Table contains the properties of a table that a store cannot derive from the rows. These properties determine how
-// long deletions are retained and which data may be swept. A Table does not affect the result of applying a command
-// (ST3), except for sweeps, whose effect is not visible.
+// Table contains the properties of a table that a store cannot derive from the rows. They determine how long the store
+// retains deletions and which data a sweep may remove. A Table does not affect the visible result of a command (ST3).
 type Table struct {
 	ID uint32
-	// Clustering is the number of clustering columns. If it is 0, every partition has at most one row, which a
+	// Clustering is the number of clustering columns. If Clustering is 0, every partition has at most one row, which a
 	// single Get reads.
 	Clustering int
-	// GCGrace is the time for which deletions are kept, in seconds.
+	// GCGrace is the retention time of deletions, in seconds.
 	GCGrace int64
 	// Dropped contains the dropped columns in ascending order.
 	Dropped []cqltype.Dropped
 	// Indexes contains the table's indexes.
 	Indexes []Index
-	// Lifetimes is the current setting that determines when rows with a lifetime expire.
+	// Lifetimes determines when rows with a lifetime expire.
 	Lifetimes row.Lifetimes
-	// StampsAbove is a lower bound for the timestamps of conditional writes. Up to this timestamp, the change log is
-	// incomplete.
+	// StampsAbove is a lower bound for the timestamps of conditional writes. The change log is incomplete up to this
+	// timestamp.
 	StampsAbove int64
 }
 
-// index returns an index of the table, or nil if the table has no such index.
+// index returns the index with the given ID, or nil if the table has no such index.
 func (t *Table) index(id uint32) *Index {
 	for i := range t.Indexes {
 		if t.Indexes[i].ID == id {
@@ -52,17 +51,17 @@ func (t *Table) index(id uint32) *Index {
 // Index determines how a sweep checks an entry against its row.
 type Index struct {
 	ID uint32
-	// Hints reports whether the entries are hints for a view. They are removed through the log after the view has been
+	// Hints reports whether the entries are hints for a view. Hints are removed through the log after the view has been
 	// updated.
 	Hints bool
-	// Holds reports whether the row (or the static row) has the value. For hints of view keys, it reports whether the
-	// row has the value in the view's key column.
+	// Holds reports whether a row or a static row has the value of an entry. For hints of view keys, Holds checks the
+	// view's key column.
 	Holds func(r *row.Row, value []byte) bool
-	// Value is set for an ordered index. It returns the value by which the row is found, among values of the same kind
-	// as like, or nil if the row has no such value.
+	// Value returns the indexed value of a row, of the same kind as like, or nil if the row has no such value. It is
+	// set only for an ordered index.
 	Value func(r *row.Row, like []byte) []byte
-	// Lists is set for a vector index. It contains the lists in use, newest first. Column is the column that contains
-	// the vectors.
+	// Lists contains the vector lists in use, newest first. Column is the column that contains the vectors. Both are
+	// set only for a vector index.
 	Lists  []*vector.Lists
 	Column uint32
 }
@@ -70,15 +69,14 @@ type Index struct {
 // table is the store's state of one table.
 type table struct {
 	id uint32
-	// flags indicate which keys may exist in addition to rows. They are set in memory and on disk before the first such
-	// key is written, and are never reset.
+	// flags indicate which kinds of keys may exist in addition to rows. A flag is set in memory and in the log before
+	// the first key of its kind is written. Flags are never reset.
 	flags atomic.Uint32
 	// installed is nil until InstallTable is called.
 	installed atomic.Pointer[Table]
 }
 
-// expired determines which rows with a lifetime have expired at the second given as now, according to the current
-// setting.
+// expired determines which rows with a lifetime have expired at the second now.
 func (t *table) expired(now int64) row.Expired {
 	if in := t.installed.Load(); in != nil {
 		return in.Lifetimes.At(now)
@@ -86,7 +84,7 @@ func (t *table) expired(now int64) row.Expired {
 	return row.Expired{}
 }
 
-// These are the flags of tables, which are stored under keys.FlagsID.
+// Flags of tables are stored under keys.FlagsID.
 const (
 	// flagDeletions is set if deletions of partitions or ranges may exist.
 	flagDeletions uint32 = 1
@@ -95,15 +93,14 @@ const (
 	flagsKnown         = flagDeletions | flagStatics
 )
 
-// may reports whether any of the given flags is set.
+// may reports whether at least one of the given flags is set.
 func (t *table) may(flags uint32) bool { return t.flags.Load()&flags != 0 }
 
-// Tables holds the store's state of all tables. Lookups need no lock, because the map is replaced when a table is
-// added.
+// Tables holds the store's state of all tables. Lookups need no lock, because adding a table replaces the map.
 type Tables struct {
 	*engine
 	byID atomic.Pointer[map[uint32]*table]
-	mu   sync.Mutex // mu serializes changes
+	mu   sync.Mutex
 	// next is the argument of the last KnowIDs.
 	next atomic.Uint32
 }
@@ -118,7 +115,7 @@ func (s *Tables) StampsAbove(id uint32) int64 {
 	return 0
 }
 
-// table returns the entry of a table and adds it if necessary.
+// table returns the entry of a table and adds the entry if necessary.
 func (s *Tables) table(id uint32) *table {
 	if t := (*s.byID.Load())[id]; t != nil {
 		return t
@@ -136,8 +133,8 @@ func (s *Tables) table(id uint32) *table {
 	return t
 }
 
-// lookupTable returns the entry of a table, or an empty entry that is not added. Read-only code uses lookupTable,
-// because background work also reads data of tables that have been dropped and forgotten.
+// lookupTable returns the entry of a table, or a new empty entry that it does not add. Reads use lookupTable, because
+// they must not add entries of dropped tables.
 func (s *Tables) lookupTable(id uint32) *table {
 	if t := (*s.byID.Load())[id]; t != nil {
 		return t
@@ -148,18 +145,18 @@ func (s *Tables) lookupTable(id uint32) *table {
 // InstallTable installs a new or changed table in the store.
 func (s *Tables) InstallTable(t Table) { s.table(t.ID).installed.Store(&t) }
 
-// ForgetTable reverts InstallTable when a table is dropped. The remaining state of the table is removed when this node
-// has no replica of the table.
+// ForgetTable reverts InstallTable when a table is dropped. The store removes the rest of the table's state when this
+// node has no replica of the table.
 func (s *Tables) ForgetTable(id uint32) {
 	if t := (*s.byID.Load())[id]; t != nil {
 		t.installed.Store(nil)
 	}
 }
 
-// forgetDropped removes the entries of dropped tables without a replica on this node. held returns the spans of a table
-// that replicas of this node have.
+// forgetDropped removes the entries of dropped tables that have no replica on this node. held returns the spans of a
+// table that the replicas of this node own.
 func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) error {
-	next := s.next.Load() // read before the tables: tables below next were installed before it was set
+	next := s.next.Load() // read next before the tables, because tables below next were installed earlier
 	dropped := func(id uint32, t *table) bool {
 		return t.installed.Load() == nil && isTable(id) && id&^(keys.WideRing|keys.WholeKey) < next
 	}
@@ -198,13 +195,12 @@ func (s *Tables) forgetDropped(held func(table uint32) ([]keys.Span, error)) err
 	return nil
 }
 
-// KnowIDs records that all tables and indexes with IDs below next have been installed, except dropped tables and
-// indexes. It must be called after InstallTable. Before the first call, all IDs are treated as known.
+// KnowIDs records that all tables and indexes with IDs below next have been installed or dropped. It must be called
+// after InstallTable. Before the first call, the store treats all IDs as known.
 func (s *Tables) KnowIDs(next uint32) { s.next.Store(next) }
 
-// ErrBehind rejects a snapshot while the store has entries of an unknown index of any table. A node may apply data that
-// was written with a newer schema than its own. The snapshot would lack these entries, and its receiver would never
-// find their rows. The node will receive the schema soon.
+// ErrBehind rejects a snapshot while the store has entries of an unknown index. Such entries exist if the node has
+// applied data that was written with a newer schema. A snapshot would lack these entries.
 var ErrBehind = errors.New("the store contains entries of an unknown index")
 
 // knowsIndexes returns ErrBehind if the store has entries of an index with an ID of next or above.
@@ -252,8 +248,8 @@ func (s *Tables) loadTables(records *Records) error {
 	})
 }
 
-// mark records which keys a table may have in addition to rows. In the log, the record precedes the first such key. A
-// crash can therefore never preserve the key without the flag.
+// mark sets flags of a table. It must be called before the first key of the flag's kind is written. A crash can
+// therefore never preserve such a key without the flag.
 func (s *Tables) mark(id, flags uint32) error {
 	t := s.table(id)
 	if t.flags.Load()&flags == flags {

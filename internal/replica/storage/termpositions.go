@@ -13,9 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// These are the limits for reading the term of a range. A term is skipped if it has more than 50,000 entries, or
-// positions of more than termBytes. In that case, a scan of the table finds rows fast enough. An entry of another
-// physical partition that is stepped over counts as a fourth of an entry.
+// These are the limits for reading the term of a range. A term is skipped if it has more than 50,000 entries or more
+// than termBytes of positions. An entry of another physical partition counts as a fourth of an entry.
 const (
 	termBudget = 200_000
 	termCost   = 4
@@ -23,21 +22,20 @@ const (
 	termChunk  = 64 << 10
 )
 
-// termPlaces contains the row positions of one term in order. They are the positions of the entries of a value, or
-// collected positions.
+// termPlaces iterates over the row positions of one term in order.
 type termPlaces struct {
-	// These fields are used for a value: the iterator over its entries, their lower bound, and the length of the key
-	// before the position.
+	// These fields are used for the term of a value. They are the iterator over the entries, the lower bound, and the
+	// length of the key before the position.
 	it     *pebble.Iterator
 	lower  []byte
 	prefix int
 	seek   []byte
-	// These fields are used for a range: the positions, and the current index.
+	// These fields are used for the term of a range. They are the collected positions and the current index.
 	list [][]byte
 	i    int
 }
 
-// equal adds the term of an equal value. none is true if the term has no positions.
+// equal adds the term of a single value. none is true if the term has no positions.
 func (w *termRead) equal(t *command.IndexTerm) (none bool, err error) {
 	lower, upper := w.rd.entryBounds(t.Index, t.Value)
 	if lower == nil || upper != nil && bytes.Compare(lower, upper) >= 0 {
@@ -64,11 +62,11 @@ func (p *termPlaces) begin() error {
 	return nil
 }
 
-// reach moves to the first position at or after to and returns it, or returns nil at the end. It moves only forward.
+// reach moves forward to the first position at or after to and returns this position. It returns nil at the end.
 func (p *termPlaces) reach(to []byte) ([]byte, error) {
 	if p.it == nil {
 		for step := 1; p.i < len(p.list) && bytes.Compare(p.list[p.i], to) < 0; step *= 2 {
-			// Steps of doubling length are followed by a bisection.
+			// The search doubles the step length and then bisects the last step.
 			if next := p.i + step; next < len(p.list) && bytes.Compare(p.list[next], to) < 0 {
 				p.i = next
 				continue
@@ -103,13 +101,13 @@ type gatherer struct {
 	room         []byte
 	bytes        int
 	budget       int
-	// last is the value whose entries were last examined. passed is the number of its entries that were not requested.
-	// seek is a scratch buffer.
+	// last is the value of the last examined entry. passed is the number of unrequested entries with this value. seek
+	// is a scratch buffer.
 	last, seek []byte
 	passed     int
 }
 
-// ranged adds the term of a range, unless the term has very many entries. none is true if the term has no positions.
+// ranged adds the term of a range unless the term exceeds the limits. none is true if the term has no positions.
 func (w *termRead) ranged(t *command.IndexTerm) (none bool, err error) {
 	lower, upper := keys.AppendIndexFrom(nil, t.Index, t.Value), keys.AppendIndexFrom(nil, t.Index, t.End)
 	if bytes.Compare(lower, upper) >= 0 {
@@ -155,7 +153,8 @@ func (w *termRead) placesLeft() (begin, limit []byte) {
 	return begin, limit
 }
 
-// take collects the position of the entry at the iterator if the position is requested, and moves to the next entry.
+// take collects the position of the entry at the iterator if the read requests this position. It then moves to the next
+// entry.
 func (c *gatherer) take() (valid bool, err error) {
 	key := c.it.Key()
 	n := keys.Split(key)

@@ -9,19 +9,18 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// termFew is the number of common positions of the terms of equal values up to which the terms of ranges are not used.
-// Reading that many rows is faster.
+// termFew is the maximum number of rows that a read fetches without using the terms of ranges. Fetching so few rows is
+// faster than scanning the terms of ranges.
 const termFew = 256
 
-// termRead reads the rows that several terms have in common, in table order. A term represents a list of positions of
-// rows or of whole partitions. A term may be skipped, because the caller checks the rows that it receives. If a term is
-// skipped, the result contains additional rows.
+// termRead reads the rows that several terms have in common, in table order. A term is a list of positions of rows or
+// whole partitions. termRead may skip a term and return additional rows, because the caller checks all rows.
 type termRead struct {
 	*entryWalk
 	// rows contains the terms of rows. parts contains the terms of whole partitions.
 	rows, parts []*termPlaces
-	// at is the common position of all terms. It is a row or, if all terms are terms of partitions, a partition. next
-	// is a scratch buffer.
+	// at is the common position of all terms. It identifies a row or, if no term contains rows, a partition. next is a
+	// scratch buffer.
 	at, next []byte
 }
 
@@ -32,7 +31,8 @@ func (rd indexRead) readTerms() error {
 	if rd.r.Reversed {
 		return rd.readAll()
 	}
-	// Iterators over entries are created before the iterator over rows. The rows of all entries are therefore visible.
+	// The iterators over entries must be created before the iterator over rows, so that the rows of all entries are
+	// visible.
 	for i := range rd.r.Index.All {
 		if t := &rd.r.Index.All[i]; t.End == nil && (rd.r.Key == nil || !t.Whole) {
 			if none, err := w.equal(t); none || err != nil {
@@ -68,7 +68,8 @@ func (rd indexRead) readAll() error {
 	return rd.readRange()
 }
 
-// few reports whether the terms of equal values have few positions in common. It moves the terms back to the start.
+// few reports whether the terms of single values have few positions in common. It then moves these terms back to their
+// start.
 func (w *termRead) few() (bool, error) {
 	if len(w.rows)+len(w.parts) == 0 {
 		return false, nil
@@ -90,7 +91,6 @@ func (w *termRead) few() (bool, error) {
 	return n <= termFew, nil
 }
 
-// add adds a term.
 func (w *termRead) add(whole bool, t *termPlaces) {
 	if whole {
 		w.parts = append(w.parts, t)
@@ -99,7 +99,7 @@ func (w *termRead) add(whole bool, t *termPlaces) {
 	}
 }
 
-// join visits the rows that the terms have in common.
+// join visits the rows that all terms have in common.
 func (w *termRead) join() error {
 	rd := w.rd
 	ok, err := w.first()
@@ -125,7 +125,7 @@ func (w *termRead) join() error {
 	return err
 }
 
-// visitAt visits the row, or the rows of the partition, at the common position.
+// visitAt visits the row at the common position, or all rows of the partition at this position.
 func (w *termRead) visitAt() (command.Step, error) {
 	if len(w.rows) > 0 {
 		return w.visit(w.at)
@@ -154,7 +154,7 @@ func (w *termRead) behind(place []byte) (bool, error) {
 func (w *termRead) from(to []byte) (bool, error) {
 	target := append(w.at[:0], to...)
 	for agreed := false; !agreed; {
-		w.rd.visited++ // this is counted, because terms without common positions are scanned to their ends
+		w.rd.visited++ // tick must check the context even if the terms have no common positions
 		if err := w.rd.tick(); err != nil {
 			return false, err
 		}
@@ -182,7 +182,8 @@ func (w *termRead) from(to []byte) (bool, error) {
 	return true, nil
 }
 
-// partLen returns the length of the partition in a position, or the length of the position if it is malformed.
+// partLen returns the length of the partition's part of a position. If the position is malformed, partLen returns the
+// length of the position.
 func partLen(place []byte) int {
 	if len(place) < positionAndLen {
 		return len(place)
@@ -190,5 +191,5 @@ func partLen(place []byte) int {
 	return min(len(place), positionAndLen+int(place[positionAndLen-2])<<8+int(place[positionAndLen-1]))
 }
 
-// positionAndLen is the length of the ring position and of the length field before the partition key.
+// positionAndLen is the total length of the ring position and the length field before the partition key.
 const positionAndLen = 10

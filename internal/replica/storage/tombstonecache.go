@@ -11,15 +11,14 @@ import (
 )
 
 // tombstoneRun is an interval [start, end) of clustering keys without live rows. If end is nil, the run extends to the
-// end of the partition. Dead rows remain dead until a write. A run is therefore valid until a row is written into it.
+// end of the partition. A run is valid until a write adds a row to its interval.
 type tombstoneRun struct {
 	start, end []byte
-	// version is the version of the tombstoneCache when the run was found.
+	// version is the version of the tombstoneCache at which the run was found.
 	version uint64
-	// asOf is the second at which the expired rows of the run were found to be dead. It is 0 if no row of the run is
-	// dead because it has expired.
+	// asOf is the second at which the search evaluated expiry. It is 0 if the run contains no expired rows.
 	asOf int64
-	// rows is the number of rows that were scanned to find the run.
+	// rows is the number of rows that the search scanned to find the run.
 	rows int
 }
 
@@ -35,29 +34,27 @@ func runsAfter(runs []tombstoneRun, key []byte) []tombstoneRun {
 	return runs
 }
 
-// tombstoneCache allows scans to seek over long runs of deleted rows instead of stepping over them. Reading a queue
-// with 10^5 consumed entries before the first live entry then costs one seek. Losing the cache costs time but does not
-// affect results.
+// tombstoneCache allows scans to seek past long runs of deleted rows instead of stepping over them. For example, a read
+// of a queue seeks once to skip 10^5 consumed entries.
 //
-// The following three rules ensure that the cache is correct. (1) A writer removes the rows that it writes from the
-// runs before it commits. A reader looks up runs only after it has created its iterator. A reader that sees a row
-// therefore sees no run that covers the row. (2) The runFinder registers its pending run while no commit is in
-// progress, and then creates its iterator. A commit is either visible to that iterator, or its writer sees the pending
-// run and narrows the run. (3) A reader uses only runs of a version that it read before it created its iterator. It
-// therefore never skips a row that died later.
+// Three rules ensure that the cache is correct. (1) A writer excludes its rows from the runs before it commits. A
+// reader looks up runs only after it has created its iterator. A reader that sees a row therefore finds no run that
+// covers the row. (2) The runFinder registers its pending run while no commit is in progress, and then creates its
+// iterator. A commit is either visible to that iterator, or its writer sees the pending run and narrows the run. (3) A
+// reader uses only runs of a version that it read before it created its iterator. It therefore never skips a row that
+// died later.
 type tombstoneCache struct {
 	// version is the number of runs that have been found.
 	version atomic.Uint64
-	// active is 0 if there are neither runs nor a pending run. In that case, writers and readers need no further
-	// lookup.
+	// active is 0 if neither runs nor a pending run exist. Readers and writers then skip all other lookups.
 	active atomic.Int32
 	mu     sync.RWMutex
-	// runs holds the runs of each partition in ascending order, neither overlapping nor adjacent. A slice is never
-	// modified, but only replaced.
+	// runs holds the runs of each partition in ascending order. The runs of a partition neither overlap nor touch. A
+	// slice of runs is immutable.
 	runs            map[string][]tombstoneRun
 	bytes, bytesMax int
 	pending         *pendingRun
-	// held contains key ranges in which searches for runs are currently disabled.
+	// held contains the key ranges in which searches for runs are disabled.
 	held []heldRange
 	// saved contains the partitions whose runs are stored.
 	saved map[string]savedState
@@ -67,7 +64,8 @@ type tombstoneCache struct {
 	hints runHints
 }
 
-// pendingRun is the run that the runFinder is searching. [lo, hi) shrinks when other goroutines write into it.
+// pendingRun is the run for which the runFinder is searching. [lo, hi) shrinks when other goroutines write rows in this
+// interval.
 type pendingRun struct {
 	prefix []byte
 	from   []byte
@@ -76,13 +74,13 @@ type pendingRun struct {
 }
 
 const (
-	// deadWalkMax is the number of dead rows that a scan steps over before it requests a search by the runFinder.
+	// deadWalkMax is the number of consecutive dead rows after which a scan requests a search by the runFinder.
 	deadWalkMax = 200
 	// deadRowsMin is the minimum number of rows of a run.
 	deadRowsMin = 64
-	// deadRunsMax is the maximum number of runs of one partition that writes may split.
+	// deadRunsMax is the number of runs of a partition at which writes stop splitting runs.
 	deadRunsMax = 64
-	// deadSaveMin is the minimum number of dead rows of a partition whose runs are stored.
+	// deadSaveMin is the minimum number of dead rows at which the runs of a partition are stored.
 	deadSaveMin = 1024
 	// deadSavedMax is the maximum number of partitions for which runs are stored.
 	deadSavedMax = 4096
@@ -98,7 +96,8 @@ func (d *tombstoneCache) init(bytesMax int) {
 	d.hints.init(bytesMax > 0)
 }
 
-// find returns the runs of a partition that a reader may use if its iterator was created after version was read.
+// find returns the runs of a partition that a reader may use. The reader must have read version before it created its
+// iterator.
 func (d *tombstoneCache) find(prefix []byte, version uint64, now int64) []tombstoneRun {
 	if d.active.Load() == 0 || version == 0 {
 		return nil
@@ -116,8 +115,8 @@ func (d *tombstoneCache) find(prefix []byte, version uint64, now int64) []tombst
 	return runs
 }
 
-// written removes a row from the runs and from the pending run. It is called before a live row is committed. If it
-// returns true, the batch that writes the row must delete the stored runs of the partition.
+// written excludes a row from the runs and from the pending run. It must be called before a live row is committed. If
+// unsave is true, the batch that writes the row must delete the stored runs of the partition.
 func (d *tombstoneCache) written(prefix, key []byte) (unsave bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -141,7 +140,7 @@ func (d *tombstoneCache) written(prefix, key []byte) (unsave bool) {
 		left.end = bytes.Clone(key)
 		parts = append(parts, left)
 	}
-	if r.end != nil && len(runs) < deadRunsMax { // a queue grows beyond an open end
+	if r.end != nil && len(runs) < deadRunsMax { // no split of an open run, because a queue grows at the end
 		right := r
 		right.start, right.rows = append(bytes.Clone(key), 0), 0
 		if bytes.Compare(right.start, r.end) < 0 {
@@ -152,7 +151,7 @@ func (d *tombstoneCache) written(prefix, key []byte) (unsave bool) {
 	return unsave
 }
 
-// narrow excludes a key that is about to be written from the pending run.
+// narrow excludes a key from the pending run.
 func (l *pendingRun) narrow(key []byte) {
 	if l.back {
 		if bytes.Compare(key, l.from) <= 0 && bytes.Compare(l.lo, key) <= 0 {
@@ -186,7 +185,6 @@ func (d *tombstoneCache) set(prefix []byte, runs []tombstoneRun) {
 	d.count()
 }
 
-// count updates active. The caller must hold mu.
 func (d *tombstoneCache) count() {
 	n := len(d.runs) + len(d.saved)
 	if d.pending != nil {
@@ -203,7 +201,8 @@ func size(runs []tombstoneRun) int {
 	return n
 }
 
-// install ends the search with a run. It joins the new run with adjacent and overlapping runs.
+// install adds the run of the current search and ends the search. It joins the new run with adjacent and overlapping
+// runs.
 func (d *tombstoneCache) install(run tombstoneRun) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -243,7 +242,7 @@ func (d *tombstoneCache) install(run tombstoneRun) {
 	d.version.Store(run.version)
 }
 
-// cancel ends the search without a run.
+// cancel ends the current search without adding a run.
 func (d *tombstoneCache) cancel() {
 	d.mu.Lock()
 	d.pending = nil
@@ -263,8 +262,8 @@ func (h *heldRange) contains(prefix []byte) bool {
 	return bytes.Compare(h.lower, prefix) <= 0 && bytes.Compare(prefix, h.upper) < 0
 }
 
-// hold drops the runs of the partitions in [lower, upper), and excludes these partitions from searches until release.
-// The caller must delete the stored runs.
+// hold drops the runs of the partitions in [lower, upper), and excludes these partitions from searches until release is
+// called. The caller must delete the stored runs of these partitions.
 func (d *tombstoneCache) hold(lower, upper []byte) {
 	h := heldRange{lower, upper}
 	d.mu.Lock()
@@ -283,7 +282,7 @@ func (d *tombstoneCache) hold(lower, upper []byte) {
 	d.count()
 }
 
-// release ends hold.
+// release allows searches in a held range.
 func (d *tombstoneCache) release(lower []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -292,7 +291,7 @@ func (d *tombstoneCache) release(lower []byte) {
 	}
 }
 
-// begin starts a search unless its partition is held.
+// begin starts a search unless the partition of the search is held.
 func (d *tombstoneCache) begin(l *pendingRun) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

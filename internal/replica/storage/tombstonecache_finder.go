@@ -14,15 +14,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// touch is the effect of a batch on one row, or on the deletions of a partition.
+// touch is the effect of a batch on one row or on the deletions of a partition.
 type touch struct {
 	prefix     []byte // prefix of the partition
 	clustering []byte
-	operand    []byte // operand of deletions, or nil
+	operand    []byte // operand of the deletions, or nil
 	live       bool
 }
 
-// announce updates the tombstone cache for a batch that is about to be committed. commitMu must be held.
+// announce updates the tombstone cache before a batch is committed. The caller must hold commitMu.
 func (b *Batch) announce() {
 	d := &b.s.tombstones
 	for i := range b.touched {
@@ -41,33 +41,33 @@ func (b *Batch) announce() {
 	}
 }
 
-// runHints collects positions at which runs of dead rows may exist, for the runFinder.
+// runHints collects positions at which the runFinder may find runs of dead rows.
 type runHints struct {
 	mu sync.Mutex
 	on bool
 	// every and dueAt are hintEvery and hintDueAt, except in tests.
 	every, dueAt int
 	byPartition  map[string]*runHint
-	// following reports whether the runFinder follows the hints that take returned last.
+	// following reports whether the runFinder is processing the hints from the last call of take.
 	following bool
 	wake      chan struct{}
 }
 
-// runHint holds the hints for one partition.
+// runHint holds the hints of one partition.
 type runHint struct {
 	count int
 	due   bool
 	now   int64
 	keys  [][]byte
-	// low is the lowest key. If the runFinder lags behind a queue, it finds the head of the queue at this key.
+	// low is the lowest key. The runFinder uses it to find the head of a queue if it lags behind.
 	low  []byte
 	back []byte
 }
 
 const (
 	hintsMax   = 256 // maximum number of partitions
-	hintKeys   = 32  // maximum number of keys kept per partition
-	hintEvery  = 16  // one out of this number of deleted keys is kept
+	hintKeys   = 32  // maximum number of keys per partition
+	hintEvery  = 16  // hints are kept for one of hintEvery deleted keys
 	hintDueAt  = hintKeys * hintEvery
 	hintBytes  = 4096 // longer keys are ignored
 	learnMaxOf = 1 << 22
@@ -78,8 +78,8 @@ func (h *runHints) init(on bool) {
 	h.byPartition, h.wake = map[string]*runHint{}, make(chan struct{}, 1)
 }
 
-// add records a key at which data was deleted, or at which a scan stepped over dead rows. due requests a search
-// immediately instead of after some hundred keys.
+// add records a key at which data was deleted or at which a scan stepped over dead rows. If due is true, the runFinder
+// searches immediately instead of after some hundred keys.
 func (h *runHints) add(prefix, key []byte, now int64, back, due bool) {
 	if !h.on || len(prefix)+len(key) > hintBytes {
 		return
@@ -126,7 +126,7 @@ func (h *runHints) add(prefix, key []byte, now int64, back, due bool) {
 	}
 }
 
-// take returns a partition whose hints are due, or nil if no hints are due.
+// take removes and returns the hints of a partition whose hints are due. prefix is nil if no hints are due.
 func (h *runHints) take() (prefix []byte, p *runHint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,14 +141,14 @@ func (h *runHints) take() (prefix []byte, p *runHint) {
 	return nil, nil
 }
 
-// runFinder finds runs of dead rows and stores long runs.
+// runFinder finds runs of dead rows, and stores long runs on disk.
 type runFinder struct {
 	*engine
 	*rows
 	*Records
 }
 
-// loop processes hints for at most half of its time.
+// loop processes hints. It is idle for at least half of the time.
 func (s *runFinder) loop() {
 	for {
 		select {
@@ -198,7 +198,7 @@ func (d *tombstoneCache) known(prefix, key []byte) bool {
 	return slices.ContainsFunc(d.runs[string(prefix)], func(r tombstoneRun) bool { return r.covers(key) })
 }
 
-// nearest returns the end of the last run that ends at or before a key.
+// nearest returns the end of the last known run that ends at or before a key.
 func (d *tombstoneCache) nearest(prefix, key []byte) (end []byte, ok bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -213,7 +213,7 @@ func (d *tombstoneCache) nearest(prefix, key []byte) (end []byte, ok bool) {
 	return end, ok
 }
 
-// findRun searches for dead rows from a key on, forward or backward. It installs the run if the run is long enough.
+// findRun searches for dead rows from a key, forward or backward. It installs the run if the run is long enough.
 func (s *runFinder) findRun(prefix, from []byte, now int64, back bool) {
 	d := &s.tombstones
 	s.commitMu.Lock() // required by rule 2 of tombstoneCache
@@ -241,7 +241,7 @@ func (d *tombstoneCache) adjoins(prefix []byte, run *tombstoneRun) bool {
 	return slices.ContainsFunc(d.runs[string(prefix)], func(r tombstoneRun) bool { return touches(&r, run) })
 }
 
-// walkRun scans dead rows from a key on, up to the first live row. It skips known runs.
+// walkRun scans dead rows from a key to the first live row. It skips known runs.
 func (s *runFinder) walkRun(prefix, from []byte, now int64, back bool) (run tombstoneRun, rows int, err error) {
 	version := s.tombstones.version.Load()
 	it, err := s.db.NewIter(&pebble.IterOptions{
@@ -284,13 +284,13 @@ type runWalker struct {
 	now    int64
 	known  []tombstoneRun
 	header row.Header
-	// apart finds the deleted ranges with separate keys, if any exist.
+	// apart is the iterator over the deleted ranges with separate keys, or nil.
 	apart *pebble.Iterator
 	cover cover
 	r     row.Row
 	seek  []byte
 	asOf  int64
-	// expired describes the rows with a lifetime that are dead.
+	// expired determines which rows have expired.
 	expired row.Expired
 }
 
@@ -313,8 +313,7 @@ func (w *runWalker) rowKey(clustering []byte) []byte {
 	return w.seek
 }
 
-// dead reports whether the row at the iterator is dead. It also records whether the row is dead only because it has
-// expired.
+// dead reports whether the row at the iterator is dead. It also records whether the row has expired.
 func (w *runWalker) dead(clustering []byte, back bool) (bool, error) {
 	value, err := w.it.ValueAndErr()
 	if err != nil {
@@ -367,7 +366,7 @@ func (w *runWalker) forward(from []byte, closing <-chan struct{}) (run tombstone
 		valid = w.it.Next()
 	}
 	if w.it.Valid() && run.end == nil && (len(w.known) == 0 || w.known[0].end != nil) {
-		run.end = bytes.Clone(w.it.Key()[base:]) // the scan has been limited here
+		run.end = bytes.Clone(w.it.Key()[base:]) // the scan stopped at its limit
 	}
 	run.asOf = w.asOf
 	return run, rows, w.it.Error()
@@ -393,7 +392,7 @@ func (w *runWalker) back(from []byte, closing <-chan struct{}) (run tombstoneRun
 	return run, rows, w.it.Error()
 }
 
-// closed checks from time to time whether the store is being closed.
+// closed checks at intervals whether the store is being closed.
 func closed(closing <-chan struct{}, rows int) bool {
 	if rows%contextEvery != 0 {
 		return false

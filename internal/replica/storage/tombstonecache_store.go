@@ -13,19 +13,19 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Runs of many dead rows are also stored, so that the first read after a restart need not step over the rows. A stored
-// list is deleted by the batch that writes a row into a run. The list is stored while no commit is in progress. In
-// every prefix of the log that a crash may leave, a stored list is therefore valid. A stored list is local to a node
-// and not part of a replica's state.
+// Runs of many dead rows are also stored on disk, so that the first read after a restart need not step over the rows. A
+// stored list of runs is valid in every prefix of the log that a crash may leave. To ensure this, the list is stored
+// while no commit is in progress, and a batch that writes a row in a run deletes the list. A stored list is local to a
+// node and not part of a replica's state.
 
 // savedState compares the stored list of a partition with the list in memory.
 type savedState uint8
 
 const (
 	_ savedState = iota
-	// For savedMirrored, memory contains the stored list.
+	// savedMirrored means that memory contains the stored list.
 	savedMirrored
-	// For savedUnknown, the list has been dropped from memory, and any live row invalidates it.
+	// savedUnknown means that the list has been dropped from memory. Any live row then invalidates the stored list.
 	savedUnknown
 )
 
@@ -90,8 +90,8 @@ func (s *runFinder) deleteSaved() error {
 	return nil
 }
 
-// holdRuns drops the known runs in [lower, upper), and prevents searches in that range until tombstoneCache.release is
-// called. It is called before sstables are ingested in the range, because no writer announces the rows of these
+// holdRuns drops the known runs in [lower, upper), and prevents searches in this range until tombstoneCache.release is
+// called. It must be called before sstables are ingested in the range, because no writer announces the rows of these
 // sstables. The caller must then call Sync.
 func (s *runFinder) holdRuns(lower, upper []byte) error {
 	s.commitMu.Lock()
@@ -108,8 +108,8 @@ func (s *runFinder) holdRuns(lower, upper []byte) error {
 	return nil
 }
 
-// appendRuns encodes runs. Each run consists of a byte, which is 1 if the run has no end, start and end with their
-// lengths, asOf, and rows. All numbers are uvarints.
+// appendRuns encodes runs. The encoding of a run is a byte, which is 1 if the run has no end, followed by start and end
+// with their lengths, asOf, and rows. All numbers are uvarints.
 func appendRuns(dst []byte, runs []tombstoneRun) []byte {
 	w := codec.Writer(dst)
 	for i := range runs {

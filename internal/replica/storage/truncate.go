@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/keys"
 )
 
-// Truncate is the equivalent of Batch.Truncate in a separate batch.
+// Truncate executes Batch.Truncate in a separate batch.
 func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	b := s.NewBatch()
 	defer b.Close()
@@ -23,16 +23,16 @@ func (s *Writer) Truncate(span keys.Span, indexes []uint32) error {
 	return b.Commit()
 }
 
-// Truncate removes the rows and deletions in a span of a table that were applied before, regardless of their
-// timestamps. If the span is the whole table, it also removes the entries of the given indexes. It implements TRUNCATE.
-// Deletes of rows are mutations. It is undefined whether Truncate removes data of the span that is in this batch.
+// Truncate implements TRUNCATE. It removes all previously applied rows and deletions in a span of a table, regardless
+// of their timestamps. If the span is the whole table, it also removes the entries of the given indexes. It is
+// undefined whether Truncate removes data that is in the same batch.
 //
-// Dedupe records that were applied before are kept. A repeated request whose response was lost must not be applied
-// again to the removed rows. The records are written again in the batch. Their number is the number of conditional
-// writes to the partitions of the span within SweeperOptions.DedupeSeconds.
+// Truncate keeps previously applied dedupe records by writing them again in the batch. These records prevent a retry
+// from applying an earlier request again. Their number is the number of conditional writes in the span during the last
+// SweeperOptions.DedupeSeconds.
 //
-// The effect on rows depends only on the span. SweepEntries removes the index entries of a part of a table. The entries
-// are hints, and finding them requires a scan of the index, because each value has its own key range.
+// The effect on rows depends only on the span. If the span is only a part of a table, SweepEntries later removes the
+// index entries.
 func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	kept := b.s.db.NewBatch()
 	defer func() { _ = kept.Close() }()
@@ -43,8 +43,7 @@ func (b *Batch) Truncate(span keys.Span, indexes []uint32) error {
 	return b.b.Apply(kept, nil)
 }
 
-// dedupeRecords adds the dedupe records of a span, and their due notes, to a batch. A record has a note until the
-// record is swept.
+// dedupeRecords adds the dedupe records of a span and their due notes to a batch. Every dedupe record has a note.
 func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
 	lower, upper := keys.SweepBounds(span.Table, keys.SweepDedupe, math.MaxInt64)
 	notes, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -63,7 +62,7 @@ func (s *rows) dedupeRecords(into *pebble.Batch, span keys.Span) error {
 	return errors.Join(err, notes.Error(), notes.Close())
 }
 
-// copyDedupe adds the dedupe records with a prefix that are due at a second to a batch.
+// copyDedupe adds the dedupe records that have a given prefix and are due at a given second to a batch.
 func (s *rows) copyDedupe(into *pebble.Batch, prefix []byte, due int64) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: keys.After(bytes.Clone(prefix))})
 	if err != nil {
@@ -81,8 +80,9 @@ func (s *rows) copyDedupe(into *pebble.Batch, prefix []byte, due int64) error {
 	return errors.Join(err, it.Error(), it.Close())
 }
 
-// Remove removes all data in a span of a table that was applied, or added to this batch, before. If the span is the
-// whole table, it also removes the entries of the given indexes. It implements DROP and the removal of replicas.
+// Remove implements DROP and the removal of replicas. It removes all data in a span of a table that was previously
+// applied or previously added to this batch. If the span is the whole table, it also removes the entries of the given
+// indexes.
 func (b *Batch) Remove(span keys.Span, indexes []uint32) {
 	lower, upper := span.Bounds()
 	b.weakens = true

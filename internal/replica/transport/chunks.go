@@ -10,7 +10,7 @@ import (
 	"io"
 )
 
-// chunks is a snapshot divided into chunks by its sender, over one or more connections.
+// chunks is the sending side of a snapshot, which the sender divides into chunks.
 type chunks struct {
 	r    io.ReaderAt
 	size int64
@@ -21,8 +21,8 @@ type chunks struct {
 
 func newChunks(r io.ReaderAt, size int64) chunks { return chunks{r, size, []uint32{0}} }
 
-// read reads the n-th chunk, which has the length of chunk or ends at the end of the snapshot. It stores the checksum
-// up to the end of the chunk.
+// read reads the n-th chunk into the buffer chunk, and stores the checksum up to the end of the chunk. The last chunk
+// may be shorter than the buffer.
 func (c *chunks) read(chunk []byte, n int64) ([]byte, error) {
 	at := n * int64(len(chunk))
 	b := chunk[:min(int64(len(chunk)), c.size-at)]
@@ -35,9 +35,8 @@ func (c *chunks) read(chunk []byte, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// goTo reads the bytes before the receiver's offset that the checksum requires, and returns the number of the next
-// chunk. The offset must be a multiple of the chunk size, or the end. The receiver may have received more or fewer
-// bytes than this sender has read.
+// goTo returns the number of the chunk at the receiver's offset. It reads all previous bytes that the checksum
+// requires. The offset must be a multiple of the chunk size or the size of the snapshot.
 func (c *chunks) goTo(from int64, chunk []byte) (next int64, err error) {
 	step := int64(len(chunk))
 	if from < 0 || from > c.size {
@@ -81,21 +80,20 @@ func (a *reassembly) whole(sum uint32) error {
 	return nil
 }
 
-// Shipment transfers a snapshot over one or more connections, and contains both ends of the transfer. It is used by
-// callers that transfer the bytes by other means. It processes the bytes like SendSnapshot and its receiver, and never
-// blocks.
+// Shipment contains both ends of a snapshot transfer over one or more connections. Callers that transfer the bytes by
+// other means use it. It processes the bytes like SendSnapshot and the receiver, and never blocks.
 type Shipment struct {
 	out   chunks
 	in    reassembly
 	chunk []byte
 }
 
-// NewShipment returns a transfer of size bytes of r in chunks of chunkBytes.
+// NewShipment returns a transfer of the first size bytes of r in chunks of chunkBytes.
 func NewShipment(r io.ReaderAt, size int64, chunkBytes int) *Shipment {
 	return &Shipment{newChunks(r, size), reassembly{size: size}, make([]byte, chunkBytes)}
 }
 
-// Connect returns the first frames of a new connection. They start where the last connection ended.
+// Connect returns the first frames of a new connection. The frames start at the end of the previous connection.
 func (s *Shipment) Connect() (frames [][]byte, err error) {
 	n, err := s.out.goTo(s.in.offset, s.chunk)
 	if err != nil {
@@ -113,8 +111,8 @@ func (s *Shipment) Connect() (frames [][]byte, err error) {
 	return append(frames, appendFrame(nil, kindSnapshotEnd, end[:], nil)), nil
 }
 
-// Take processes a frame at the receiver. It returns the snapshot bytes in the frame. At the end of a complete
-// snapshot, it also returns io.EOF.
+// Take processes a frame at the receiver and returns the snapshot bytes in the frame. It returns io.EOF at the end of a
+// complete snapshot.
 func (s *Shipment) Take(f Frame) ([]byte, error) {
 	switch b := f.payload; {
 	case f.kind == kindSnapshotChunk && len(b) >= 8:

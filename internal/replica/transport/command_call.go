@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Call sends a command and returns its single response. The caller owns the response. The deadline of ctx is sent with
-// the command. When ctx ends, the other node is notified. ErrUnreachable and ErrBusy mean that the command had no
-// effect. ErrLost means that the outcome is unknown. A *RemoteError comes from the handler on the other node.
+// Call sends a command and returns its single response. The caller owns the response. Call sends the deadline of ctx
+// with the command, and notifies the other node when ctx ends. ErrUnreachable and ErrBusy mean that the command had no
+// effect. ErrLost means that the outcome is unknown. A *RemoteError is an error of the handler on the other node.
 func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte, error) {
 	s, err := t.open(ctx, to, request, 0)
 	if err != nil {
@@ -29,16 +29,16 @@ func (t *Transport) Call(ctx context.Context, to NodeID, request []byte) ([]byte
 // context.
 type Bounded interface {
 	context.Context
-	// Bounds returns a parent context for early cancellation and two deadlines. After whole, the command fails with
-	// context.DeadlineExceeded. The other deadline, first, applies until data arrives. Zero times mean no deadline.
+	// Bounds returns a parent context for early cancellation and two deadlines. until is the deadline of the command.
+	// first is a deadline that applies until data arrives. A zero time means that the deadline does not exist.
 	Bounds() (parent context.Context, until, first time.Time)
 }
 
-// Stream is the response of a command, page by page. It belongs to one goroutine and must be closed.
+// Stream is the response of a command, page by page. It is not safe for concurrent use. The caller must close it.
 type Stream interface {
 	// Next returns the next page, which the caller owns. It returns io.EOF after the last page.
 	Next() ([]byte, error)
-	// Close abandons the rest of the response.
+	// Close closes the Stream and abandons the rest of the response.
 	Close()
 }
 
@@ -51,16 +51,17 @@ func (t *Transport) Stream(ctx context.Context, to NodeID, request []byte) (Stre
 	return s, nil
 }
 
-// ResponseHandler receives the outcome of a command sent by Begin exactly once. The outcome is the response, which the
-// handler owns, or an error as returned by Call. It is called on a shared goroutine of the transport and must not
-// block.
+// ResponseHandler receives the outcome of a command that Begin has sent, exactly once. The outcome is the response,
+// which the handler owns, or an error of the same kind as errors of Call. HandleResponse is called on a shared
+// goroutine of the transport and must not block.
 type ResponseHandler interface{ HandleResponse(b []byte, err error) }
 
-// Pending is a command for which no goroutine waits. It may be reused once its ResponseHandler has been called.
+// Pending is a command for which no goroutine waits. The caller may reuse it after its ResponseHandler has been called.
 type Pending struct{ call call }
 
-// Begin sends a command and returns. It copies the request. If it returns nil, the handler receives the response, or
-// context.DeadlineExceeded at until. The other node uses the same deadline. A zero until means no deadline.
+// Begin sends a command without waiting for the response. It copies the request. If it returns nil, the handler
+// receives the response, or context.DeadlineExceeded at the deadline until. The other node uses the same deadline. If
+// until is zero, the command has no deadline.
 func (t *Transport) Begin(p *Pending, to NodeID, until time.Time, request []byte, answer ResponseHandler) error {
 	p.call = call{until: until, handler: answer}
 	_, err := t.start(&p.call, to, request, 0)
@@ -79,10 +80,11 @@ type response struct {
 // call is a command in progress that is registered with its connection.
 type call struct {
 	id uint64
-	// until is the deadline. first is the deadline that applies until a page arrives. A zero time means no deadline.
+	// until is the deadline of the command. first is a deadline that applies until a page arrives. A zero time means
+	// that the deadline does not exist.
 	until, first time.Time
-	// pages is used by a Stream. It has room for the end and for all pages that the other node may send. A Pending has
-	// a handler instead.
+	// pages has room for the end and for all pages that the other node may send. Only a Stream uses it. A Pending has a
+	// handler instead.
 	pages   chan page
 	handler ResponseHandler
 }
@@ -166,7 +168,7 @@ func (c *call) over() time.Time {
 }
 
 // sweepSoon schedules sweep. The caller must hold mu. One timer for all commands of a connection is cheaper than one
-// timer each.
+// timer for each command.
 func (l *link) sweepSoon(at time.Time) {
 	l.sweepAt = at
 	if l.sweeper == nil {
@@ -202,15 +204,15 @@ func (l *link) sweep() {
 	notifyHandlers(late, context.DeadlineExceeded)
 }
 
-// notifyHandlers calls the handlers of commands that have one. The caller must not hold a lock.
+// notifyHandlers calls the handlers of commands that have a handler. The caller must not hold a lock.
 func notifyHandlers(calls []*call, err error) {
 	for _, c := range calls {
 		c.handler.HandleResponse(nil, err)
 	}
 }
 
-// end sends the end to a stream, unless the stream already has an end. It returns false for a Pending. The caller must
-// then call the handler of the Pending.
+// end sends the end to a stream unless the stream already has an end. It returns false for a Pending, because the
+// caller must call the handler of a Pending.
 func (c *call) end(err error) bool {
 	if c.pages == nil {
 		return false
@@ -267,7 +269,7 @@ func (s *response) Close() {
 	}
 }
 
-// sendControl sends a control frame for a command. At most one control frame is sent per page.
+// sendControl sends a control frame for a command.
 func (l *link) sendControl(id uint64, kind byte) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], id)
@@ -300,12 +302,12 @@ func (l *link) handleResponse(kind byte, b []byte) error {
 		delete(l.calls, id)
 	} else if len(c.pages) == max(cap(c.pages)-1, 0) {
 		l.mu.Unlock()
-		// The room for the end must remain free.
+		// The last slot is reserved for the end.
 		return fmt.Errorf("%w: received a page that was not requested", ErrFrame)
 	}
 	c.first = time.Time{}
 	if c.pages != nil {
-		c.pages <- p // this must happen under mu, so that the page precedes the end of a lost connection
+		c.pages <- p // send under mu, so that the page precedes the end after a lost connection
 		l.mu.Unlock()
 		return nil
 	}

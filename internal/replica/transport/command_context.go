@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lazyContext is the state of a command's context. Most commands end before any goroutine waits for the context. Such
-// commands need neither a channel nor a timer, unlike contexts of package context.
+// lazyContext is the state of a command's context. It needs neither a channel nor a timer unless a goroutine waits for
+// the context.
 type lazyContext struct {
 	// done is created by the first waiter and closed when the context ends.
 	done  chan struct{}
@@ -16,19 +16,19 @@ type lazyContext struct {
 	err   error
 }
 
-// commandContext is a responder that serves as the context of its handler. It ends at the deadline, when the caller
-// abandons the command, when the connection is lost, and when the response has been sent.
+// commandContext is a responder that serves as the context of its handler. The context ends at the deadline, when the
+// caller abandons the command, when the connection is lost, or when the response has been sent.
 type commandContext responder
 
 var _ context.Context = (*commandContext)(nil)
 
-// Deadline implements context.Context, as do the methods below.
+// Deadline implements context.Context.
 func (c *commandContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 func (c *commandContext) Done() <-chan struct{}       { return (*responder)(c).ended() }
 func (c *commandContext) Err() error                  { return (*responder)(c).why() }
 func (c *commandContext) Value(any) any               { return nil }
 
-// closed is the channel of contexts that ended before Done was called.
+// closed is the channel of all contexts that have ended before Done is called.
 var closed = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -65,7 +65,7 @@ func (r *responder) why() error {
 	return err
 }
 
-// end ends the context. Only the first reason is kept.
+// end ends the context. Only the first call sets the reason.
 func (r *responder) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

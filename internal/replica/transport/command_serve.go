@@ -17,8 +17,8 @@ type serving struct {
 	session *session
 
 	mu sync.Mutex
-	// under holds the commands that can still receive a response. count and bytes also include commands whose handlers
-	// have not returned.
+	// under holds the commands without a complete response. count and bytes also include commands whose handlers have
+	// not returned.
 	under map[uint64]*responder
 	count int
 	bytes int64
@@ -33,8 +33,8 @@ type responder struct {
 	// deadline is zero if the command has no deadline.
 	deadline time.Time
 
-	// holds is the number of holds on the command, which are the response and the handler. The command counts as in
-	// progress until both holds have been released.
+	// holds is the number of unreleased holds on the command. The response and the handler each have a hold. The
+	// command counts as in progress until both holds have been released.
 	holds atomic.Int32
 
 	mu     sync.Mutex
@@ -45,8 +45,7 @@ type responder struct {
 	ctx  lazyContext
 }
 
-// answerWait is the maximum size of a final response that is sent without waiting for room. Responses to writes are
-// smaller.
+// answerWait is the maximum size of a final response that is sent without waiting for room.
 const answerWait = 4 << 10
 
 func (t *Transport) serveCommands(s *stream) {
@@ -59,7 +58,7 @@ func (t *Transport) serveCommands(s *stream) {
 	v.session.out.reset(true)
 }
 
-// lost ends the contexts of all commands without a response, because their caller has disconnected.
+// lost ends the contexts of all commands without a complete response after the caller has disconnected.
 func (v *serving) lost() {
 	v.mu.Lock()
 	all := make([]*responder, 0, len(v.under))

@@ -21,9 +21,9 @@ type processes struct {
 }
 
 // enter admits a process unless another process with the same node ID is connected. Two processes of one node, such as
-// processes on a data directory and its copy, would break each other's promises. The connections of a process end when
-// the process ends, or within IdleTimeout. A restarted node is then admitted. Snapshot connections do not count,
-// because they may wait for a disk after their sender has ended.
+// processes on a data directory and its copy, would violate the promises of the node. A restarted node is admitted
+// after the connections of the previous process have ended, at the latest after IdleTimeout. Snapshot connections do
+// not count, because they may wait for a disk after the sender has ended.
 func (ps *processes) enter(p Peer, c Class) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -44,7 +44,7 @@ func (ps *processes) enter(p Peer, c Class) error {
 	return nil
 }
 
-// leave reverts enter.
+// leave reverts the effect of enter.
 func (ps *processes) leave(p Peer, c Class) {
 	if c == Snapshot {
 		return

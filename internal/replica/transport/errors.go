@@ -30,26 +30,26 @@ var (
 	// ErrLevel means that Admission.Admit rejected the node because its build does not support the cluster's feature
 	// level.
 	ErrLevel = errors.New("the node does not support the feature level of the cluster")
-	// ErrCopiedDirectory means that Admission.Admit has seen another state of the node's data directory. The directory
-	// is a copy or an earlier state.
+	// ErrCopiedDirectory means that Admission.Admit has detected that the node's data directory is a copy or an earlier
+	// state.
 	ErrCopiedDirectory = errors.New("the data directory is a copy, or was restored to an earlier state")
-	// ErrHandshake is the error for bytes that are not a handshake.
+	// ErrHandshake means that the received bytes are not a handshake.
 	ErrHandshake = errors.New("malformed handshake")
-	// ErrFrame is the error for a frame that is too long, has a wrong checksum, or is not allowed on its connection.
+	// ErrFrame means that a frame is too long, has a wrong checksum, or is not allowed on its connection.
 	ErrFrame = errors.New("malformed frame")
 
-	// ErrUnreachable means that the node is not connected and that the last attempt failed. The message was not sent.
+	// ErrUnreachable means that the node is not connected and the last connection attempt failed. The message was not
+	// sent.
 	ErrUnreachable = errors.New("node is unreachable")
 	// ErrNoAddress means that the address book does not contain the node. The message was not sent.
 	ErrNoAddress = errors.New("the node's address is not known")
 	// ErrLost means that the connection was lost while the command was in progress. The command may have been executed.
 	ErrLost = errors.New("connection lost: outcome unknown")
-	// ErrBusy means that a limit in Options was reached on this node or on the other node. The request had no effect.
+	// ErrBusy means that this node or the other node has reached a limit in Options. The request had no effect.
 	ErrBusy = errors.New("too many requests in flight")
-	// ErrTooLong is the error for a message longer than Options.FrameBytes.
+	// ErrTooLong means that a message is longer than Options.FrameBytes.
 	ErrTooLong = errors.New("message is too long")
-	// ErrOneAnswer means that the response has several pages although the caller used Call, which accepts only a single
-	// response.
+	// ErrOneAnswer means that the response to a Call has several pages.
 	ErrOneAnswer = errors.New("a single response was requested, not pages")
 	// ErrUnknownCall means that the other node does not support the call. The request had no effect.
 	ErrUnknownCall = errors.New("unknown call")
@@ -61,7 +61,7 @@ var (
 	errDeparted = errors.New("the peer process has ended")
 )
 
-// Refused is a handshake that was rejected. It unwraps to an error from the list above.
+// Refused is a rejected handshake. It unwraps to Reason.
 type Refused struct {
 	// Reason is ErrCluster, ErrVersion, ErrSelf, ErrOtherNode, ErrIdentity, ErrSecret, ErrDuplicateNode,
 	// ErrNotAdmitted, ErrLevel, ErrCopiedDirectory, ErrBusy, or ErrHandshake.
@@ -87,7 +87,8 @@ type RemoteError struct{ Text string }
 
 func (e *RemoteError) Error() string { return "remote: " + e.Text }
 
-// status is the status in the response to a handshake or a command. Its values must not change.
+// status is the status in the response to a handshake or a command. The values are part of the protocol and must not
+// change.
 type status uint8
 
 const (
@@ -100,14 +101,14 @@ const (
 	statusIdentity
 	statusNotAdmitted
 	statusBusy
-	statusFailed // status of a failed handler; the text is the error
+	statusFailed // a handler has failed; the text is the error
 	statusOneAnswer
 	statusTwin
 	statusLevel
 	statusCopy
 	statusSecret
 	statusUnknownCall
-	// The values from 32 on are the codes of dberr.CodeOf. The text is then the message.
+	// Values of 32 and above are the codes of dberr.CodeOf. The text is the error message.
 )
 
 var statusErrors = [...]error{
@@ -130,7 +131,8 @@ func statusOf(err error) status {
 	return statusFailed
 }
 
-// reason returns the error for the status of a handshake. A newer peer may send other reasons.
+// reason returns the error for the status of a handshake. The status may be unknown, because a newer peer may have sent
+// it.
 func (s status) reason() error {
 	if int(s) < len(statusErrors) && statusErrors[s] != nil {
 		return statusErrors[s]
@@ -138,7 +140,7 @@ func (s status) reason() error {
 	return ErrNotAdmitted
 }
 
-// answerError returns the error of a command or a snapshot that the other node has rejected or that has failed there.
+// answerError returns the error of a command or a snapshot that has been rejected or has failed on the other node.
 func answerError(s status, text string) error {
 	if int(s) < len(statusErrors) && statusErrors[s] != nil {
 		return fmt.Errorf("%w: %s", statusErrors[s], text)

@@ -14,13 +14,13 @@ import (
 //
 //	length of the payload u32, kind u8, CRC32C of these five bytes u32, CRC32C of the payload u32, payload
 //
-// The head has its own checksum. Without this checksum, a wrong length would make the reader wait for bytes that are
-// never sent, and treat all following frames as payload.
+// The separate checksum of the head protects the reader from a wrong length, which would make the reader treat later
+// frames as payload.
 const headLen = 13
 
 // These are the kinds of frames.
 const (
-	kindKeepAlive      = 1  // empty; in every class, in both directions
+	kindKeepAlive      = 1  // empty; sent in every class and in both directions
 	kindRaft           = 2  // bytes from the Raft host
 	kindSnapshotBegin  = 3  // sequence u64, size u64
 	kindSnapshotOffset = 4  // offset u64 at which to continue; sent to the sender
@@ -47,8 +47,7 @@ func frameHead(kind byte, a, b []byte) (head [headLen]byte) {
 	return head
 }
 
-// shortSum is equivalent to crc32.Update for a few bytes. Unlike the argument of crc32.Update, b need not escape to the
-// heap.
+// shortSum is equivalent to crc32.Update for a few bytes, but does not make b escape to the heap.
 func shortSum(sum uint32, b []byte) uint32 {
 	sum = ^sum
 	for _, c := range b {
@@ -66,14 +65,14 @@ func appendFrame(dst []byte, kind byte, a, b []byte) []byte {
 type frameReader struct {
 	r   *bufio.Reader
 	max int
-	// reuse, if not nil, is the buffer for payloads. Payloads are then valid until the next call.
+	// reuse is the buffer for payloads, or nil. If reuse is not nil, a payload is valid only until the next call.
 	reuse []byte
 }
 
-// readStep is the maximum memory allocated for bytes that have been announced but have not arrived.
+// readStep is the maximum memory that is allocated for announced bytes before they arrive.
 const readStep = 256 << 10
 
-// next returns the next frame. It returns io.EOF only between frames.
+// next returns the next frame. It returns io.EOF only if the stream ends between two frames.
 func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	head, err := f.r.Peek(headLen)
 	if err != nil {
@@ -116,7 +115,7 @@ func (f *frameReader) next() (kind byte, payload []byte, err error) {
 	return kind, payload, nil
 }
 
-// grow lengthens b by n bytes. It allocates up to twice the memory in use and up to limit bytes.
+// grow lengthens b by n bytes. It allocates up to twice the current length and up to limit bytes.
 func grow(b []byte, n, limit int) []byte {
 	if need := len(b) + n; need > cap(b) {
 		grown := make([]byte, len(b), max(need, min(2*cap(b), limit)))

@@ -18,7 +18,7 @@ import (
 // stream is a connection after its handshake.
 type stream struct {
 	net.Conn
-	// raw is the connection below TLS. Closing it does not wait for the peer.
+	// raw is the connection below TLS. Closing raw does not wait for the peer.
 	raw  net.Conn
 	peer Peer
 }
@@ -30,7 +30,7 @@ type handshaker struct {
 	incarnation uint64
 	levels      feature.Range
 	admission   Admission
-	timeout     time.Duration // of an accepted handshake
+	timeout     time.Duration // time limit of an accepted handshake
 	security    atomic.Pointer[security]
 	present     processes
 }
@@ -51,8 +51,7 @@ func (k *handshaker) hello(c Class, to NodeID) hello {
 	}
 }
 
-// checkHello validates the other side's hello. Both sides call it. want is the node that was dialed, or zero for any
-// node.
+// checkHello validates the other side's hello. want is the dialed node, or zero for any node.
 func (k *handshaker) checkHello(h hello, proof proven, want NodeID) (p Peer, err error) {
 	refuse := func(reason error, format string, args ...any) (Peer, error) {
 		return p, &Refused{Reason: reason, Text: fmt.Sprintf(format, args...)}
@@ -97,7 +96,7 @@ func (k *handshaker) checkHello(h hello, proof proven, want NodeID) (p Peer, err
 	return p, nil
 }
 
-// greet performs the handshake of the dialing side.
+// greet performs the dialing side of the handshake.
 func (k *handshaker) greet(ctx context.Context, raw net.Conn, c Class, want NodeID) (*stream, error) {
 	deadline, _ := ctx.Deadline()
 	_ = raw.SetDeadline(deadline)
@@ -116,11 +115,11 @@ func (k *handshaker) greet(ctx context.Context, raw net.Conn, c Class, want Node
 	if err != nil {
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if theirs.class == prove { // an unproven peer receives only the reason for its rejection
+	if theirs.class == prove { // an unproven peer receives only the reason for the rejection
 		return nil, &Refused{Reason: theirs.status.reason(), Text: theirs.text, ByPeer: true}
 	}
-	// This side validates the hello first, because it knows which node it wanted to reach. However, a node of another
-	// cluster may know this node from its earlier membership.
+	// The dialing side validates the hello first, because only it knows the dialed node. However, the verdict of a node
+	// in another cluster may state that this node belonged to that cluster before.
 	s.peer, err = k.checkHello(theirs, proof, want)
 	if err != nil && !(errors.Is(err, ErrCluster) && theirs.status == statusCopy) {
 		return nil, err
@@ -131,8 +130,8 @@ func (k *handshaker) greet(ctx context.Context, raw net.Conn, c Class, want Node
 	return s, nil
 }
 
-// receive performs the accepting side of the handshake up to the verdict. reply sends the verdict. If receive returns
-// an error, the rejection has been sent.
+// receive performs the accepting side of the handshake up to the verdict. The caller must then call reply. If receive
+// returns an error, it has already sent the rejection.
 func (k *handshaker) receive(ctx context.Context, raw net.Conn) (*stream, Class, error) {
 	_ = raw.SetDeadline(time.Now().Add(k.timeout))
 	conn, proof, err := k.security.Load().accepted(ctx, raw, k.self.Node)
@@ -167,11 +166,11 @@ func (k *handshaker) receive(ctx context.Context, raw net.Conn) (*stream, Class,
 	return s, theirs.class, nil
 }
 
-// reject sends only the reason for the rejection to a peer that has proven nothing.
+// reject sends the reason for the rejection to an unproven peer, without this node's identity.
 func (k *handshaker) reject(s *stream, verdict error) {
 	h := hello{class: prove, least: VersionMin, most: Version, status: statusOf(verdict),
 		text: clip(verdict.Error(), textMax)}
-	_, _ = s.Write(h.append(nil)) // the connection is closed in any case
+	_, _ = s.Write(h.append(nil)) // the caller closes the connection
 }
 
 // reply sends this side's hello with the verdict.

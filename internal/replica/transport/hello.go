@@ -11,15 +11,16 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// A hello is the first message of each side. The dialer sends its hello first. The other side responds with its own,
-// which contains its verdict.
+// A hello is the first message of each side. The dialer sends the first hello. The other side responds with a hello
+// that contains its verdict.
 //
 //	"ilion", class u8, least version u8, greatest version u8, length of the body u16
 //	body: status u8, cluster id 16, node id 16, node id meant 16 (0: any), feature levels u16 to u16, incarnation u64,
 //	      address (length u8), text of a refusal (length u16), history of the data directory (length u16), then additions of newer versions
 //	CRC32C of all of it u32
 //
-// The head and the status never change. Nodes of any two versions can therefore reject each other with a valid message.
+// The format of the head and the status never changes, so a node can send a valid rejection to a node of any other
+// version.
 const (
 	magic        = "ilion"
 	helloHead    = len(magic) + 5
@@ -124,7 +125,7 @@ func readHello(r io.Reader) (h hello, err error) {
 	return h, nil
 }
 
-// parseBody parses as much as possible, because the body of an unknown version may have another layout.
+// parseBody parses as much of the body as possible, because an unknown version may have another layout.
 func (h *hello) parseBody(b []byte) error {
 	h.status = status(b[0])
 	if len(b) < helloFixed+1 {
@@ -158,7 +159,7 @@ func (h *hello) parseBody(b []byte) error {
 	return nil
 }
 
-// overlap reports whether this package supports a version between least and most.
+// overlap reports whether this package supports at least one version between least and most.
 func overlap(least, most uint8) bool { return least <= Version && most >= VersionMin && least <= most }
 
 func clip(s string, n int) string {

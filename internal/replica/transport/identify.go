@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// classIdentify is the class of a hello whose only purpose is to request the identity of the other side. The caller
-// does not belong to a cluster yet. Its hello therefore contains neither a cluster nor a node. The other side
-// identifies itself and closes the connection. A version that does not support this class rejects the hello like a
-// hello of another cluster.
+// classIdentify is the class of a hello that requests the identity of the other side. The hello contains neither a
+// cluster nor a node, because the caller does not belong to a cluster yet. The other side sends its identity and closes
+// the connection. A version that does not support this class rejects the hello.
 const classIdentify Class = 'a'
 
 // IdentifyTimeout is the time limit of Identify if its context has no deadline.
 const IdentifyTimeout = 5 * time.Second
 
-// Identify asks the node at an address for its ID and its cluster ID. It is used by a node that joins a cluster and
-// knows only an address. With TLS, which may be nil, both sides present certificates of one authority, and the
-// certificate of the other side must name its node. With a secret, which may be nil, both sides must prove that they
-// have it. The address book is not changed. The error is a *Refused, or an error of dial.
+// Identify returns the node ID and the cluster ID of the node at an address. A node that joins a cluster uses it. If
+// config is not nil, both sides present certificates of one authority, and the certificate of the other side must
+// contain its node ID. If secret is not nil, both sides must prove that they have the secret. The error is a *Refused
+// or an error of dial.
 func Identify(ctx context.Context, dial Dial, config *tls.Config, secret []byte, address string) (ClusterID, Peer,
 	error) {
 	s, err := newSecurity(config, secret)
@@ -80,7 +79,7 @@ func (s *security) identify(ctx context.Context, dial Dial, address string) (clu
 	}, nil
 }
 
-// answerIdentify sends this node's identity to a caller of Identify.
+// answerIdentify sends this node's identity to the caller of Identify.
 func (k *handshaker) answerIdentify(s *stream, h hello) error {
 	if !overlap(h.least, h.most) {
 		err := &Refused{Reason: ErrVersion, Text: fmt.Sprintf("node %x supports versions %d to %d, but the caller "+

@@ -31,7 +31,7 @@ func NodeURI(node NodeID) *url.URL {
 	return &url.URL{Scheme: uriScheme, Opaque: uriNode + hex.EncodeToString(node[:])}
 }
 
-// NodeOf returns the node that a certificate names.
+// NodeOf returns the node ID in a certificate.
 func NodeOf(c *x509.Certificate) (node NodeID, ok bool) {
 	for _, u := range c.URIs {
 		id, found := strings.CutPrefix(u.Opaque, uriNode)
@@ -42,7 +42,7 @@ func NodeOf(c *x509.Certificate) (node NodeID, ok bool) {
 	return NodeID{}, false
 }
 
-// names reports whether the certificate names the node.
+// names reports whether the certificate contains the node ID.
 func names(c *x509.Certificate, node NodeID) bool {
 	want := NodeURI(node).String()
 	for _, u := range c.URIs {
@@ -55,9 +55,9 @@ func names(c *x509.Certificate, node NodeID) bool {
 
 // Validity is the validity period of a certificate.
 type Validity struct {
-	// From is the start. If it is zero, the start is an hour ago, to allow for clock differences.
+	// From is the start of the period. If From is zero, the start is one hour ago, to allow for clock differences.
 	From time.Time
-	// For is the length. If it is 0, the length is ten years for an authority and one year for a node.
+	// For is the length of the period. The default is ten years for an authority and one year for a node.
 	For time.Duration
 }
 
@@ -71,14 +71,14 @@ func (v Validity) span(length time.Duration) (from, until time.Time) {
 
 const year = 365 * 24 * time.Hour
 
-// Authority signs the certificates of the nodes of one cluster. Its key is sufficient to join the cluster, so it should
-// be kept offline.
+// Authority signs the certificates of the nodes of one cluster. The key of the authority should be kept offline,
+// because the key is sufficient to join the cluster.
 type Authority struct {
 	certificate *x509.Certificate
 	key         ed25519.PrivateKey
 }
 
-// NewAuthority generates a key and signs its own certificate.
+// NewAuthority generates a key and a self-signed certificate.
 func NewAuthority(name string, v Validity) (*Authority, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -118,13 +118,13 @@ func LoadAuthority(certificate, key []byte) (*Authority, error) {
 	return &Authority{certificate: c, key: private}, nil
 }
 
-// PEM returns the certificate, which every node needs, and the key, which no node needs.
+// PEM returns the certificate and the key. Every node needs the certificate, but nodes do not need the key.
 func (a *Authority) PEM() (certificate, key []byte, err error) {
 	return encodePair(a.certificate.Raw, a.key)
 }
 
 // Issue signs a certificate for a node. The certificate is valid for both ends of a connection. hosts contains host
-// names or addresses for tools that check them. Nodes do not check them.
+// names and addresses for tools that check host names. Nodes do not check hosts.
 func (a *Authority) Issue(node NodeID, hosts []string, v Validity) (certificate, key []byte, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -195,14 +195,14 @@ func sides(c *tls.Config) (client, server *tls.Config, err error) {
 	server = c.Clone()
 	server.MinVersion = tls.VersionTLS13
 	server.ClientAuth = tls.RequireAndVerifyClientCert
-	server.GetConfigForClient = nil // the function would replace the certificates above
+	server.GetConfigForClient = nil // GetConfigForClient would replace the certificates above
 	if server.ClientCAs == nil {
 		server.ClientCAs = c.RootCAs
 	}
 	client = c.Clone()
 	client.MinVersion = tls.VersionTLS13
-	// A node is identified by the ID in its certificate, regardless of its address. The chain is verified here, and the
-	// ID is verified in the handshake.
+	// The ID in the certificate identifies a node, regardless of the node's address. This function verifies the chain,
+	// and the handshake verifies the ID.
 	client.InsecureSkipVerify = true
 	client.VerifyConnection = func(s tls.ConnectionState) error {
 		rest := x509.NewCertPool()

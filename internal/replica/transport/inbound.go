@@ -7,25 +7,25 @@ import (
 	"sync"
 )
 
-// hostShare is the divisor of Options.Handshakes that limits one host, so that a host that opens connections and sends
-// nothing does not block other hosts.
+// hostShare is the divisor of Options.Handshakes that yields the limit for one host. The limit prevents a host with
+// idle connections from blocking other hosts.
 const (
 	hostShare = 4
 	hostLeast = 4
 )
 
-// inboundLimits counts accepted connections and the handshakes in progress among them.
+// inboundLimits limits the accepted connections and the handshakes in progress.
 type inboundLimits struct {
 	connections, handshakes int // the limits
 
 	mu        sync.Mutex
 	accepted  int
 	shaking   int
-	shakingOf map[string]int // by remote host
+	shakingOf map[string]int // handshakes in progress by remote host
 }
 
-// admit reserves a slot for a connection that starts its handshake. It returns false if no slot is free. shook must be
-// called at the end of the handshake, and closed at the end of the connection.
+// admit reserves a slot for a connection before the handshake. It returns false if no slot is free. The caller must
+// call shook at the end of the handshake and closed at the end of the connection.
 func (l *inboundLimits) admit(c net.Conn) (host string, ok bool) {
 	host = hostOf(c)
 	l.mu.Lock()
@@ -78,8 +78,8 @@ type raftConn struct {
 	done chan struct{}
 }
 
-// replace registers the connection of a node. It closes the previous connection and waits until the last frame of that
-// connection has been processed. end must be called at the end of the connection.
+// replace registers the connection of a node. It closes the previous connection and waits until the last frame of the
+// previous connection has been processed. The caller must call end at the end of the connection.
 func (r *inboundRaft) replace(node NodeID, conn net.Conn) (end func()) {
 	mine := &raftConn{conn: conn, done: make(chan struct{})}
 	r.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lifetime holds the goroutines, listeners, and connections of a transport, which end with it (TR7).
+// lifetime tracks the goroutines, listeners, and connections of a transport (TR7).
 type lifetime struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -21,7 +21,8 @@ type lifetime struct {
 	conns     map[net.Conn]struct{}
 }
 
-// end closes the listeners and connections, and ends ctx. Nothing can be started afterward.
+// end closes the listeners and connections, and ends ctx. All later calls of goRun, track, and trackListener return
+// false.
 func (l *lifetime) end() {
 	l.mu.Lock()
 	l.closed = true
@@ -46,8 +47,8 @@ func (l *lifetime) goRun(f func()) bool {
 	return true
 }
 
-// track registers a connection to be closed by Close. If the transport is closed, it closes the connection and returns
-// false.
+// track registers a connection so that Close closes the connection. If the transport is closed, track closes the
+// connection and returns false.
 func (l *lifetime) track(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +60,7 @@ func (l *lifetime) track(c net.Conn) bool {
 	return true
 }
 
-// trackListener registers a listener to be closed by Close. It returns false if the transport is closed.
+// trackListener registers a listener so that Close closes the listener. It returns false if the transport is closed.
 func (l *lifetime) trackListener(listener net.Listener) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +78,8 @@ func (l *lifetime) release(c net.Conn) {
 	l.mu.Unlock()
 }
 
-// pause waits for d. It returns false if ctx or the transport has ended. early, which may be nil, ends the wait.
+// pause waits for the duration d or until early is closed. It returns false if ctx or the transport has ended. early
+// may be nil.
 func (l *lifetime) pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

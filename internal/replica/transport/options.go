@@ -21,17 +21,17 @@ type Self struct {
 	Cluster ClusterID
 	Node    NodeID
 	// Address is the address at which other nodes reach this node. The other nodes add it to their address books. If
-	// Address is empty, the other nodes keep the address that they know. Address has at most 255 bytes.
+	// Address is empty, the other nodes keep the known address. The maximum length is 255 bytes.
 	Address string
-	// History identifies the node's data directory. Other nodes pass it to Admission.Admit. It has at most 1024 bytes.
-	// It is empty if other nodes do not check it.
+	// History identifies the node's data directory. Other nodes pass it to Admission.Admit. The maximum length is 1024
+	// bytes.
 	History string
 }
 
 // Peer is a process of another node, as described in its handshake.
 type Peer struct {
 	Node NodeID
-	// Incarnation is a random number drawn by every process.
+	// Incarnation is a random number that each process generates at its start.
 	Incarnation uint64
 	// Address is the dialed address, or the address in the handshake.
 	Address string
@@ -39,7 +39,7 @@ type Peer struct {
 	History string
 	// Levels are the feature levels that the build of the process supports.
 	Levels feature.Range
-	// Version is the protocol version that both sides have agreed on.
+	// Version is the negotiated protocol version.
 	Version uint8
 }
 
@@ -58,14 +58,14 @@ type Load interface{ Overloaded() bool }
 
 // Options configure a Transport. The zero value is ready for use.
 type Options struct {
-	// TLS, if not nil, enables mutual TLS 1.3 for every connection. Certificates and RootCAs are required. If ClientCAs
-	// is nil, RootCAs is used. The certificate of a node identifies it by a URI (see NodeURI). Host names are ignored.
-	// GetConfigForClient is not used.
+	// TLS enables mutual TLS 1.3 for every connection if it is not nil. Certificates and RootCAs are required. The
+	// default of ClientCAs is RootCAs. The certificate of a node contains a URI with the node ID (see NodeURI). The
+	// transport ignores host names and GetConfigForClient.
 	TLS *tls.Config
-	// Secret, if not nil, makes both sides of every connection first prove that they have the secret. With TLS, the
-	// proof is sent inside the TLS connection. Secret must have at least SecretMin bytes.
+	// Secret is a shared secret of at least SecretMin bytes, or nil. If Secret is not nil, both sides of every
+	// connection must first prove that they have the secret. With TLS, the proofs are sent over the TLS connection.
 	Secret []byte
-	// Admission may reject nodes whose handshake is otherwise valid. Nil means that all such nodes are admitted.
+	// Admission may reject nodes whose handshake is otherwise valid. If Admission is nil, all these nodes are admitted.
 	Admission Admission
 	// Levels are the feature levels that this node's build supports. The maximum is 65535.
 	Levels feature.Range
@@ -74,21 +74,20 @@ type Options struct {
 	// MiB, and the maximum is 1 GiB.
 	FrameBytes int
 	// QueueBytes is the maximum size of the queue for one peer and class. The default is 16 MiB. Messages larger than
-	// half of QueueBytes have a separate limit. One such message always fits, and several fit up to five quarters of
-	// FrameBytes.
+	// half of QueueBytes have a separate limit of five quarters of FrameBytes, which always has room for one message.
 	QueueBytes int
 	// InboundConnections is the maximum number of accepted connections. The default is 4096. Handshakes is the maximum
-	// number of accepted connections that have not completed their handshake. The default is 64. A quarter of them may
-	// come from one host.
+	// number of accepted connections that have not completed their handshake. The default is 64. The limit for one host
+	// is a quarter of Handshakes.
 	InboundConnections int
 	Handshakes         int
 
-	// DialTimeout is the time limit for dialing and for the handshake after it. HandshakeTimeout is the time limit for
-	// an accepted handshake. The defaults are the maximum of IdleTimeout and 1 s.
+	// DialTimeout is the time limit for dialing and the subsequent handshake. HandshakeTimeout is the time limit for an
+	// accepted handshake. The defaults are the maximum of IdleTimeout and 1 s.
 	DialTimeout      time.Duration
 	HandshakeTimeout time.Duration
 	// BackoffMin and BackoffMax are the minimum and maximum delays after failed connection attempts. The defaults are
-	// 20 ms and 2 s. A random part of up to half of a delay is subtracted.
+	// 20 ms and 2 s. The transport subtracts a random part of up to half of the delay.
 	BackoffMin time.Duration
 	BackoffMax time.Duration
 	// KeepAlive is the time without frames after which a side sends a keep-alive. IdleTimeout is the time without
@@ -99,29 +98,30 @@ type Options struct {
 	// SnapshotRate is the total rate at which this node sends snapshots, in bytes per second. The default is 64 MiB.
 	SnapshotRate int64
 	// Load reports whether this machine is overloaded. While the machine is overloaded, snapshots are sent at a quarter
-	// of the rate. If Load is nil, the machine is never considered overloaded.
+	// of the rate. If Load is nil, the rate is never reduced.
 	Load Load
 	// SnapshotChunk is the number of bytes in one frame of a snapshot. The default is 256 KiB.
 	SnapshotChunk int
-	// SnapshotsAtOnce is the maximum number of snapshots that are sent concurrently. Further snapshots wait.
-	// SnapshotsInbound is the maximum number of snapshots that are received concurrently. Further snapshots are
+	// SnapshotsAtOnce is the maximum number of snapshots that are sent concurrently. Additional snapshots wait.
+	// SnapshotsInbound is the maximum number of snapshots that are received concurrently. Additional snapshots are
 	// rejected. The defaults are 2 and 8.
 	SnapshotsAtOnce  int
 	SnapshotsInbound int
 	// SnapshotBytes is the maximum size of a received snapshot. The default is 1 TiB.
 	SnapshotBytes int64
-	// ResumeTimeout is the time for which either side keeps an interrupted snapshot. The default is 30 s.
+	// ResumeTimeout is the time for which both sides keep an interrupted snapshot. The default is 30 s.
 	ResumeTimeout time.Duration
 
-	// CommandsPerPeer is the maximum number of commands in progress to one peer, and from one peer. The default is
-	// 4096. CommandBytes is the maximum size of requests in progress from one peer. The default is 64 MiB.
+	// CommandsPerPeer is the maximum number of commands in progress to one peer and the maximum number of commands in
+	// progress from one peer. The default is 4096. CommandBytes is the maximum size of requests in progress from one
+	// peer. The default is 64 MiB.
 	CommandsPerPeer int
 	CommandBytes    int64
-	// PagesAhead is the maximum number of pages of a stream that have been sent and not yet taken. The default is 4,
-	// and the maximum is 255.
+	// PagesAhead is the maximum number of pages of a stream that have been sent but not yet read. The default is 4, and
+	// the maximum is 255.
 	PagesAhead int
 
-	// Observer is notified of connections. It may be nil.
+	// Observer receives events of connections. It may be nil.
 	Observer Observer
 }
 

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// peer is an entry of the address book with the connections that this node dials to it.
+// peer is an entry of the address book with the connections that this node dials to the peer.
 type peer struct {
 	t      *Transport
 	node   NodeID
@@ -61,7 +61,7 @@ func (b *addressBook) all() []*peer {
 	return slices.Collect(maps.Values(b.peers))
 }
 
-// SetAddress sets the address of a node. Working connections are kept. All other connections immediately try the new
+// SetAddress sets the address of a node. It keeps working connections. All other connections immediately try the new
 // address.
 func (t *Transport) SetAddress(node NodeID, address string) {
 	if node == t.self.Node || (node == NodeID{}) {
@@ -76,7 +76,7 @@ func (t *Transport) SetAddress(node NodeID, address string) {
 	p.retry(0)
 }
 
-// Address returns the address of a node, or "" if it is unknown.
+// Address returns the address of a node, or an empty string if the address is unknown.
 func (t *Transport) Address(node NodeID) string {
 	if p := t.book.of(node); p != nil {
 		p.mu.Lock()
@@ -86,7 +86,7 @@ func (t *Transport) Address(node NodeID) string {
 	return ""
 }
 
-// Forget removes a node from the address book and closes the connections dialed to it.
+// Forget removes a node from the address book and closes all connections that were dialed to this node.
 func (t *Transport) Forget(node NodeID) {
 	t.book.mu.Lock()
 	p := t.book.peers[node]
@@ -101,8 +101,8 @@ func (t *Transport) Forget(node NodeID) {
 	}
 }
 
-// noteHandshake records that a process has completed a handshake with this node. The handshake proves that the process
-// is alive, and contains its address.
+// noteHandshake records that a process has completed a handshake with this node. The handshake contains the address of
+// the process.
 func (t *Transport) noteHandshake(from Peer) {
 	p := t.book.of(from.Node)
 	if from.Address != "" && t.Address(from.Node) != from.Address &&
@@ -141,7 +141,7 @@ func (p *peer) retry(incarnation uint64) {
 	}
 }
 
-// link returns the connection of a class and starts it on first use.
+// link returns the connection of a class, and starts the connection on the first call.
 func (p *peer) link(c Class) *link {
 	if c == Raft {
 		if l := p.raft.Load(); l != nil {
@@ -208,7 +208,7 @@ func (p *peer) connect(ctx context.Context, c Class) (*stream, error) {
 	return nil, err
 }
 
-// connect dials and performs the handshake. The connection is tracked; the caller ends it with t.release.
+// connect dials and performs the handshake. The caller must end the connection with t.release.
 func (t *Transport) connect(ctx context.Context, address string, c Class, want NodeID) (*stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.opts.DialTimeout)
 	defer cancel()
@@ -228,7 +228,7 @@ func (t *Transport) connect(ctx context.Context, address string, c Class, want N
 	return s, nil
 }
 
-// Discover performs a handshake with any node at an address, adds it to the address book, and returns it.
+// Discover performs a handshake with the node at an address, adds the node to the address book, and returns the node.
 func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) {
 	s, err := t.connect(ctx, address, Command, NodeID{})
 	if err != nil {
@@ -243,14 +243,14 @@ func (t *Transport) Discover(ctx context.Context, address string) (Peer, error) 
 const departTime = 300 * time.Millisecond
 
 // Depart notifies the peers that this process no longer serves requests. It sends the notification after the last Raft
-// frame. It returns when the peers have received the notification, or after departTime. It must be called during an
-// orderly stop. After the call of Depart, no read may be served under a lease, and only Close may be called.
+// frame. It returns when the peers have received the notification, or after departTime. An orderly stop must call
+// Depart. After the call, the process must not serve reads under a lease, and may call only Close.
 func (t *Transport) Depart() error {
 	ctx, cancel := context.WithTimeout(t.ctx, departTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, p := range t.book.all() {
-		p.cancel() // the peer is not dialed again
+		p.cancel() // do not dial the peer again
 		if l := p.raft.Load(); l != nil {
 			wg.Go(func() { l.depart(ctx) })
 		}
@@ -274,18 +274,19 @@ func (l *link) depart(ctx context.Context) {
 	}
 }
 
-// link is a connection that is dialed to a peer and reconnected as necessary.
+// link is a connection to a peer that is reestablished as necessary.
 type link struct {
 	t     *Transport
 	p     *peer
 	class Class
-	// out remains across reconnects. It is shut while the last attempt has failed.
+	// out is the queue of the link. It is shut after a failed connection attempt.
 	out   *outbox
 	early chan struct{}
 
 	mu      sync.Mutex
 	session *session
-	// err is the error of the last attempt. It is nil while the link is connected or its first attempt is in progress.
+	// err is the error of the last connection attempt. It is nil while the link is connected or the first attempt is in
+	// progress.
 	err   error
 	calls map[uint64]*call
 	last  uint64
@@ -309,8 +310,7 @@ func (l *link) run() {
 				failures = 0
 				continue
 			}
-			// If a peer repeatedly closes connections immediately, it is not dialed in a tight loop. After the first
-			// failure, it is dialed immediately.
+			// The link redials immediately only after the first failure, so that it does not redial in a tight loop.
 			if failures++; failures == 1 {
 				continue
 			}
@@ -355,8 +355,8 @@ func (l *link) failed(err error) {
 	notifyHandlers(untold, err)
 }
 
-// drop fails all waiting commands. It returns the calls whose handlers must be called after the caller has released mu.
-// The caller must hold mu.
+// drop fails all waiting commands. The caller must hold mu. After the caller has released mu, it must call the handlers
+// of the returned calls.
 func (l *link) drop(shut bool, err error) (untold []*call) {
 	n := l.out.reset(shut)
 	if l.class == Raft {

@@ -39,8 +39,8 @@ func TestFramesInOrder(t *testing.T) {
 	})
 }
 
-// TestSlowPeer checks that a peer that reads nothing fills only its own queue and does not delay other peers. After
-// that, Send must return false immediately.
+// TestSlowPeer checks that a peer that reads no data fills only its own queue and does not delay other peers. When the
+// queue is full, Send must return false immediately.
 func TestSlowPeer(t *testing.T) {
 	bubble(t, func(t *testing.T, n *memnet.Network) {
 		release := make(chan struct{})

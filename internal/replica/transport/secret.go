@@ -10,17 +10,17 @@ import (
 	"io"
 )
 
-// Two nodes that were configured with a secret prove to each other before the hellos that they have the secret, without
-// sending it:
+// Before the hellos, two nodes with a configured secret prove to each other that they have the secret, without sending
+// the secret:
 //
 //	dialer    "ilion", 'p', version u8, its node id 16, nonce 32
 //	acceptor  "ilion", 'p', version u8, its node id 16, nonce 32, proof 32
 //	dialer    proof 32
 //
 // A proof is HMAC-SHA256(secret, its side, version, ID of the dialer, ID of the acceptor, nonce of the dialer, nonce of
-// the acceptor). Both sides contribute a nonce. A recorded exchange is therefore useless on another connection. The
-// side is included so that a node cannot be tricked into computing the proof that it demands. A caller of Identify has
-// no ID yet, so its ID is zero. The following hello must contain the same IDs.
+// the acceptor). Both sides contribute a nonce, so a recorded exchange is useless on another connection. The proof
+// includes the side, so that an attacker cannot use a node to compute the proof that this node demands. The ID of a
+// caller of Identify is zero. The following hello must contain the same IDs.
 const (
 	prove         Class = 'p'
 	secretVersion       = 1
@@ -28,8 +28,8 @@ const (
 	introLen            = len(magic) + 2 + 16 + nonceLen
 )
 
-// SecretMin is the minimum length of Options.Secret in bytes. Any client that can connect can test secrets offline
-// against the acceptor's proof.
+// SecretMin is the minimum length of Options.Secret in bytes. The minimum is necessary because any client that can
+// connect can test secrets offline against the acceptor's proof.
 const SecretMin = 32
 
 // introduction is the first message of each side.
@@ -49,8 +49,8 @@ func (i *introduction) append(dst []byte) []byte {
 	return append(append(dst, i.node[:]...), i.nonce[:]...)
 }
 
-// readIntroduction reads the first message of the other side. If the message starts like a hello of another class, the
-// other node has no secret, and the error is ErrSecret.
+// readIntroduction reads the first message of the other side. If the message is a hello, the other node has no secret,
+// and the error is ErrSecret.
 func readIntroduction(r io.Reader) (i introduction, err error) {
 	var b [introLen]byte
 	// A hello is at least as long as its head, and an introduction is longer than this head.
@@ -91,7 +91,7 @@ const (
 	acceptorSide = "ilion acceptor"
 )
 
-// proveDialled performs the dialing side's part. It returns the node ID of the other side.
+// proveDialled performs the dialing side's part of the proofs. It returns the node ID of the other side.
 func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error) {
 	mine := newIntroduction(self)
 	if _, err := conn.Write(mine.append(nil)); err != nil {
@@ -106,7 +106,7 @@ func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error
 		return NodeID{}, err
 	}
 	right := hmac.Equal(got[:], proof(secret, acceptorSide, &mine, &theirs))
-	answer := make([]byte, sha256.Size) // this answer indicates to the other side that its secret is different
+	answer := make([]byte, sha256.Size) // a zero proof notifies the other side that the secrets differ
 	if right {
 		answer = proof(secret, diallerSide, &mine, &theirs)
 	}
@@ -119,7 +119,7 @@ func proveDialled(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error
 	return theirs.node, nil
 }
 
-// proveAccepted performs the accepting side's part.
+// proveAccepted performs the accepting side's part of the proofs. It returns the node ID of the other side.
 func proveAccepted(conn io.ReadWriter, secret []byte, self NodeID) (NodeID, error) {
 	theirs, err := readIntroduction(conn)
 	if err != nil {

@@ -33,10 +33,10 @@ func newSecurity(config *tls.Config, secret []byte) (*security, error) {
 type proven struct {
 	leaf   *x509.Certificate
 	secret bool
-	node   NodeID // node for which the secret was proven
+	node   NodeID // node ID in the proof of the secret
 }
 
-// check returns an error if the other side is not the node named in its hello.
+// check returns an error if the proven identity differs from the node ID in the hello.
 func (p *proven) check(node NodeID) error {
 	switch {
 	case p.leaf != nil && !names(p.leaf, node):
@@ -69,8 +69,8 @@ func (s *security) dialled(ctx context.Context, raw net.Conn, self NodeID) (net.
 	return conn, p, nil
 }
 
-// accepted performs the proofs on the accepting side. If a reason for an error may be sent, it also returns the
-// connection with the error.
+// accepted performs the proofs on the accepting side. With an error, it also returns the connection if the caller may
+// send the reason for the error.
 func (s *security) accepted(ctx context.Context, raw net.Conn, self NodeID) (net.Conn, proven, error) {
 	conn, p := raw, proven{}
 	if s.server != nil {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// outbox queues frames for a sequence of connections. Frames that are queued during a write form the next write.
+// outbox queues frames for a sequence of connections. The next write contains all frames that are queued during a
+// write.
 type outbox struct {
 	// limit is the maximum number of bytes in small frames. largeLimit is the maximum number of bytes in large frames.
-	// One frame always fits.
+	// An empty outbox accepts a frame of any size.
 	limit, largeLimit int
 	// wake has a buffer of one and is signaled when the outbox becomes non-empty.
 	wake chan struct{}
@@ -23,7 +24,7 @@ type outbox struct {
 	// write.
 	blocks []block
 	held   int
-	// large is the number of bytes in frames above half of limit, each of which is a separate block.
+	// large is the number of bytes in frames larger than half of limit. Each of these frames is a separate block.
 	large int
 	// spare holds the memory of blocks that have been written. An idle outbox has no spare blocks.
 	spare [][]byte
@@ -37,8 +38,8 @@ type block struct {
 	frames uint64
 }
 
-// blockBytes is large enough to keep the cost of a write low, and small enough that a block stays in the cache until it
-// is sent. spareMax is the maximum number of spare blocks.
+// blockBytes is the maximum size of a block. It keeps the cost of a write low, and a block fits into the processor's
+// cache. spareMax is the maximum number of spare blocks.
 const (
 	blockBytes = 64 << 10
 	spareMax   = 16
@@ -63,7 +64,7 @@ func (o *outbox) put(kind byte, a, b []byte) bool {
 	return true
 }
 
-// force adds a small frame. The number of such frames must be limited in another way.
+// force adds a small frame without checking the limit. The caller must limit the number of these frames.
 func (o *outbox) force(kind byte, a, b []byte) {
 	head := frameHead(kind, a, b)
 	o.mu.Lock()
@@ -74,7 +75,7 @@ func (o *outbox) force(kind byte, a, b []byte) {
 	o.add(head, a, b)
 }
 
-// wait adds a frame when there is room for it. It returns false if stop is closed first.
+// wait waits for room and adds a frame. It returns false if stop is closed first.
 func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	head := frameHead(kind, a, b)
 	for {
@@ -100,8 +101,8 @@ func (o *outbox) wait(stop <-chan struct{}, kind byte, a, b []byte) bool {
 	}
 }
 
-// fits reports whether a frame of n bytes fits. The caller must hold mu. Small and large frames have separate limits.
-// While a large frame is written, heartbeats can still be queued, and small frames cannot block a large frame.
+// fits reports whether a frame of n bytes fits. The caller must hold mu. Small and large frames have separate limits,
+// so that a large frame cannot block heartbeats, and small frames cannot block a large frame.
 func (o *outbox) fits(n int) bool {
 	if o.isLarge(n) {
 		return o.large == 0 || o.large+n <= o.largeLimit
@@ -159,7 +160,7 @@ func (o *outbox) take() (block, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.blocks) == 0 {
-		o.blocks = nil // the memory of the list grew with the queue
+		o.blocks = nil // release the list, because it may have grown
 		return block{}, false
 	}
 	b := o.blocks[0]
@@ -224,7 +225,7 @@ func (t *Transport) newSession(s *stream, out *outbox) *session {
 	return &session{t: t, s: s, out: out, dead: make(chan struct{})}
 }
 
-// abort ends the session. Only the first reason is kept.
+// abort ends the session. Only the first call sets the reason.
 func (s *session) abort(err error) {
 	s.once.Do(func() {
 		s.err = err
@@ -286,8 +287,7 @@ func (r *liveReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// write sends queued frames. It has no deadline. A peer that sends keep-alives is slow but alive, and read detects when
-// the keep-alives stop.
+// write sends queued frames. It has no deadline, because a slow peer that sends keep-alives is alive.
 func (s *session) write() error {
 	timer := time.NewTimer(s.t.opts.KeepAlive)
 	defer timer.Stop()

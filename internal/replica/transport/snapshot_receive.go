@@ -31,8 +31,8 @@ type transferID struct {
 	sequence    uint64
 }
 
-// transfer is an incoming snapshot. It is kept for ResumeTimeout without a connection, whether it was interrupted or
-// completed, because the sender may not know the result yet.
+// transfer is an incoming snapshot. It is kept for ResumeTimeout after it loses its connection, so that the sender can
+// resume the transfer or request the result.
 type transfer struct {
 	id transferID
 	w  *io.PipeWriter
@@ -42,7 +42,7 @@ type transfer struct {
 	err      error
 	finished time.Time
 
-	// turn is held by the connection that feeds the transfer. It guards the fields below.
+	// The connection that feeds the transfer holds turn, which guards the fields below.
 	turn chan struct{}
 	reassembly
 	ended   bool
@@ -53,7 +53,7 @@ type transfer struct {
 	timer   *time.Timer
 }
 
-// fail makes the handler's next Read fail.
+// fail makes the next Read of the handler fail.
 func (tr *transfer) fail(err error) { _ = tr.w.CloseWithError(err) }
 
 func (tr *transfer) stopTimer() {
@@ -70,7 +70,7 @@ type snapshotReceiver struct {
 	transfers map[transferID]*transfer
 }
 
-// fail makes the handlers' next Read fail.
+// fail makes the next Read of every handler fail.
 func (x *snapshotReceiver) fail(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -79,7 +79,7 @@ func (x *snapshotReceiver) fail(err error) {
 	}
 }
 
-// forgetAll forgets all transfers. Their handlers must have returned.
+// forgetAll forgets all transfers. The handlers of the transfers must have returned.
 func (x *snapshotReceiver) forgetAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -204,12 +204,11 @@ func (x *snapshotReceiver) handle(tr *transfer, r *io.PipeReader) {
 	}
 }
 
-// transfersKept is the number of transfers kept for each transfer that may run. Most of the kept transfers have
-// finished.
+// transfersKept is the maximum number of kept transfers divided by Options.SnapshotsInbound.
 const transfersKept = 16
 
-// makeRoom removes a finished transfer, because there may be many small transfers. It selects the transfer whose sender
-// has not returned for the longest time. The caller must hold mu.
+// makeRoom removes the finished transfer whose sender has been disconnected for the longest time. The caller must hold
+// mu.
 func (x *snapshotReceiver) makeRoom() bool {
 	var oldest *transfer
 	for _, tr := range x.transfers {
@@ -236,7 +235,7 @@ func (x *snapshotReceiver) makeRoom() bool {
 	return true
 }
 
-// detach releases the turn. The transfer is kept for some time.
+// detach releases the turn and keeps the transfer for some time.
 func (x *snapshotReceiver) detach(tr *transfer, s *session) {
 	tr.mu.Lock()
 	if tr.session == s {
@@ -258,7 +257,7 @@ func (x *snapshotReceiver) retire(tr *transfer) {
 	select {
 	case <-tr.done:
 	default:
-		if tr.ended { // the handler still processes the data, and the sender may return for the result
+		if tr.ended { // the handler is still processing the data, and the sender may request the result later
 			tr.mu.Lock()
 			tr.timer.Reset(x.t.opts.ResumeTimeout)
 			tr.mu.Unlock()

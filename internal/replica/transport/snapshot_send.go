@@ -13,8 +13,8 @@ import (
 )
 
 // SendSnapshot delivers head, followed by size bytes of data, on a separate connection. It returns nil when the
-// receiver's handler has processed all bytes. It waits while SnapshotsAtOnce other snapshots are in progress. An
-// interrupted connection is replaced, and the transfer continues at the receiver's offset, until ResumeTimeout passes
+// receiver's handler has processed all bytes. It waits while SnapshotsAtOnce other snapshots are in progress.
+// SendSnapshot replaces an interrupted connection and resumes at the receiver's offset, until ResumeTimeout has passed
 // without progress.
 func (t *Transport) SendSnapshot(to NodeID, head []byte, data io.ReaderAt, size int64) error {
 	return t.sender.send(to, headed{head, data}, int64(len(head))+size)
@@ -72,11 +72,11 @@ type sending struct {
 	t        *Transport
 	p        *peer
 	sequence uint64
-	// best is the highest offset requested by the receiver, or -1.
+	// best is the highest offset that the receiver has requested, or -1.
 	best int64
 }
 
-// run sends over one connection after another.
+// run sends the snapshot over one or more connections.
 func (s *sending) run() error {
 	t := s.t
 	var progress time.Time
@@ -99,7 +99,7 @@ func (s *sending) run() error {
 	}
 }
 
-// attempt sends over one connection. final reports whether another attempt would be useless.
+// attempt sends the snapshot over one connection. final reports whether another attempt would be useless.
 func (s *sending) attempt() (final bool, err error) {
 	conn, err := s.p.connect(s.t.ctx, Snapshot)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *sending) attempt() (final bool, err error) {
 	}
 }
 
-// stream queues the chunks from an offset on, and then the end.
+// stream queues all chunks from an offset and then the end.
 func (s *sending) stream(session *session, from int64, result chan error) (final bool, err error) {
 	t := s.t
 	chunk := make([]byte, t.opts.SnapshotChunk)
@@ -200,7 +200,7 @@ func (s *sending) stream(session *session, from int64, result chan error) (final
 	return false, nil
 }
 
-// rateLimiter is a token bucket for bytes. Its capacity is the tokens for one chunk, which prevents bursts.
+// rateLimiter is a token bucket for bytes. Its capacity is one chunk, which prevents bursts.
 type rateLimiter struct {
 	rate int64
 	load Load

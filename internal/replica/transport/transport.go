@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Transport is the node's end of all connections to other nodes. It is safe for concurrent use.
+// Transport manages all connections of this node to other nodes. It is safe for concurrent use.
 type Transport struct {
 	lifetime
 	opts     Options
@@ -60,7 +60,7 @@ func New(self Self, dial Dial, opts Options) (*Transport, error) {
 	return t, nil
 }
 
-// SetTLS replaces Options.TLS for new connections. If New would fail with config, SetTLS fails and changes nothing.
+// SetTLS replaces Options.TLS for new connections. SetTLS returns an error and has no effect if config is invalid.
 func (t *Transport) SetTLS(config *tls.Config) error {
 	s, err := newSecurity(config, t.opts.Secret)
 	if err != nil {
@@ -80,8 +80,8 @@ func (t *Transport) Start(l net.Listener, raft RaftHandler, commands CommandHand
 	return nil
 }
 
-// Close closes the listener and all connections, ends all work in progress, and returns when no goroutine is left.
-// Handlers must therefore return when their context or reader ends.
+// Close closes the listener and all connections, ends all work in progress, and waits for all goroutines. Handlers must
+// therefore return when their context or reader ends.
 func (t *Transport) Close() error {
 	t.end()
 	t.receiver.fail(ErrClosed)
@@ -157,10 +157,8 @@ func (t *Transport) serve(conn net.Conn, host string) {
 	}
 }
 
-// serveRaft processes Raft frames. A node has one such connection. A new connection waits until the last frame of the
-// previous connection has been processed. The dialer sends no frames before this side has responded. The frames of a
-// node stay in
-// order.
+// serveRaft processes Raft frames. To keep the frames of a node in order, a new connection waits until the last frame
+// of the previous connection has been processed. The dialer sends no frames before this side has responded.
 func (t *Transport) serveRaft(s *stream) {
 	node := s.peer.Node
 	defer t.inbound.replace(node, s.raw)()
@@ -181,7 +179,7 @@ func (t *Transport) serveRaft(s *stream) {
 }
 
 // Send queues a copy of a Raft frame and returns immediately. It returns false if the frame was dropped because the
-// peer's queue is full, the last attempt to reach the peer failed, or its address is unknown.
+// peer's queue is full, the last connection attempt failed, or the peer's address is unknown.
 func (t *Transport) Send(to NodeID, frame []byte) bool {
 	p := t.book.of(to)
 	if p == nil || len(frame) > t.opts.FrameBytes || !p.link(Raft).out.put(kindRaft, nil, frame) {
@@ -192,7 +190,7 @@ func (t *Transport) Send(to NodeID, frame []byte) bool {
 	return true
 }
 
-// backoff returns the delay after the n-th consecutive failure, counted from 0.
+// backoff returns the delay after n+1 consecutive failures.
 func (t *Transport) backoff(n int) time.Duration {
 	d := t.opts.BackoffMax
 	if n < 30 {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// This file exposes the encoding of connections. The transport uses it, and so do callers that transfer the bytes by
-// other means, such as the simulator. The frames of snapshots are implemented in chunks.go.
+// This file exposes the encoding of connections to callers that transfer the bytes by other means, such as the
+// simulator. chunks.go implements the frames of snapshots.
 
 // Frame is a frame without its head.
 type Frame struct {
@@ -22,14 +22,15 @@ type Frame struct {
 // Reader reads frames from the bytes of a connection.
 type Reader struct{ f frameReader }
 
-// NewReader returns a reader of frames of at most frameBytes bytes, which is the value of Options.FrameBytes on the
-// other side.
+// NewReader returns a reader of frames of up to frameBytes bytes. frameBytes must be the other side's value of
+// Options.FrameBytes.
 func NewReader(r io.Reader, frameBytes int) *Reader {
 	return &Reader{frameReader{r: bufio.NewReaderSize(r, 64<<10), max: frameBytes + frameExtra}}
 }
 
-// Next returns the next frame that is not a keep-alive. An error ends the connection. If the connection ends, the error
-// is io.EOF between frames and io.ErrUnexpectedEOF within a frame. For invalid bytes, it is ErrFrame.
+// Next returns the next frame that is not a keep-alive. The caller must close the connection after an error. If the
+// connection ends, the error is io.EOF between frames and io.ErrUnexpectedEOF within a frame. If the bytes are invalid,
+// the error is ErrFrame.
 func (r *Reader) Next() (Frame, error) {
 	for {
 		kind, payload, err := r.f.next()
@@ -39,14 +40,14 @@ func (r *Reader) Next() (Frame, error) {
 	}
 }
 
-// AppendRaft appends the encoding of a Raft frame, as sent by Send.
+// AppendRaft appends the encoding of a Raft frame.
 func AppendRaft(dst, frame []byte) []byte { return appendFrame(dst, kindRaft, nil, frame) }
 
 // AppendDepart appends the last frame of a process.
 func AppendDepart(dst []byte) []byte { return appendFrame(dst, kindDepart, nil, nil) }
 
-// Raft returns the contents of a frame on a Raft connection. This is a Raft frame, or the announcement that the process
-// at the other end has departed.
+// Raft decodes a frame of a Raft connection. It returns a Raft frame, or departed is true if the other process has
+// announced its departure.
 func (f Frame) Raft() (frame []byte, departed bool, err error) {
 	switch {
 	case f.kind == kindDepart && len(f.payload) == 0:
@@ -57,19 +58,19 @@ func (f Frame) Raft() (frame []byte, departed bool, err error) {
 	return nil, false, malformed(f.kind, len(f.payload))
 }
 
-// RequestFrame is a frame from the caller of a command. It contains the request, a credit for one more page, or a
+// RequestFrame is a frame from the caller of a command. It contains a request, a credit for one more page, or a
 // cancellation.
 type RequestFrame struct {
 	ID             uint64
 	Cancel, Credit bool
 	Request        []byte
-	// Left is the time until the deadline, or 0 if the command has no deadline. Ahead is the number of pages that may
-	// be sent without credit, or 0 for a single response.
+	// Left is the time until the deadline, or 0 if the command has no deadline. Ahead is the number of pages that the
+	// other node may send without credit, or 0 for a single response.
 	Left  time.Duration
 	Ahead int
 }
 
-// AppendRequest appends the encoding of a request, as sent by Call and Stream.
+// AppendRequest appends the encoding of a request.
 func AppendRequest(dst []byte, id uint64, left time.Duration, ahead int, request []byte) []byte {
 	head := requestHead(left, ahead)
 	binary.LittleEndian.PutUint64(head[:], id)
@@ -95,7 +96,7 @@ func AppendCredit(dst []byte, id uint64) []byte {
 	return appendFrame(dst, kindCredit, binary.LittleEndian.AppendUint64(nil, id), nil)
 }
 
-// Request decodes a frame of a command connection on the node that serves it.
+// Request decodes a frame of a command connection on the serving node.
 func (f Frame) Request() (a RequestFrame, err error) {
 	b := f.payload
 	if len(b) < 8 {
@@ -118,14 +119,14 @@ func (f Frame) Request() (a RequestFrame, err error) {
 	return a, nil
 }
 
-// ResponseFrame is a part of the response to a command. The last part has an End, which is io.EOF or an error.
+// ResponseFrame is a part of the response to a command. In the last part, End is io.EOF or an error.
 type ResponseFrame struct {
 	ID   uint64
 	Data []byte
 	End  error
 }
 
-// AppendPage appends a part of a response that is followed by further parts.
+// AppendPage appends a part of a response that is not the last part.
 func AppendPage(dst []byte, id uint64, data []byte) []byte {
 	return appendFrame(dst, kindPage, binary.LittleEndian.AppendUint64(nil, id), data)
 }
@@ -141,14 +142,14 @@ func AppendFail(dst []byte, id uint64, err error) []byte {
 	return appendFrame(dst, kindFail, head[:], []byte(text))
 }
 
-// failHead returns the header of an error, followed by its text.
+// failHead returns the header of an error and the text that follows the header.
 func failHead(id uint64, err error) (head [9]byte, text string) {
 	binary.LittleEndian.PutUint64(head[:], id)
 	head[8] = byte(statusOf(err))
 	return head, clip(err.Error(), textMax)
 }
 
-// HandleResponse decodes a frame of a command connection on the node that dialed it.
+// HandleResponse decodes a frame of a command connection on the dialing node.
 func (f Frame) HandleResponse() (a ResponseFrame, err error) {
 	b := f.payload
 	if len(b) < 8 || f.kind == kindFail && len(b) < 9 {

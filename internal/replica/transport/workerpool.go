@@ -4,7 +4,7 @@ package transport
 
 import "sync"
 
-// workerPool runs commands on goroutines. Goroutines are reused, because a new goroutine must grow its stack during a
+// workerPool runs commands on goroutines. It reuses goroutines, because a new goroutine must grow its stack during a
 // read.
 type workerPool struct {
 	lifetime *lifetime
@@ -53,7 +53,7 @@ func (c *workerPool) work(h *worker, k task) {
 			if c.unpark(h) {
 				return
 			}
-			k = <-h.tasks // the worker received a task just before this check
+			k = <-h.tasks // the worker has just received a task
 		}
 	}
 }

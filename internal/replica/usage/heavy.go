@@ -14,32 +14,30 @@ import (
 )
 
 const (
-	// ways and setBits are the dimensions of the counter table. Each logical partition belongs to a set, which its ring
-	// position determines. The partition uses one way of that set. There are 1 << setBits sets.
+	// ways and setBits are the dimensions of the counter table. The table has 1 << setBits sets. The ring position of a
+	// logical partition determines its set. The partition uses one way of this set.
 	ways    = 8
 	setBits = 6
-	// notesMax is the number of requests recorded per second. At higher rates, the price below which requests are
-	// sampled is doubled.
+	// notesMax is the maximum number of requests recorded per second. At higher rates, the sampling step is doubled.
 	notesMax = 1 << 15
-	// recentKeeps is the fraction of a partition's recent rate that remains after a second. Half of the rate decays in
-	// 1.4 s.
+	// recentKeeps is the fraction of a partition's recent rate that remains after a second.
 	recentKeeps = 0.6
-	// namedShare is the share of a minute's units above which the key of a read is kept. namedMax is the maximum number
-	// of kept keys, and namedBytes is the maximum length of a kept key.
+	// namedShare is the divisor of a minute's units that yields the minimum units for storing the key of a read.
+	// namedMax is the maximum number of stored keys. namedBytes is the maximum length of a stored key.
 	namedShare = 256
 	namedMax   = 32
 	namedBytes = 1024
-	// TopMax is the number of logical partitions kept for each minute.
+	// TopMax is the maximum number of logical partitions recorded for each minute.
 	TopMax = 10
 )
 
-// counterTable counts with the Space-Saving algorithm (Metwally, Agrawal and El Abbadi 2005) in each of its sets. A
-// partition without a counter takes over the lowest counter of its set, including its value. Therefore, no counter is
-// too low, and each counter has a known maximum error. Counters are reset every minute but stay assigned to their
-// logical partitions. A partition that remains hot is therefore counted from the first request of a minute on.
+// counterTable uses the Space-Saving algorithm (Metwally, Agrawal, and El Abbadi, 2005) in each set. A partition
+// without a counter takes over the lowest counter of the set, including the counter's value. Therefore, no counter is
+// too low, and each counter has a known maximum error. Counters are reset every minute, but remain assigned to their
+// logical partitions.
 type counterTable struct {
 	sets [1 << setBits]set
-	// named holds the keys that reads have named.
+	// named maps ring positions to keys from reads.
 	named map[uint64][]byte
 	// noted is the number of requests recorded in this second. total is the number of units in this minute, and coarse
 	// is the highest sampling step.
@@ -51,8 +49,8 @@ type counterTable struct {
 // set is one set of the table. A position of 0 marks an unused way, because no key has the minimum token.
 type set struct {
 	place [ways]uint64
-	// units is the number of units counted; it may be too high by up to over. before is the value of units at the end
-	// of the last second. recent is the recent rate in units per second.
+	// units is the number of counted units, which may be too high by up to over. before is the value of units at the
+	// end of the last second. recent is the recent rate in units per second.
 	units, over, before [ways]int64
 	recent              [ways]float64
 	named               [ways]bool
@@ -61,28 +59,29 @@ type set struct {
 // HeavyPartition is a logical partition with a high load.
 type HeavyPartition struct {
 	Token token.Token `json:"token"`
-	// Key is nil unless a read has named it. Name is the readable name. Callers that know the table fill it in.
+	// Key is the partition key, or nil if no read has contained the key. Name is the readable name. Callers that know
+	// the table set Name.
 	Key  []byte `json:"-"`
 	Name string `json:"name,omitempty"`
-	// Units is the number of units in a minute. It may be too high by up to Over. If requests were sampled, it is
-	// within Noise of the true value in 997 of 1,000 cases.
+	// Units is the number of units in a minute. It may be too high by up to Over. If requests were sampled, the error
+	// is less than Noise in 997 of 1,000 cases.
 	Units ru.Units `json:"units"`
 	Over  ru.Units `json:"over,omitempty"`
 	Noise ru.Units `json:"noise,omitempty"`
-	// PerSecond is the load in request units per second, mainly of the last three seconds.
+	// PerSecond is the recent load in request units per second.
 	PerSecond float64 `json:"per_second"`
 }
 
-// Top holds the logical partitions of a physical partition with the highest load. Every other logical partition has
-// used at most Floor, or less than each listed partition.
+// Top holds the logical partitions of a physical partition with the highest load. The units of any other logical
+// partition do not exceed Floor or the units of a listed partition.
 type Top struct {
 	Keys  []HeavyPartition `json:"keys,omitempty"`
 	Floor ru.Units         `json:"floor,omitempty"`
 }
 
 // note records the cost of a request for its logical partition if the request is sampled. total is the total cost of
-// requests of its kind, including this request. A request whose price is below the step is recorded with probability
-// price/step, at the price of a whole step.
+// requests of the same kind, including this request. A request whose price is below the step is recorded with
+// probability price/step, at the price of a whole step.
 func (p *Partition) note(tok token.Token, key []byte, u ru.Units, total int64) {
 	w := int64(u)
 	if step := p.step.Load(); w < step {
@@ -175,7 +174,7 @@ func (t *counterTable) endMinute(step int64) {
 	t.total, t.coarse = 0, step
 }
 
-// top returns the first n partitions for which holds returns true, in the given order.
+// top returns the first n partitions in the given order for which holds returns true.
 func (t *counterTable) top(n int, holds func(token.Token) bool, order func(a, b *HeavyPartition) int) (out Top) {
 	var floor int64
 	all := make([]HeavyPartition, 0, ways<<setBits)
@@ -198,7 +197,7 @@ func (t *counterTable) top(n int, holds func(token.Token) bool, order func(a, b 
 			all = append(all, h)
 		}
 	}
-	// Pointers are used, because comparing values would move both values to the heap.
+	// This code sorts pointers, because comparing values would move the values to the heap.
 	sorted := make([]*HeavyPartition, len(all))
 	for i := range all {
 		sorted[i] = &all[i]

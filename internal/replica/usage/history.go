@@ -15,7 +15,7 @@ const (
 	SecondsMax = 120
 	// MinutesMax is the number of minutes in the history.
 	MinutesMax = 60
-	// topKept is the number of logical partitions kept for each minute except the last minute.
+	// topKept is the number of logical partitions recorded for each minute except the last minute.
 	topKept = 3
 )
 
@@ -26,13 +26,13 @@ type Spent struct {
 	Units    ru.Units `json:"units"`
 	Requests uint64   `json:"requests"`
 	Bytes    uint64   `json:"bytes"`
-	// Throttled counts the requests rejected because the partition had exceeded its throughput.
+	// Throttled counts the requests that were rejected because the partition had exceeded its throughput.
 	Throttled uint64 `json:"throttled,omitempty"`
 	// Given is the throughput of the interval in request units, or 0 if the throughput is not limited.
 	Given int64 `json:"given,omitempty"`
 }
 
-// Utilization returns the fraction of the throughput that was spent, or 0 if the throughput is not limited.
+// Utilization returns the spent fraction of the throughput, or 0 if the throughput is not limited.
 func (s *Spent) Utilization() float64 {
 	if s.Given <= 0 {
 		return 0
@@ -61,7 +61,7 @@ type Minute struct {
 
 // history holds the resources spent over time in ring buffers.
 type history struct {
-	// last and throttled are the counts up to the time in at, which is in seconds since the epoch.
+	// last and throttled are the counts at the time at, which is in seconds since the epoch.
 	last      Counts
 	throttled uint64
 	at        int64
@@ -81,8 +81,8 @@ type Bounds struct {
 	Throttled uint64
 }
 
-// Tick records the resources spent since the last call. It must be called once per second. now is in seconds since the
-// epoch. If the clock moves back, Tick records nothing until the clock reaches the previous time.
+// Tick records the resources spent since the previous call. It must be called once per second. now is in seconds since
+// the epoch. If the clock moves back, Tick has no effect until the clock reaches the previous time.
 func (p *Partition) Tick(now int64, b Bounds) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *Partition) lowerStep() {
 // idle reports whether the history is empty.
 func (p *Partition) idle() bool { return p.history.seconds == nil && p.heavy == nil }
 
-// readHistory returns the history for reading. Most replicas of a large node have no history. The caller must hold mu.
+// readHistory returns the history for reading, which may be empty. The caller must hold mu.
 func (p *Partition) readHistory() *history {
 	if p.history == nil {
 		return &history{}
@@ -166,7 +166,7 @@ func (p *Partition) endMinute(next int64) {
 		}
 		h.minutes = appendMost(h.minutes, h.now, MinutesMax)
 	} else if t != nil && t.total == 0 {
-		p.heavy = nil // no requests arrived for a minute
+		p.heavy = nil // no requests have arrived for a minute
 	}
 	oldest := next - 60*MinutesMax
 	h.minutes = slices.DeleteFunc(h.minutes, func(m Minute) bool { return m.At < oldest })
@@ -176,7 +176,7 @@ func (p *Partition) endMinute(next int64) {
 	}
 }
 
-// appendMost appends v to a list of at most the given length, dropping the oldest element.
+// appendMost appends v to a list and drops the oldest element if the length exceeds most.
 func appendMost[T any](list []T, v T, most int) []T {
 	if len(list) == most {
 		copy(list, list[1:])
@@ -185,15 +185,16 @@ func appendMost[T any](list []T, v T, most int) []T {
 	return append(list, v)
 }
 
-// Seconds returns the resources spent in the last two minutes, oldest first. Seconds without requests may be missing.
+// Seconds returns the resources spent in each of the last 120 seconds, oldest first. Seconds without requests may be
+// missing.
 func (p *Partition) Seconds() []Spent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.readHistory().seconds)
 }
 
-// Minutes returns the resources spent in the last hour, oldest first. The last minute may be incomplete. Minutes
-// without requests may be missing.
+// Minutes returns the resources spent in each minute of the last hour, oldest first. The last minute may be incomplete.
+// Minutes without requests may be missing.
 func (p *Partition) Minutes() []Minute {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,15 +208,15 @@ func (p *Partition) Minutes() []Minute {
 	return out
 }
 
-// Hottest returns the n logical partitions with the highest current load for which holds returns true. A nil holds
-// selects all partitions. Units covers the current minute.
+// Hottest returns the n logical partitions with the highest current load for which holds returns true. If holds is nil,
+// Hottest considers all partitions. Units contains the units of the current minute.
 func (p *Partition) Hottest(n int, holds func(token.Token) bool) Top {
 	p.mu.Lock()
 	if p.heavy == nil {
 		p.mu.Unlock()
 		return Top{}
 	}
-	t := *p.heavy // this is sorted outside the lock, so that requests do not wait
+	t := *p.heavy // sort the copy outside the lock, so that requests do not wait
 	t.named = maps.Clone(t.named)
 	p.mu.Unlock()
 	return t.top(n, holds, byRecent)

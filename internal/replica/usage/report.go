@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// recentSeconds is the number of seconds covered by Report.Lately.
+	// recentSeconds is the length of Report.Lately in seconds.
 	recentSeconds = 10
 	// ReportsMax is the maximum number of reports in one response.
 	ReportsMax = 1 << 12
@@ -18,9 +18,9 @@ const (
 
 // ReportOptions select the contents of reports.
 type ReportOptions struct {
-	// Table selects one table. The value 0 selects all tables.
+	// Table selects one table, or all tables if it is 0.
 	Table uint32 `json:"table,omitempty"`
-	// Keys is the number of logical partitions to report per physical partition. The maximum is TopMax.
+	// Keys is the number of logical partitions to report for each physical partition. The maximum is TopMax.
 	Keys int `json:"keys,omitempty"`
 	// Minutes requests the history.
 	Minutes bool `json:"minutes,omitempty"`
@@ -41,13 +41,14 @@ type Report struct {
 	PerSecond int64 `json:"per_second,omitempty"`
 	// Lately holds the resources spent in the last ten seconds.
 	Lately Spent `json:"lately"`
-	// Hot is the time since which the partition has been hot, in seconds since the epoch, or 0 if it is not hot.
+	// Hot is the time since which the partition has been hot, in seconds since the epoch. It is 0 if the partition is
+	// not hot.
 	Hot int64 `json:"hot,omitempty"`
 	// Top holds the logical partitions with the highest current load.
 	Top     Top              `json:"top"`
 	Largest []LargePartition `json:"largest,omitempty"`
-	// DiskBytes is the size of one replica on disk. LogicalPartitions is the number of logical partitions. Both values
-	// are estimates.
+	// DiskBytes is the estimated size of one replica on disk. LogicalPartitions is the estimated number of logical
+	// partitions.
 	DiskBytes         uint64 `json:"disk_bytes,omitempty"`
 	LogicalPartitions uint64 `json:"logical_partitions,omitempty"`
 
@@ -66,7 +67,7 @@ type LargePartition struct {
 // UnitsPerSecond returns the mean rate of the last ten seconds.
 func (r *Report) UnitsPerSecond() float64 { return r.Lately.Units.Float() / recentSeconds }
 
-// PerSecond converts a count of the last ten seconds to a rate.
+// PerSecond converts a count of the last ten seconds to a rate per second.
 func PerSecond(n uint64) float64 { return float64(n) / recentSeconds }
 
 // Report returns the requested measurements, except names and the largest partitions. now is in seconds since the
@@ -87,9 +88,9 @@ func (p *Partition) Report(q ReportOptions, b Bounds, now int64) Report {
 	return r
 }
 
-// Merge combines the reports of several replicas by partition. Resources spent on different nodes are added up. The
-// errors of logical partitions are added up, too. A logical partition that is missing from some reports may have used
-// up to the floors of these reports on the nodes that sent them.
+// Merge combines the reports of several replicas by partition. It adds up the spent resources of different nodes and
+// the errors of logical partitions. If a report does not contain a logical partition, Merge adds the floor of this
+// report to the error.
 func Merge(lists ...[]Report) []Report {
 	of := map[uint64]*Report{}
 	for _, list := range lists {
@@ -148,7 +149,7 @@ func (r *Report) merge(o *Report) {
 	}
 }
 
-// merge adds the resources spent by another replica in the same interval. The throughput is not added.
+// merge adds the resources that another replica has spent in the same interval. It does not add the throughput.
 func (s *Spent) merge(o *Spent) {
 	given := max(s.Given, o.Given)
 	s.add(o)
@@ -177,9 +178,9 @@ func (t *Top) merge(o *Top, order func(a, b *HeavyPartition) int) Top {
 }
 
 const (
-	// hotPercent is the utilization, in percent over ten seconds, above which a partition becomes hot. The partition
-	// remains hot until the utilization falls below coolPercent. A partition is also hot while requests are rejected in
-	// most of these seconds.
+	// hotPercent is the utilization, in percent over ten seconds, at which a partition becomes hot. The partition
+	// remains hot until the utilization falls below coolPercent. A partition is also hot if it has rejected requests in
+	// most of the ten seconds.
 	hotPercent  = 90
 	coolPercent = 70
 )
@@ -210,8 +211,8 @@ func (h *history) updateHot(now, perSecond int64) {
 }
 
 // Hot returns the time since which the partition has been hot, in seconds since the epoch. A partition is hot if it has
-// spent nine tenths of its throughput over ten seconds, or has rejected requests in most of these seconds. Hot returns
-// 0 if the partition is not hot or has no throughput limit.
+// spent 90 % of its throughput over ten seconds or has rejected requests in most of these seconds. Hot returns 0 if the
+// partition is not hot or has no throughput limit.
 func (p *Partition) Hot() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

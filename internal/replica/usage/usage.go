@@ -15,18 +15,18 @@ type Kind uint8
 
 // These are the kinds of requests to a physical partition.
 const (
-	// Point reads at most one row of a logical partition. Slice reads several rows, or continues such a read.
+	// Point reads up to one row of a logical partition. Slice reads several rows or continues a read of several rows.
 	Point Kind = iota
 	Slice
 	// Scan reads without a partition key.
 	Scan
 	// Write writes without reading.
 	Write
-	// Condition reads and decides whether to write. Update reads the data that it changes, which is a counter or a list
-	// position.
+	// Condition reads data to decide whether to write. Update reads the data that it changes, such as a counter or a
+	// list.
 	Condition
 	Update
-	// Applied is the write of a Condition or an Update. It is not counted as a separate request.
+	// Applied is the write of a Condition or an Update. It does not count as a separate request.
 	Applied
 	// Kinds is the number of kinds.
 	Kinds
@@ -74,8 +74,7 @@ type Partition struct {
 	history *history // nil until resources have been spent; see readHistory
 }
 
-// RecordRead records a read of the logical partition key at token tok, or of a part of this partition. key may be nil
-// if the key has already been stored.
+// RecordRead records a read of a logical partition or a part of it. key may be nil if the key has already been stored.
 func (p *Partition) RecordRead(k Kind, tok token.Token, key []byte, u ru.Units, rows, bytes int64) {
 	if rows > 0 {
 		p.rowsRead.Add(uint64(rows))
@@ -96,8 +95,8 @@ func (p *Partition) RecordWrite(k Kind, tok token.Token, u ru.Units, bytes int64
 	return written
 }
 
-// Evaluated adds request units for processing the result of a request that has read the logical partition key at token
-// tok. The request itself is counted elsewhere. key may be nil if the key has already been stored.
+// Evaluated adds request units for processing the result of a request. It does not count the request. key may be nil if
+// the key has already been stored.
 func (p *Partition) Evaluated(k Kind, tok token.Token, key []byte, u ru.Units) {
 	total := p.units[k].Add(int64(u))
 	if k != Scan {

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// usersMax is the maximum number of users that a node distinguishes. Requests of further users are counted for
+	// usersMax is the maximum number of users that a node distinguishes. Requests of all other users are counted for
 	// OtherUsers.
 	usersMax = 1024
-	// UsersMax is the number of users that are reported.
+	// UsersMax is the maximum number of reported users.
 	UsersMax = 100
-	// userFor is the time without requests and connections after which a user is removed.
+	// userFor is the time without requests and connections after which a user's counters are removed.
 	userFor = time.Hour
 	// OtherUsers is the name that represents all users above the limit.
 	OtherUsers = "(others)"
 )
 
-// User holds the requests of a user on one node, or on all nodes together. A user is a role, or an address if no login
-// is required.
+// User holds the request counts of a user on one node or on all nodes together. A user is a role, or an address if no
+// login is required.
 type User struct {
 	Name string `json:"name"`
-	// Units is the number of request units since the node was started, or since the user was first seen. Refused is the
-	// number of requests that exceeded a limit and were rejected.
+	// Units is the number of request units since the counters of the user were created. Refused is the number of
+	// requests that were rejected because they exceeded a limit.
 	Units    float64 `json:"request_units_total"`
 	Requests uint64  `json:"requests_total"`
 	Refused  uint64  `json:"throttled_total"`
-	// PerSecond and the fields below are mean values of the last ten seconds.
+	// PerSecond and the following fields are mean values of the last ten seconds.
 	PerSecond         float64 `json:"ru_per_second"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 	RefusedPerSecond  float64 `json:"throttled_per_second"`
@@ -77,8 +77,8 @@ type Users struct {
 type UserCounter struct {
 	units             atomic.Int64
 	requests, refused atomic.Uint64
-	// Users.mu guards the fields below. connections is the number of open connections. idle is the time since which the
-	// user has sent no requests. past holds the counts recorded at Users.ticks.
+	// Users.mu guards the following fields. connections is the number of open connections. idle is the time since which
+	// the user has sent no requests. past holds the counts at the times in Users.ticks.
 	connections int
 	idle        time.Duration
 	past        [recentSeconds + 1]userTotals
@@ -89,7 +89,7 @@ type userTotals struct {
 	requests, refused uint64
 }
 
-// Add counts processed requests and their cost, and requests that exceeded a limit and were rejected.
+// Add counts processed requests, rejected requests, and the cost of requests.
 func (a *UserCounter) Add(requests, refused uint64, units ru.Units) {
 	a.requests.Add(requests)
 	if units > 0 {
@@ -130,8 +130,8 @@ func (u *Users) Disconnect(a *UserCounter) {
 	a.connections--
 }
 
-// Tick records the counts at time now. It must be called about once per second. It ignores calls within a second of the
-// last recorded call.
+// Tick records the counts at the time now. It must be called about once per second. It ignores a call within a second
+// of the last recorded call.
 func (u *Users) Tick(now time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
