@@ -53,7 +53,7 @@ const (
 // IsNative reports whether types of the kind have no components and are not custom.
 func (k Kind) IsNative() bool { return k >= Ascii && k <= Varint }
 
-// Type describes a CQL type. Callers must compare types with Equal and not by pointer.
+// Type describes a CQL type. Callers must compare types with Equal instead of by pointer.
 type Type struct {
 	Kind Kind
 	// Frozen is true for a collection or UDT that was declared frozen or is inside a frozen type. Frozen is always

@@ -71,7 +71,7 @@ var ErrNewer = errors.New("written by a newer version of Ilion")
 
 // Newer describes data that a later build wrote. It states the range that this version supports. It matches ErrNewer.
 type Newer struct {
-	// What is the name of the data, such as "this directory" or "a mutation".
+	// This is the name of the data, such as "this directory" or "a mutation".
 	What string
 	// Unit is the meaning of the number in Has, such as "feature level", "format", or "entry kind".
 	Unit string
