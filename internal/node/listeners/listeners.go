@@ -137,7 +137,7 @@ func (s *Set) InternalAddr() string {
 // ClientAddrs returns the addresses at which clients on other machines reach this node. web is empty if HTTP is
 // disabled.
 func (s *Set) ClientAddrs() (cql, web string) {
-	host, _, _ := net.SplitHostPort(s.InternalAddr()) // the address has been validated, or it is the address of the listener
+	host, _, _ := net.SplitHostPort(s.InternalAddr()) // validated, or the listener address
 	cql = reachable(s.opts.CQL, s.CQL.Addr(), host)
 	if s.HTTP != nil {
 		web = reachable(s.opts.HTTP, s.HTTP.Addr(), host)

@@ -16,8 +16,8 @@ import (
 // budget outside the Go heap.
 //
 // Without cgo, the block cache is in the Go heap. The default GC target of 100 % would then let the heap grow to twice
-// the size of the cache. A synced write blocks a processor for the duration of an fsync. Therefore, GOMAXPROCS is at
-// least two.
+// the size of the cache. A synced write blocks a processor for the duration of an fsync. Therefore, Tune sets
+// GOMAXPROCS to two or more.
 func Tune(budget, cgoBytes int64) {
 	tuneAllocator()
 	if os.Getenv("GOMEMLIMIT") == "" {

@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestOutOfOrder checks that a response is sent as soon as it is ready, even if earlier requests are pending.
+// TestOutOfOrder checks that a response that is ready is sent immediately, even if earlier requests are pending.
 func TestOutOfOrder(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V5).hello(cqlwire.NoCompression)
