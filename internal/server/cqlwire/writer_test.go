@@ -85,7 +85,7 @@ func TestWriterRoundTrip(t *testing.T) {
 				}
 				var bodies [][]byte
 				var w Writer
-				w.Buf = append(w.Buf, 0) // because the output does not start at offset 0, a segment must record its start
+				w.Buf = append(w.Buf, 0) // output does not start at offset 0
 				w.SetFraming(tc.segments, tc.c)
 				for i, n := range sizes {
 					body := make([]byte, n)
