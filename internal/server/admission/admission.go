@@ -15,7 +15,7 @@
 // fraction decreases while the delay exceeds the limit and does not fall. It increases while the delay is below the
 // limit. Requests that have already waited longer than the limit are admitted at a lower rate. Therefore, the backlog
 // after a stall is cleared quickly, and new requests are served. The gate opens when no request has been rejected for
-// some time. The gate admits a fraction of the load and not a rate. The reason is that requests that are executed
+// some time. The gate admits a fraction of the load instead of a rate. The reason is that requests that are executed
 // sequentially also arrive at the gate sequentially, regardless of the number of waiting requests. The package does
 // not read the clock.
 package admission

@@ -187,7 +187,7 @@ func TestFewNeverWait(t *testing.T) {
 	}
 	idle := New(wait, 1)
 	s = Sample{}
-	for i := range 200 { // other processes use the processors, so at most one request per second completes
+	for i := range 200 { // other processes use the processors: up to one request per second completes
 		s.Now, s.Waited = s.Now+5*SampleEvery, 5*wait
 		if i%10 == 9 {
 			s.Done++

@@ -169,7 +169,7 @@ type socketDelay struct {
 
 // pause runs before a read. left is the number of bytes that the last read left in the socket. If more data must be
 // read, other goroutines run first, so all connections wait equally long. Under overload, a busy connection collects
-// requests. The execution or rejection of a large group costs less per request than that of a small group.
+// requests. The execution or rejection of a large group costs less per request than the execution or rejection of a small group.
 func (d *socketDelay) pause(left int) {
 	closed := d.srv.gate.Closed()
 	if closed && left == 0 && d.brought >= busyRead {
@@ -182,7 +182,7 @@ func (d *socketDelay) pause(left int) {
 // read records the maximum time for which the n bytes of the last read were in the socket. This time is the time since
 // the socket was last empty. left is the number of bytes that remain in the socket, or negative if the number is
 // unknown. The remaining bytes arrived after the n bytes. If the connection waited for data, the data has waited as
-// long as goroutines wait for a processor. If the client did not read and thereby delayed the connection, the time is
+// long as goroutines wait for a processor. If the connection was delayed because the client did not read, the time is
 // unknown.
 func (d *socketDelay) read(n, left int, slept, held bool) {
 	d.waited = 0

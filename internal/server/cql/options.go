@@ -57,8 +57,8 @@ type Options struct {
 	// GiB. Above this limit, requests wait while clients that do not read are disconnected. If no client can be
 	// disconnected, requests receive OVERLOADED.
 	BacklogMax int64
-	// Workers is the number of goroutines for requests that may take a long time. The default is 4 per CPU, but at
-	// least 16 in total. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096.
+	// Workers is the number of goroutines for requests that may take a long time. The default is the larger of 16
+	// and 4 per CPU. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096.
 	// Requests above the maximum receive OVERLOADED.
 	Workers, WorkQueueMax int
 

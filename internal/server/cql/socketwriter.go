@@ -33,7 +33,7 @@ type socketWriter struct {
 	sendErr error
 	// since is the start time of the system call in progress, in Unix nanoseconds, or 0.
 	since atomic.Int64
-	// held is set if the client did not read and thereby delayed the connection.
+	// held is set if the connection was delayed because the client did not read.
 	held atomic.Bool
 }
 

@@ -117,7 +117,7 @@ func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	return s, size, true, nil
 }
 
-// putSegmentHeader writes the header of a segment. length is the length of the payload as it is sent. uncompressed is
+// putSegmentHeader writes the header of a segment. length is the length of the payload as sent. uncompressed is
 // used only for LZ4.
 func putSegmentHeader(b []byte, lz4 bool, length, uncompressed int, selfContained bool) {
 	self := uint64(0)

@@ -11,7 +11,7 @@ import (
 )
 
 // queue limits the number of concurrent password checks. It also limits the number of waiting clients, in total and
-// per network. A network cannot fill the queue. It can delay other clients by at most one of its own clients.
+// per network. A network cannot fill the queue. It can delay other clients by at most one of its clients.
 type queue struct {
 	slots   chan struct{}
 	waiting atomic.Int32

@@ -25,7 +25,7 @@ type NodeClient interface {
 
 // Progress is the progress of an operation.
 type Progress struct {
-	// Done and All are numbers of bytes before compression, as far as they are known. All is 0 if it is unknown.
+	// Done and All are numbers of bytes before compression, if they are known. All is 0 if it is unknown.
 	Done, All int64
 	// Files is the number of processed files. Sent is the number of stored or restored files. SentBytes is the total
 	// size of these files.

@@ -62,7 +62,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	if err := complete(ctx, p.Target, without(manifests, gone, bases)); err != nil {
 		return fmt.Errorf("%w. Nothing was deleted. Create a new backup, or delete the damaged backup manually", err)
 	}
-	for _, id := range append(gone, bases...) { // remove the bases before their files and the log segments that follow them
+	for _, id := range append(gone, bases...) { // before their files and the following segments
 		delete(manifests, id)
 		p.Backups++
 		if err := p.remove(ctx, manifestName(id)); err != nil {

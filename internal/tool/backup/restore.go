@@ -35,7 +35,7 @@ type Restorer struct {
 	progress Progress
 	pace     pace
 	// batches maps keys to rows of system.batches. It contains the batches that were in progress at the time of the
-	// snapshot, as far as they are known. applied contains the parts of these batches that the rows include.
+	// snapshot, if they are known. applied contains the parts of these batches that the rows include.
 	batches map[string][]byte
 	applied map[string]bool
 }
