@@ -169,7 +169,7 @@ type socketDelay struct {
 
 // pause runs before a read. left is the number of bytes that the last read left in the socket. If more data must be
 // read, other goroutines run first, so all connections wait equally long. Under overload, a busy connection collects
-// requests. The execution or rejection of a large group costs less per request than the execution or rejection of a small group.
+// requests. To execute or reject a large group costs less per request than to execute or reject a small group.
 func (d *socketDelay) pause(left int) {
 	closed := d.srv.gate.Closed()
 	if closed && left == 0 && d.brought >= busyRead {
