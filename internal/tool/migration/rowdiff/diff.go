@@ -29,7 +29,7 @@ type Differ struct {
 
 // Change describes how a row in the target differs, and how it must be changed.
 type Change struct {
-	// The text in What describes the difference. It is empty if the rows are equal.
+	// This field describes the difference. It is empty if the rows are equal.
 	What string
 	// Statements holds the statements that make the row equal to the source. The list is empty if the row does not
 	// differ or must be kept.
